@@ -1,0 +1,29 @@
+"""Events (events.k8s.io/v1), by which a scheduler tells users what it did."""
+
+from msgspec import field
+
+from mooring.api.meta import Model, NamespacedObject, ObjectReference
+
+
+class EventSeries(Model, kw_only=True):
+    """How often the same thing has happened, and when last."""
+
+    count: int = 0
+    last_observed_time: str | None = None
+
+
+class Event(NamespacedObject, kw_only=True):
+    """Something that happened to an object."""
+
+    api_version: str = field(default_factory=lambda: "events.k8s.io/v1")
+    kind: str = field(default_factory=lambda: "Event")
+    event_time: str | None = None
+    series: EventSeries | None = None
+    reporting_controller: str = ""
+    reporting_instance: str = ""
+    action: str = ""
+    reason: str = ""
+    regarding: ObjectReference = ObjectReference()
+    related: ObjectReference | None = None
+    note: str = ""
+    type: str = ""

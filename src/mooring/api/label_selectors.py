@@ -1,0 +1,242 @@
+"""Label selectors, compiled once and compared by meaning.
+
+Pods of one template carry equal selectors, so compiling is cached by content and a compiled selector can be a
+dictionary key: two are equal when they have the same requirements in whatever order.
+"""
+
+import functools
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from mooring.api.labels import label_key_errors, label_value_errors
+from mooring.api.meta import LabelSelector
+
+IN: Final = "In"
+NOT_IN: Final = "NotIn"
+EXISTS: Final = "Exists"
+DOES_NOT_EXIST: Final = "DoesNotExist"
+GT: Final = "Gt"
+LT: Final = "Lt"
+OPERATORS: Final = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT)
+
+
+class SelectorError(ValueError):
+    """A selector that means nothing; the text is Kubernetes' own."""
+
+
+class Requirement(NamedTuple):
+    """One condition on a label. `number` is what `Gt` and `Lt` compare with."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+    number: int | None = None
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels meet the condition."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+        number = parse_int(value) if value is not None else None
+        if number is None or self.number is None:
+            return False
+        return number > self.number if self.operator == GT else number < self.number
+
+    @property
+    def order(self) -> tuple[str, str, list[str]]:
+        """What requirements are sorted by, so that equal sets of them come out equal."""
+        return self.key, self.operator, sorted(self.values)
+
+    def __str__(self) -> str:
+        if self.operator == EXISTS:
+            return self.key
+        if self.operator == DOES_NOT_EXIST:
+            return f"!{self.key}"
+        values = ",".join(sorted(self.values))
+        if self.operator in {GT, LT}:
+            return f"{self.key}{'>' if self.operator == GT else '<'}{values}"
+        return f"{self.key} {'in' if self.operator == IN else 'notin'} ({values})"
+
+
+class Selector:
+    """A compiled label selector: all requirements must hold. Immutable; equal and hashable by meaning."""
+
+    __slots__ = ("_equals", "_hash", "_others", "matches_nothing", "requirements")
+
+    requirements: tuple[Requirement, ...]
+    matches_nothing: bool
+
+    def __init__(self, requirements: Iterable[Requirement] = (), *, nothing: bool = False) -> None:
+        ordered = () if nothing else tuple(sorted(set(requirements), key=lambda each: each.order))
+        self.requirements = ordered
+        self.matches_nothing = nothing
+        # Most requirements say "this label has this value", which needs no call.
+        self._equals = tuple((each.key, *each.values) for each in ordered if _is_equality(each))
+        self._others = tuple(each for each in ordered if not _is_equality(each))
+        self._hash = hash((ordered, nothing))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the selector takes everything."""
+        return not self.requirements and not self.matches_nothing
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is chosen."""
+        if self.matches_nothing:
+            return False
+        get = labels.get
+        for key, value in self._equals:
+            if get(key) != value:
+                return False
+        return all(requirement.matches(labels) for requirement in self._others)
+
+    def with_requirements(self, *requirements: Requirement) -> "Selector":
+        """This selector narrowed by further requirements; one that takes nothing stays so."""
+        return self if self.matches_nothing else Selector((*self.requirements, *requirements))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Selector):
+            return NotImplemented
+        return self.matches_nothing == other.matches_nothing and self.requirements == other.requirements
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return "<nothing>" if self.matches_nothing else ",".join(map(str, self.requirements))
+
+    def __repr__(self) -> str:
+        return f"Selector({self})"
+
+
+EVERYTHING: Final = Selector()
+NOTHING: Final = Selector(nothing=True)
+
+
+def compile_selector(selector: LabelSelector | None) -> Selector:
+    """Compile a label selector; absent takes nothing, empty takes everything. Raises SelectorError if it is invalid."""
+    if selector is None:
+        return NOTHING
+    labels = selector.match_labels
+    if not labels and not selector.match_expressions:
+        return EVERYTHING
+    pairs = tuple(labels.items()) if len(labels) < 2 else tuple(sorted(labels.items()))
+    return _compile(pairs, tuple((each.key, each.operator, each.values) for each in selector.match_expressions))
+
+
+def selector_from_labels(labels: Mapping[str, str] | None) -> Selector:
+    """The selector of objects that have all these labels; without labels it takes everything. Nothing is checked."""
+    if not labels:
+        return EVERYTHING
+    return _from_pairs(tuple(sorted(labels.items())))
+
+
+def requirement(key: str, operator: str, values: Collection[str] = (), *, path: str = "") -> Requirement:
+    """Make a checked requirement; `path` is where it stands, for the message of the SelectorError."""
+    if operator not in OPERATORS:
+        raise SelectorError(f"{quote(operator)} is not a valid label selector operator")
+    if errors := requirement_errors(key, operator, values, path=path):
+        raise SelectorError(aggregate(errors))
+    number = parse_int(next(iter(values))) if operator in {GT, LT} else None
+    return Requirement(key, operator, frozenset(values), number)
+
+
+def requirement_errors(key: str, operator: str, values: Collection[str] = (), *, path: str = "") -> list[str]:
+    """All that is wrong with a requirement, in Kubernetes' words."""
+    prefix = f"{path}." if path else ""
+    errors: list[str] = []
+    if faults := label_key_errors(key):
+        errors.append(f"{prefix}key: Invalid value: {quote(key)}: {'; '.join(faults)}")
+    errors += [f"{prefix}{fault}" for fault in _values_errors(operator, values)]
+    for index, value in enumerate(values):
+        if faults := label_value_errors(value):
+            errors.append(f"{prefix}values[{index}][{key}]: Invalid value: {quote(value)}: {'; '.join(faults)}")
+    return list(dict.fromkeys(errors))
+
+
+def aggregate(errors: Iterable[str]) -> str:
+    """Several messages as Kubernetes prints them: one alone as it is, more in brackets."""
+    unique = list(dict.fromkeys(errors))
+    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+
+
+def parse_int(text: str) -> int | None:
+    """Read a decimal 64-bit integer as Go does: an optional sign and ASCII digits, nothing else."""
+    digits = text[1:] if text[:1] in {"+", "-"} else text
+    if not digits.isascii() or not digits.isdigit() or len(digits.lstrip("0")) > 19:
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def quote(text: str) -> str:
+    """Quote a text as Go's %q does."""
+    return '"' + "".join(_escape(char) for char in text) + '"'
+
+
+def to_json(value: object) -> str:
+    """Show a value as Go's JSON encoder does, which escapes what HTML would trip over."""
+    text = msgspec.json.encode(value).decode()
+    return "".join(f"\\u{ord(char):04x}" if char in "<>&\u2028\u2029" else char for char in text)
+
+
+_ESCAPES: Final = {
+    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+}  # fmt: skip
+
+
+def _escape(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _is_equality(each: Requirement) -> bool:
+    return each.operator == IN and len(each.values) == 1
+
+
+def _values_errors(operator: str, values: Collection[str]) -> list[str]:
+    shown = f"values: Invalid value: {to_json(list(values) or None)}: "
+    match operator:
+        case "In" | "NotIn":
+            return [] if values else [f"{shown}for 'in', 'notin' operators, values set can't be empty"]
+        case "Exists" | "DoesNotExist":
+            return [f"{shown}values set must be empty for exists and does not exist"] if values else []
+    errors = [] if len(values) == 1 else [f"{shown}for 'Gt', 'Lt' operators, exactly one value is required"]
+    errors += [
+        f"values[{index}]: Invalid value: {quote(value)}: for 'Gt', 'Lt' operators, the value must be an integer"
+        for index, value in enumerate(values)
+        if parse_int(value) is None
+    ]
+    return errors
+
+
+@functools.lru_cache(maxsize=16384)
+def _from_pairs(pairs: tuple[tuple[str, str], ...]) -> Selector:
+    return Selector(Requirement(key, IN, frozenset((value,))) for key, value in pairs)
+
+
+@functools.lru_cache(maxsize=16384)
+def _compile(pairs: tuple[tuple[str, str], ...], expressions: tuple[tuple[str, str, tuple[str, ...]], ...]) -> Selector:
+    requirements = [requirement(key, IN, (value,)) for key, value in pairs]
+    for key, operator, values in expressions:
+        if operator in {GT, LT}:
+            raise SelectorError(f"{quote(operator)} is not a valid label selector operator")
+        requirements.append(requirement(key, operator, values))
+    return Selector(requirements)

@@ -1,0 +1,173 @@
+"""What all Kubernetes objects share: the struct base, metadata, label selectors, timestamps.
+
+The structs carry every field a scheduler reads and no other: unknown fields are skipped while decoding, which is what
+makes decoding quick and objects small. They are frozen, so any number of plugins can hold the same object. Mappings are
+plain dictionaries for speed; treat them as read-only.
+"""
+
+import functools
+from datetime import UTC, datetime
+from typing import Final, dataclass_transform
+
+import msgspec
+from msgspec import field
+
+#: Pieces of field names that Kubernetes writes in capitals unless they come first (`hostIP`, `volumeID`).
+_ACRONYMS: Final = {
+    "api": "API",
+    "cidr": "CIDR",
+    "cidrs": "CIDRs",
+    "id": "ID",
+    "io": "IO",
+    "ip": "IP",
+    "ipc": "IPC",
+    "ips": "IPs",
+    "pid": "PID",
+    "uri": "URI",
+    "uuid": "UUID",
+}
+
+
+def kubernetes_name(name: str) -> str:
+    """Turn a Python field name into Kubernetes' spelling: `host_ip` becomes `hostIP`."""
+    first, *rest = name.rstrip("_").split("_")
+    return first + "".join(_ACRONYMS.get(piece, piece.capitalize()) for piece in rest)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, rename=kubernetes_name):
+    """Base of every struct here: frozen, camelCase on the wire, absent fields left out when written."""
+
+
+class OwnerReference(Model, kw_only=True):
+    """Points to the object that owns this one; `controller` marks the one that manages it."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(Model, kw_only=True):
+    """Name, labels and history of an object."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+
+class ObjectReference(Model, kw_only=True):
+    """Names another object, as in a volume's `claimRef` or what an event is about."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+
+class LabelSelectorRequirement(Model, kw_only=True):
+    """One expression of a label selector."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Model, kw_only=True):
+    """Chooses objects by label; both parts must hold. Empty chooses everything, absent chooses nothing."""
+
+    match_labels: dict[str, str] = field(default_factory=dict)
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+class Condition(Model, kw_only=True):
+    """One entry of a status' `conditions`, of pods, nodes and budgets alike."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    observed_generation: int = 0
+    last_probe_time: str | None = None
+    last_heartbeat_time: str | None = None
+    last_transition_time: str | None = None
+
+
+class KubeObject(Model, kw_only=True):
+    """A top-level object: what every kind has, and shortcuts to what everybody asks for."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """The namespace the object says it is in; empty for cluster-wide kinds."""
+        return self.metadata.namespace
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The object's labels, read-only."""
+        return self.metadata.labels
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The object's annotations, read-only."""
+        return self.metadata.annotations
+
+    @property
+    def uid(self) -> str:
+        """The identity of this object among all that had its name."""
+        return self.metadata.uid
+
+
+class NamespacedObject(KubeObject, kw_only=True):
+    """A top-level object that lives in a namespace, `default` where none is written."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace the object is in."""
+        return self.metadata.namespace or "default"
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, unique among objects of the kind at any one time."""
+        return f"{self.namespace}/{self.metadata.name}"
+
+
+@functools.lru_cache(maxsize=65536)
+def parse_time(text: str) -> float:
+    """Read an RFC 3339 timestamp as seconds since the epoch, with what sub-second digits it has."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a timestamp such as 2026-01-31T12:00:00Z") from None
+    if moment.tzinfo is None or "T" not in text.upper():
+        raise ValueError(f"{text!r} is not a timestamp such as 2026-01-31T12:00:00Z (with T and a time zone)")
+    return moment.timestamp()
+
+
+def format_time(seconds: float, *, micros: bool = False) -> str:
+    """Write seconds since the epoch as Kubernetes does: RFC 3339 in UTC, with microseconds where a MicroTime is due."""
+    moment = datetime.fromtimestamp(seconds, tz=UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micros else "%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,72 @@
+"""Nodes: what they offer, what they hold, and whom they keep out."""
+
+from msgspec import field
+
+from mooring.api.affinity import Taint
+from mooring.api.meta import Condition, KubeObject, Model
+from mooring.api.quantity import QuantityLike
+
+
+class NodeSpec(Model, kw_only=True):
+    """What administrators decide about a node."""
+
+    provider_id: str = ""
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class ContainerImage(Model, kw_only=True):
+    """An image the node has already, under all its names."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class NodeFeatures(Model, kw_only=True):
+    """What the node's container runtime can do."""
+
+    supplemental_groups_policy: bool | None = None
+
+
+class AttachedVolume(Model, kw_only=True):
+    """A volume that is attached to the node."""
+
+    name: str = ""
+    device_path: str = ""
+
+
+class NodeStatus(Model, kw_only=True):
+    """What a node has and how it is."""
+
+    capacity: dict[str, QuantityLike] = field(default_factory=dict)
+    allocatable: dict[str, QuantityLike] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
+    volumes_in_use: tuple[str, ...] = ()
+    volumes_attached: tuple[AttachedVolume, ...] = ()
+    features: NodeFeatures | None = None
+    declared_features: tuple[str, ...] = ()
+
+
+class Node(KubeObject, kw_only=True):
+    """A machine that pods run on."""
+
+    api_version: str = field(default_factory=lambda: "v1")
+    kind: str = field(default_factory=lambda: "Node")
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """The node's taints."""
+        return self.spec.taints
+
+    @property
+    def unschedulable(self) -> bool:
+        """Whether the node was cordoned."""
+        return self.spec.unschedulable
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the node's own Ready condition is True."""
+        return any(condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions)

@@ -1,0 +1,184 @@
+"""Node selectors, compiled: which nodes a pod or a volume may be on.
+
+Terms are ORed, what is in a term is ANDed, and a term with nothing in it matches no node. A term that makes no sense
+never matches either; what is wrong with it is kept as `error`, since kube-scheduler reports it only where no other term
+matches.
+"""
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from mooring.api.affinity import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm
+from mooring.api.label_selectors import (
+    GT,
+    IN,
+    LT,
+    NOT_IN,
+    OPERATORS,
+    Requirement,
+    Selector,
+    SelectorError,
+    aggregate,
+    parse_int,
+    quote,
+    requirement_errors,
+    selector_from_labels,
+    to_json,
+)
+from mooring.api.pod import Pod
+
+#: A condition on a node's label, or on its field `metadata.name` where it stands among a term's `fields`.
+NodeRequirement: TypeAlias = Requirement
+
+NODE_NAME_FIELD: Final = "metadata.name"
+
+_FIELD_OPERATORS: Final = (IN, NOT_IN)
+
+
+class NodeTerm(NamedTuple):
+    """One compiled term. It matches nothing if it is empty or has errors."""
+
+    expressions: tuple[NodeRequirement, ...] = ()
+    fields: tuple[NodeRequirement, ...] = ()
+    errors: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> str | None:
+        """What is wrong with the term, if anything."""
+        return aggregate(self.errors) if self.errors else None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in the term."""
+        return not (self.expressions or self.fields or self.errors)
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether a node with these labels and this name is chosen."""
+        if self.errors or self.is_empty:
+            return False
+        if not all(each.matches(labels) for each in self.expressions):
+            return False
+        # A node without a name has no fields, and then upstream does not look at them.
+        return not name or all(field_matches(each, name) for each in self.fields)
+
+
+class NodeMatcher(NamedTuple):
+    """A compiled node selector: one of its terms must match."""
+
+    terms: tuple[NodeTerm, ...] = ()
+
+    @property
+    def error(self) -> str | None:
+        """All that is wrong with the terms; it matters only for a node that no term matches."""
+        errors = [error for term in self.terms for error in term.errors]
+        return aggregate(errors) if errors else None
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether a node with these labels and this name is chosen."""
+        return any(term.matches(labels, name) for term in self.terms)
+
+
+class RequiredNodeAffinity(NamedTuple):
+    """What a pod's `nodeSelector` and its required node affinity say together; None is no restriction."""
+
+    selector: Selector | None = None
+    affinity: NodeMatcher | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every node will do."""
+        return self.selector is None and self.affinity is None
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether the pod may be on a node with these labels and this name."""
+        if self.selector is not None and not self.selector.matches(labels):
+            return False
+        return self.affinity is None or self.affinity.matches(labels, name)
+
+
+class WeightedNodeTerm(NamedTuple):
+    """A compiled preferred term and what it is worth."""
+
+    weight: int
+    term: NodeTerm
+
+
+def field_matches(field: NodeRequirement, name: str) -> bool:
+    """Whether the node of that name meets a `matchFields` condition; a field unknown to Kubernetes reads as empty."""
+    actual = name if field.key == NODE_NAME_FIELD else ""
+    return (actual in field.values) == (field.operator == IN)
+
+
+@functools.lru_cache(maxsize=16384)
+def compile_node_selector(selector: NodeSelector) -> NodeMatcher:
+    """Compile a node selector."""
+    return NodeMatcher(
+        tuple(
+            compile_node_term(term, path=f"nodeSelectorTerms[{index}]")
+            for index, term in enumerate(selector.node_selector_terms)
+        )
+    )
+
+
+@functools.lru_cache(maxsize=16384)
+def compile_node_term(term: NodeSelectorTerm, *, path: str = "") -> NodeTerm:
+    """Compile one term; `path` is where it stands, for its error messages."""
+    prefix = f"{path}." if path else ""
+    errors: list[str] = []
+    expressions: list[NodeRequirement] = []
+    fields: list[NodeRequirement] = []
+    for index, each in enumerate(term.match_expressions):
+        errors += _expression_errors(each, f"{prefix}matchExpressions[{index}]")
+        expressions.append(_compiled(each))
+    for index, each in enumerate(term.match_fields):
+        errors += _field_errors(each, f"{prefix}matchFields[{index}]")
+        fields.append(_compiled(each))
+    return NodeTerm(errors=tuple(errors)) if errors else NodeTerm(tuple(expressions), tuple(fields))
+
+
+def compile_preferred_terms(terms: Iterable[PreferredSchedulingTerm]) -> tuple[WeightedNodeTerm, ...]:
+    """Compile preferred terms, leaving out empty and worthless ones. Raises SelectorError if any other is invalid."""
+    compiled = [
+        WeightedNodeTerm(each.weight, compile_node_term(each.preference, path=f"[{index}]"))
+        for index, each in enumerate(terms)
+        if each.weight != 0
+    ]
+    errors = [error for each in compiled for error in each.term.errors]
+    if errors:
+        raise SelectorError(aggregate(errors))
+    return tuple(each for each in compiled if not each.term.is_empty)
+
+
+def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
+    """What the pod demands of its node's labels and name."""
+    affinity = pod.spec.affinity
+    required = affinity.node_affinity.required if affinity is not None and affinity.node_affinity is not None else None
+    return RequiredNodeAffinity(
+        selector_from_labels(pod.spec.node_selector) if pod.spec.node_selector else None,
+        compile_node_selector(required) if required is not None else None,
+    )
+
+
+def _compiled(each: NodeSelectorRequirement) -> NodeRequirement:
+    number = parse_int(each.values[0]) if each.operator in {GT, LT} and each.values else None
+    return Requirement(each.key, each.operator, frozenset(each.values), number)
+
+
+def _expression_errors(each: NodeSelectorRequirement, path: str) -> list[str]:
+    if each.operator not in OPERATORS:
+        return [_unsupported(each.operator, OPERATORS, path)]
+    return requirement_errors(each.key, each.operator, each.values, path=path)
+
+
+def _field_errors(each: NodeSelectorRequirement, path: str) -> list[str]:
+    if each.operator not in _FIELD_OPERATORS:
+        return [_unsupported(each.operator, _FIELD_OPERATORS, path)]
+    if len(each.values) != 1:
+        return [f"{path}.values: Invalid value: {to_json(each.values or None)}: must have one element"]
+    return []
+
+
+def _unsupported(operator: str, supported: tuple[str, ...], path: str) -> str:
+    known = ", ".join(map(quote, supported))
+    return f"{path}.operator: Unsupported value: {to_json(operator)}: supported values: {known}"

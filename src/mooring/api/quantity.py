@@ -1,0 +1,248 @@
+"""Amounts as Kubernetes writes them: `500m`, `1.5Gi`, `2e3`.
+
+A quantity here behaves as Kubernetes' own, oddities included: it is kept either as a 64-bit integer and a power of ten
+(`big` false) or, where that does not fit, as an integer of any size (`big` true), and the two differ in what happens
+when a value overflows 64 bits. Which of the two a text becomes therefore matters, if only for absurd amounts.
+
+Few distinct texts occur in a cluster, so parsing is cached: use `value` and `milli_value` freely.
+"""
+
+import functools
+import math
+import re
+from typing import Final, NamedTuple, TypeAlias
+
+#: How a quantity stands in a decoded object: text, or a bare number where somebody wrote one.
+QuantityLike: TypeAlias = str | int | float
+
+_MAX_INT64: Final = 2**63 - 1
+_MIN_INT64: Final = -(2**63)
+_SINGLE_STEPS: Final = frozenset({1, 2, 3, 6, 9})
+_NANO: Final = -9
+_MILLI: Final = -3
+#: Beyond this exponent an amount is nonsense, and computing with it would take for ever.
+_MAX_EXPONENT: Final = 10_000
+_MAX_LENGTH: Final = 1_000
+
+_PARTS: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
+_DECIMAL_SUFFIXES: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY_SUFFIXES: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)")
+
+_REMEDY: Final = "write a number with an optional suffix, such as 250m, 2, 1.5Gi or 4G"
+
+
+class QuantityError(ValueError):
+    """A text that is no quantity; the message says which and what to write instead."""
+
+
+class Quantity(NamedTuple):
+    """An exact amount: `unscaled` times ten to the power of `scale`."""
+
+    unscaled: int
+    scale: int = 0
+    big: bool = False
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the amount is nothing."""
+        return self.unscaled == 0
+
+    def scaled(self, scale: int) -> int:
+        """The amount in units of ten to the power of `scale`, fractions rounded away from zero as upstream does."""
+        shift = self.scale - scale
+        if self.big:
+            return _scale_big(self.unscaled, shift)
+        if shift >= 0:
+            if self.unscaled == 0 or shift > 19:
+                return 0
+            result = self.unscaled * _power(shift)
+            if _MIN_INT64 <= result <= _MAX_INT64:
+                return result
+            # Upstream multiplies in one go for the usual shifts, and the result wraps; otherwise it gives up with 0.
+            return _wrap(result) if shift in _SINGLE_STEPS else 0
+        quotient, rest = divmod(abs(self.unscaled), _power(-shift))
+        return (quotient + bool(rest)) * (1 if self.unscaled > 0 else -1)
+
+    def plus(self, other: "Quantity") -> "Quantity":
+        """The exact sum."""
+        if not (self.big or other.big):
+            if other.unscaled == 0:
+                return self
+            if self.unscaled == 0:
+                return other
+        scale = min(self.scale, other.scale)
+        mine, theirs = self._at(scale), other._at(scale)
+        total = mine + theirs
+        fits = all(_MIN_INT64 <= part <= _MAX_INT64 for part in (mine, theirs, total))
+        return Quantity(total, scale, self.big or other.big or not fits)
+
+    def exceeds(self, other: "Quantity") -> bool:
+        """Whether this amount is the greater one."""
+        if self.scale == other.scale:
+            return self.unscaled > other.unscaled
+        scale = min(self.scale, other.scale)
+        return self._at(scale) > other._at(scale)
+
+    def larger(self, other: "Quantity") -> "Quantity":
+        """The greater of the two, this one if they are equal. Comparing with a big amount makes the winner big."""
+        if not other.exceeds(self):
+            return self
+        return other._replace(big=True) if self.big else other
+
+    def _at(self, scale: int) -> int:
+        return self.unscaled if scale == self.scale else self.unscaled * _power(self.scale - scale)
+
+
+ZERO: Final = Quantity(0)
+
+
+def _power(exponent: int) -> int:
+    """Ten to a power that is not negative."""
+    return int(10**exponent)
+
+
+def _wrap(value: int) -> int:
+    """Keep the low 64 bits, as Go does when a large integer becomes an int64."""
+    return (value - _MIN_INT64) % 2**64 + _MIN_INT64
+
+
+def _scale_big(unscaled: int, shift: int) -> int:
+    """Multiply by ten to the power of `shift`; fractions are rounded up the way upstream's division does it."""
+    if shift >= 0:
+        factor = _power(shift) if shift <= 18 else _MIN_INT64
+        return _wrap(_wrap(unscaled) * factor)
+    divisor = _power(-shift)
+    if unscaled < _MAX_INT64 and shift > -19:
+        # This branch of upstream truncates toward zero and then adds one, also below zero.
+        unscaled = _wrap(unscaled)
+        quotient = abs(unscaled) // divisor * (1 if unscaled >= 0 else -1)
+        return _wrap(quotient + bool(unscaled % divisor))
+    quotient, rest = divmod(unscaled, divisor)
+    return _wrap(quotient + bool(rest))
+
+
+@functools.lru_cache(maxsize=65536)
+def parse_quantity(text: QuantityLike) -> Quantity:
+    """Read a quantity exactly; bare numbers count as their text. Raises QuantityError for anything else."""
+    if not isinstance(text, str):
+        if isinstance(text, bool) or not math.isfinite(text):
+            raise QuantityError(f"{text!r} is not a quantity: {_REMEDY}")
+        text = repr(text)
+    text = text.strip()
+    match = _PARTS.fullmatch(text)
+    if match is None or not text or len(text) > _MAX_LENGTH:
+        raise QuantityError(f"{_shown(text)} is not a quantity: {_REMEDY}")
+    sign, digits, decimals, suffix = match.groups()
+    number = _Number(sign == "-", digits, decimals or "")
+    if (exponent := _BINARY_SUFFIXES.get(suffix)) is not None:
+        return _binary(number, exponent, text)
+    if (exponent := _DECIMAL_SUFFIXES.get(suffix)) is not None:
+        return _decimal(number, exponent, text)
+    written = _EXPONENT.fullmatch(suffix)
+    if written is None:
+        raise QuantityError(f"{_shown(text)} is not a quantity: unknown suffix {_shown(suffix)}; {_REMEDY}")
+    return _decimal(number, int(written[1]), text)
+
+
+def _shown(text: str) -> str:
+    """The text for a message, shortened where it is absurdly long."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+class _Number(NamedTuple):
+    """The digits of a quantity around its decimal point."""
+
+    negative: bool
+    digits: str
+    decimals: str
+
+    @property
+    def missing(self) -> bool:
+        """Whether there is no digit at all, which upstream reads as zero as long as the value is small."""
+        return not self.digits and not self.decimals
+
+    @property
+    def significant(self) -> int:
+        """How many digits upstream counts: leading zeros do not, but a lone zero does."""
+        return max(len(self.digits.lstrip("0")), 1) + len(self.decimals)
+
+    @property
+    def unscaled(self) -> int:
+        """The digits as one integer, sign applied."""
+        value = int((self.digits + self.decimals) or "0")
+        return -value if self.negative else value
+
+
+def _decimal(number: _Number, exponent: int, text: str) -> Quantity:
+    if abs(exponent) > _MAX_EXPONENT:
+        raise QuantityError(f"{_shown(text)} is not a sensible quantity: its exponent is out of range; {_REMEDY}")
+    scale = exponent - len(number.decimals)
+    if number.significant <= 18 and scale >= _NANO:
+        return Quantity(number.unscaled, scale)
+    if number.missing:
+        raise QuantityError(f"{_shown(text)} is not a quantity: it has no digits; {_REMEDY}")
+    return _round_to_nano(number.unscaled, scale)
+
+
+def _binary(number: _Number, exponent: int, text: str) -> Quantity:
+    # Upstream's estimate of how many decimal digits the shifted number may have and still be handled as 64 bits.
+    if not number.decimals and 15 - number.significant - exponent * 3 // 10 - 1 >= 0:
+        return Quantity(number.unscaled << exponent)
+    if number.missing:
+        raise QuantityError(f"{_shown(text)} is not a quantity: it has no digits; {_REMEDY}")
+    amount = _round_to_nano(number.unscaled << exponent, -len(number.decimals))
+    limit = Quantity(_MAX_INT64, 0, big=True)
+    if abs(amount.unscaled) > limit._at(min(amount.scale, 0)):
+        return Quantity(-_MAX_INT64 if number.negative else _MAX_INT64, 0, big=True)
+    return amount
+
+
+def _round_to_nano(unscaled: int, scale: int) -> Quantity:
+    """Keep nine decimals, rounding away from zero: who asks for something gets something."""
+    if unscaled == 0:
+        return Quantity(0, scale, big=True)
+    if scale >= _NANO:
+        return Quantity(unscaled * _power(scale - _NANO), _NANO, big=True)
+    quotient, rest = divmod(abs(unscaled), _power(_NANO - scale))
+    return Quantity((quotient + bool(rest)) * (1 if unscaled > 0 else -1), _NANO, big=True)
+
+
+@functools.lru_cache(maxsize=65536)
+def value(quantity: QuantityLike) -> int:
+    """The amount in whole units, fractions rounded up (away from zero)."""
+    return parse_quantity(quantity).scaled(0)
+
+
+@functools.lru_cache(maxsize=65536)
+def milli_value(quantity: QuantityLike) -> int:
+    """The amount in thousandths, as CPU is counted, fractions rounded up (away from zero)."""
+    return parse_quantity(quantity).scaled(_MILLI)
+
+
+def is_quantity(text: QuantityLike) -> bool:
+    """Whether the text would parse."""
+    try:
+        parse_quantity(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def format_quantity(amount: int, *, binary: bool = False, milli: bool = False) -> str:
+    """Write an integer amount as Kubernetes prints it: the largest suffix that loses nothing.
+
+    `binary` uses Ki, Mi, Gi (memory, storage); `milli` says that the amount is in thousandths (CPU).
+    """
+    if amount == 0:
+        return "0"
+    suffixes, base = ["", "k", "M", "G", "T", "P", "E"], 1000
+    if milli:
+        suffixes = ["m", *suffixes]
+    elif binary and abs(amount) >= 1024:
+        suffixes, base = ["", *_BINARY_SUFFIXES], 1024
+    step = 0
+    while amount % base == 0 and step + 1 < len(suffixes):
+        amount //= base
+        step += 1
+    return f"{amount}{suffixes[step]}"

@@ -1,0 +1,246 @@
+"""What a pod asks for as a whole, and the names of resources.
+
+The sum over a pod is more than the sum of its containers: init containers run before the others (their peak counts),
+sidecars run beside them, a pod may ask for a total, a runtime adds overhead, and a pod that is being resized counts
+with what it has and what it wants, whichever is more. Quantities are added exactly and rounded up once, at the end.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from mooring.api.labels import is_label_key
+from mooring.api.quantity import ZERO, Quantity, QuantityLike, milli_value, parse_quantity, value
+
+if TYPE_CHECKING:
+    from mooring.api.pod import Container, ContainerPort, ContainerStatus, Pod, ResourceRequirements
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+PODS: Final = "pods"
+
+#: What a container that says nothing is assumed to use when nodes are scored (thousandths of a CPU; bytes).
+DEFAULT_MILLI_CPU: Final = 100
+DEFAULT_MEMORY: Final = 200 * 1024 * 1024
+
+_HUGEPAGES: Final = "hugepages-"
+_ATTACHABLE: Final = "attachable-volumes-"
+_NONZERO: Final[dict[str, Quantity]] = {CPU: Quantity(DEFAULT_MILLI_CPU, -3), MEMORY: Quantity(DEFAULT_MEMORY)}
+
+_Amounts = dict[str, Quantity]
+
+
+def is_native(name: str) -> bool:
+    """Whether the resource is Kubernetes' own: without a domain, or in `kubernetes.io/`."""
+    return "/" not in name or is_prefixed_native(name)
+
+
+def is_prefixed_native(name: str) -> bool:
+    """Whether the resource is Kubernetes' own and says so by its domain."""
+    return "kubernetes.io/" in name
+
+
+def is_hugepages(name: str) -> bool:
+    """Whether the resource is huge pages of some size."""
+    return name.startswith(_HUGEPAGES)
+
+
+def is_attachable(name: str) -> bool:
+    """Whether the resource counts attached volumes."""
+    return name.startswith(_ATTACHABLE)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_extended(name: str) -> bool:
+    """Whether the resource is somebody else's, such as `nvidia.com/gpu`."""
+    if is_native(name) or name.startswith("requests."):
+        return False
+    return is_label_key(f"requests.{name}")
+
+
+@functools.lru_cache(maxsize=4096)
+def is_scalar(name: str) -> bool:
+    """Whether kube-scheduler counts the resource although it is not CPU, memory, storage or pods."""
+    return is_extended(name) or is_hugepages(name) or is_prefixed_native(name) or is_attachable(name)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_tracked(name: str) -> bool:
+    """Whether kube-scheduler counts requests for the resource at all; others it ignores."""
+    return name in {CPU, MEMORY, EPHEMERAL_STORAGE} or is_scalar(name)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_pod_level(name: str) -> bool:
+    """Whether a pod can ask for the resource as a whole."""
+    return name in {CPU, MEMORY} or is_hugepages(name)
+
+
+def amount(name: str, quantity: QuantityLike) -> int:
+    """A quantity in the unit a scheduler counts the resource in: CPU in thousandths, all else whole, rounded up."""
+    return milli_value(quantity) if name == CPU else value(quantity)
+
+
+def amounts(resources: Mapping[str, QuantityLike]) -> dict[str, int]:
+    """A resource list, such as a node's allocatable, in the units a scheduler counts in."""
+    return {name: amount(name, quantity) for name, quantity in resources.items()}
+
+
+def pod_requests(pod: Pod, *, use_status: bool = False, pod_level: bool = True) -> dict[str, int]:
+    """What the pod asks for: CPU in thousandths, all else in whole units, each rounded up.
+
+    `use_status` counts what the node gave the pod too, as is right for pods on a node; `pod_level` honours a request
+    for the pod as a whole. A resource asked for with 0 is in the answer, one not asked for is not.
+    """
+    if _is_simple(pod, use_status=use_status):
+        return amounts(pod.spec.containers[0].resources.requests)
+    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, defaults={}))
+
+
+def pod_requests_nonzero(pod: Pod, *, use_status: bool = False, pod_level: bool = True) -> dict[str, int]:
+    """As `pod_requests`, with 100m CPU and 200Mi memory for each container that asks for none: what a node is charged.
+
+    A pod with a request of its own is charged the default only for what neither it nor any container asks for.
+    """
+    defaults = _NONZERO
+    if pod_level and has_pod_level_requests(pod):
+        known = _total(pod, use_status=use_status, pod_level=True, defaults={})
+        defaults = {name: default for name, default in _NONZERO.items() if name not in known}
+    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, defaults=defaults))
+
+
+def pod_requests_for_score(pod: Pod, *, use_status: bool = True, pod_level: bool = True) -> dict[str, int]:
+    """As `pod_requests_nonzero`, as the allocation scorers count the pod they place: each container gets the defaults
+    even where the pod asks for some resource as a whole."""
+    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, defaults=_NONZERO))
+
+
+def has_pod_level_requests(pod: Pod) -> bool:
+    """Whether the pod asks for anything as a whole."""
+    return pod.spec.resources is not None and any(is_pod_level(name) for name in pod.spec.resources.requests)
+
+
+def is_resize_infeasible(pod: Pod) -> bool:
+    """Whether the node has said that it can never give the pod what it now asks for."""
+    return _resize_reason(pod) == "Infeasible"
+
+
+def is_resize_deferred(pod: Pod) -> bool:
+    """Whether the node has said that it cannot yet give the pod what it now asks for."""
+    return _resize_reason(pod) == "Deferred"
+
+
+def container_host_ports(pod: Pod) -> list[ContainerPort]:
+    """The node ports the pod takes for as long as it runs: sidecars' first, then containers'."""
+    sidecars = [container for container in pod.spec.init_containers if container.is_sidecar]
+    return [port for container in (*sidecars, *pod.spec.containers) for port in container.ports if port.host_port > 0]
+
+
+def _resize_reason(pod: Pod) -> str | None:
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason
+    return None
+
+
+def _is_simple(pod: Pod, *, use_status: bool) -> bool:
+    """Whether the pod's request is that of its only container, as for most pods."""
+    spec = pod.spec
+    return (
+        len(spec.containers) == 1
+        and not spec.init_containers
+        and not spec.overhead
+        and spec.resources is None
+        and not (use_status and pod.status.container_statuses)
+    )
+
+
+def _rounded(total: _Amounts) -> dict[str, int]:
+    return {name: quantity.scaled(-3 if name == CPU else 0) for name, quantity in total.items()}
+
+
+def _total(pod: Pod, *, use_status: bool, pod_level: bool, defaults: _Amounts) -> _Amounts:
+    total = _containers_total(pod, use_status=use_status, defaults=defaults)
+    if pod_level and pod.spec.resources is not None:
+        total.update(_pod_level_requests(pod, pod.spec.resources, use_status=use_status))
+    _add(total, _parsed(pod.spec.overhead))
+    return total
+
+
+def _pod_level_requests(pod: Pod, asked: ResourceRequirements, *, use_status: bool) -> _Amounts:
+    """What the pod asks for as a whole, which takes the place of what its containers ask for."""
+    spec = {name: quantity for name, quantity in _parsed(asked.requests).items() if is_pod_level(name)}
+    given = pod.status.resources
+    if not use_status or given is None:
+        return spec
+    effective = _effective(pod, asked.requests, given.requests, pod.status.allocated_resources)
+    return {name: effective.get(name, ZERO) for name in spec}
+
+
+def _containers_total(pod: Pod, *, use_status: bool, defaults: _Amounts) -> _Amounts:
+    statuses = _statuses(pod) if use_status else {}
+    total: _Amounts = {}
+    for container in pod.spec.containers:
+        _add(total, _container(pod, container, statuses, defaults))
+    sidecars: _Amounts = {}
+    peak: _Amounts = {}
+    for container in pod.spec.init_containers:
+        own = _container(pod, container, statuses if container.is_sidecar else {}, defaults)
+        if container.is_sidecar:
+            _add(total, own)
+            _add(sidecars, own)
+            _raise(peak, sidecars)
+        else:
+            _add(own, sidecars)
+            _raise(peak, own)
+    _raise(total, peak)
+    return total
+
+
+def _container(pod: Pod, container: Container, statuses: Mapping[str, ContainerStatus], defaults: _Amounts) -> _Amounts:
+    """What one container counts with, as a dictionary of the caller's own."""
+    status = statuses.get(container.name)
+    if status is None or status.resources is None:
+        own = _parsed(container.resources.requests)
+    else:
+        own = _effective(pod, container.resources.requests, status.resources.requests, status.allocated_resources)
+    for name, default in defaults.items():
+        own.setdefault(name, default)
+    return own
+
+
+def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+    status = pod.status
+    return {each.name: each for each in (*status.container_statuses, *status.init_container_statuses)}
+
+
+def _effective(
+    pod: Pod,
+    spec: Mapping[str, QuantityLike],
+    given: Mapping[str, QuantityLike],
+    allocated: Mapping[str, QuantityLike],
+) -> _Amounts:
+    """The most of what is wished for, given and promised; a wish the node has refused does not count."""
+    result: _Amounts = {} if is_resize_infeasible(pod) else _parsed(spec)
+    _raise(result, _parsed(given))
+    _raise(result, _parsed(allocated))
+    return result
+
+
+def _parsed(resources: Mapping[str, QuantityLike]) -> _Amounts:
+    return {name: parse_quantity(quantity) for name, quantity in resources.items()}
+
+
+def _add(total: _Amounts, more: _Amounts) -> None:
+    for name, quantity in more.items():
+        known = total.get(name)
+        total[name] = quantity if known is None else known.plus(quantity)
+
+
+def _raise(total: _Amounts, other: _Amounts) -> None:
+    for name, quantity in other.items():
+        known = total.get(name)
+        total[name] = quantity if known is None else known.larger(quantity)

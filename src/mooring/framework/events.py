@@ -1,0 +1,89 @@
+"""Cluster events that can make a pending pod schedulable, and the hints that tell whether one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, IntFlag, auto
+
+import msgspec
+
+
+class ActionType(IntFlag):
+    """What happened to an object; bits are ordered as kube-scheduler's, which its matching rule relies on."""
+
+    ADD = auto()
+    DELETE = auto()
+    UPDATE_NODE_ALLOCATABLE = auto()
+    UPDATE_NODE_LABEL = auto()
+    UPDATE_NODE_TAINT = auto()
+    UPDATE_NODE_CONDITION = auto()
+    UPDATE_NODE_ANNOTATION = auto()
+    UPDATE_NODE_DECLARED_FEATURE = auto()
+    UPDATE_POD_LABEL = auto()
+    UPDATE_POD_SCALE_DOWN = auto()
+    UPDATE_POD_TOLERATION = auto()
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = auto()
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = auto()
+    UPDATE = (
+        UPDATE_NODE_ALLOCATABLE
+        | UPDATE_NODE_LABEL
+        | UPDATE_NODE_TAINT
+        | UPDATE_NODE_CONDITION
+        | UPDATE_NODE_ANNOTATION
+        | UPDATE_NODE_DECLARED_FEATURE
+        | UPDATE_POD_LABEL
+        | UPDATE_POD_SCALE_DOWN
+        | UPDATE_POD_TOLERATION
+        | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        | UPDATE_POD_GENERATED_RESOURCE_CLAIM
+    )
+    ALL = ADD | DELETE | UPDATE
+
+
+class Hint(Enum):
+    """A queueing hint's answer: is the event worth another attempt for this pod?"""
+
+    QUEUE = "Queue"
+    SKIP = "QueueSkip"
+
+
+#: (pod, old object or None, new object or None) -> Hint. An exception counts as QUEUE.
+QueueingHint = Callable[[object, object, object], Hint]
+
+
+class ClusterEvent(msgspec.Struct, frozen=True):
+    """A kind of event that a plugin wants to be asked about, with its hint (None: always worth an attempt).
+
+    ``resource`` is a Kubernetes kind (``Node``, ``Pod``, ``PersistentVolumeClaim``, ...), ``*`` for all, or
+    ``plural.version.group`` for a custom resource.
+    """
+
+    resource: str
+    actions: ActionType
+    hint: QueueingHint | None = None
+
+    def matches(self, resource: str, action: ActionType) -> bool:
+        """Whether an incoming event is covered by this registration (kube-scheduler's rule, quirk included)."""
+        covers = self.resource in ("*", resource) or (self.resource == "Pod" and resource in POD_EVENTS)
+        return covers and bool(self.actions & action) and action <= self.actions
+
+
+#: Incoming event resources that a registration for ``Pod`` covers.
+POD_EVENTS = frozenset({"AssignedPod", "UnschedulablePod"})
+
+#: What a plugin that registers nothing is woken by: the safe default.
+CATCH_ALL = tuple(
+    ClusterEvent(kind, ActionType.ALL)
+    for kind in (
+        "Pod",
+        "Node",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "CSINode",
+        "CSIDriver",
+        "CSIStorageCapacity",
+        "StorageClass",
+        "ResourceClaim",
+        "DeviceClass",
+    )
+)

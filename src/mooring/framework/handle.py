@@ -1,0 +1,112 @@
+"""Handle: what the scheduler lends to a plugin.
+
+Time, randomness and the cluster come from here, so that a test or a replay can supply them.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
+
+from mooring.api.meta import KubeObject
+from mooring.api.pod import Pod
+from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.framework.nodes import Nodes
+from mooring.framework.nominator import Nominator
+from mooring.framework.objects import Lister, ObjectStore
+from mooring.framework.state import CycleState
+from mooring.framework.status import Status
+from mooring.framework.table import NodeTable, PodListener
+from mooring.framework.templates import PodTemplate
+from mooring.framework.waiting import WaitingPods
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class EventRecorder(Protocol):
+    """Tells people about objects, as ``kubectl get events`` shows it."""
+
+    def record(self, regarding: KubeObject, *, type: str, reason: str, action: str, note: str) -> None:
+        """Record an event."""
+
+
+class NoEvents:
+    """A recorder for runs without a cluster."""
+
+    def record(self, regarding: KubeObject, *, type: str, reason: str, action: str, note: str) -> None:
+        """Record nothing."""
+
+
+class Runner(Protocol):
+    """The profile's own plugins, for a plugin that tries something hypothetical (preemption does)."""
+
+    def filter_what_if(self, state: CycleState, pod: Pod, node: WhatIfNode) -> Status:
+        """What the Filter plugins say of a node with other pods on it, nominated pods included."""
+
+    def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
+        """Tell the PreFilter plugins that a pod was added to a node."""
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
+        """Tell the PreFilter plugins that a pod was removed from a node."""
+
+    def filter_plugins(self, state: CycleState) -> tuple[object, ...]:
+        """The Filter plugins that are asked in this attempt, in order."""
+
+
+class Handle:
+    """One per profile; shared by its plugins."""
+
+    def __init__(
+        self,
+        *,
+        profile_name: str = "default-scheduler",
+        table: NodeTable | None = None,
+        objects: ObjectStore | None = None,
+        nominator: Nominator | None = None,
+        waiting_pods: WaitingPods | None = None,
+        recorder: EventRecorder | None = None,
+        clock: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+        activate: Callable[[Iterable[str]], None] | None = None,
+    ) -> None:
+        self.profile_name = profile_name
+        self.table = table if table is not None else NodeTable()
+        self.objects = objects if objects is not None else ObjectStore()
+        self.nominator = nominator if nominator is not None else Nominator()
+        self.waiting_pods = waiting_pods if waiting_pods is not None else WaitingPods()
+        self.events: EventRecorder = recorder if recorder is not None else NoEvents()
+        #: Seconds since the epoch; never read the machine's clock in a plugin.
+        self.clock = clock
+        self.random = rng if rng is not None else random.Random()
+        self._activate = activate
+        #: Set by the profile once its plugins are there.
+        self.runner: Runner
+
+    @property
+    def nodes(self) -> Nodes:
+        """All nodes of the cluster, live."""
+        return Nodes(self.table)
+
+    @property
+    def pods(self) -> Iterable[PodInfo]:
+        """All pods that are on a node."""
+        return self.table.pods.values()
+
+    def lister(self, kind: type[T]) -> Lister[T]:
+        """Objects of a kind: ``handle.lister(PersistentVolumeClaim).get("data", "default")``."""
+        return self.objects.lister(kind)
+
+    def template(self, pod: Pod) -> PodTemplate:
+        """The pod's compiled template, shared with all pods like it."""
+        return self.table.template(pod)
+
+    def listen(self, listener: PodListener) -> None:
+        """Keep an index of your own: be told about every pod that comes to, or leaves, a node."""
+        self.table.listen(listener)
+
+    def activate(self, pods: Iterable[str]) -> None:
+        """Move pods (namespace/name) to the active queue."""
+        if self._activate is not None:
+            self._activate(pods)

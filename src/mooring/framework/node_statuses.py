@@ -1,0 +1,126 @@
+"""What was said of every node in an attempt, kept as codes until somebody asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework.status import Code, Status
+from mooring.framework.table import NodeTable
+
+Rows = npt.NDArray[np.intp]
+
+#: Status of a node nobody looked at: it adds no reason to the message and is no candidate for preemption.
+_UNSEEN = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
+
+class Rejections:
+    """The nodes that one plugin turned down: rows, a code for each, and what the codes mean."""
+
+    __slots__ = ("_statuses", "codes", "plugin", "rows", "status_of")
+
+    def __init__(
+        self, plugin: str, rows: Rows, codes: npt.NDArray[np.integer], status_of: Callable[[int], Status]
+    ) -> None:
+        self.plugin = plugin
+        self.rows = rows
+        self.codes = codes
+        self.status_of = status_of
+        self._statuses: dict[int, Status] = {}
+
+    def status(self, code: int) -> Status:
+        """The meaning of a code, signed by the plugin."""
+        status = self._statuses.get(code)
+        if status is None:
+            status = self._statuses[code] = self.status_of(code).by(self.plugin)
+        return status
+
+    def groups(self) -> Iterator[tuple[Status, Rows]]:
+        """The rows by verdict."""
+        for code in np.unique(self.codes).tolist():
+            yield self.status(code), self.rows[self.codes == code]
+
+
+class NodeStatuses:
+    """A status for each node: first rejecting plugin and its reasons; nodes not in here have ``absent``."""
+
+    def __init__(self, table: NodeTable, absent: Status = _UNSEEN) -> None:
+        self.table = table
+        self.absent = absent
+        self._rejections: list[Rejections] = []
+        #: Single verdicts, which go before those in bulk.
+        self._single: dict[int, Status] = {}
+
+    def add(self, rejections: Rejections) -> None:
+        """Add a plugin's verdicts; a row must not be added twice."""
+        self._rejections.append(rejections)
+
+    def set(self, row: int, status: Status) -> None:
+        """Set one node's verdict, whatever was said in bulk."""
+        self._single[row] = status
+
+    def get(self, name: str) -> Status:
+        """A node's verdict by name."""
+        row = self.table.row_of.get(name)
+        return self.absent if row is None else self.of_row(row)
+
+    def of_row(self, row: int) -> Status:
+        """A node's verdict by row."""
+        status = self._single.get(row)
+        if status is not None:
+            return status
+        for rejections in self._rejections:
+            places = np.flatnonzero(rejections.rows == row)
+            if len(places):
+                return rejections.status(int(rejections.codes[places[0]]))
+        return self.absent
+
+    def groups(self) -> Iterator[tuple[Status, Rows]]:
+        """Verdicts with the rows they were given to; the absent status comes last."""
+        seen = np.zeros(len(self.table), dtype=np.bool_)
+        single = np.fromiter(self._single, dtype=np.intp, count=len(self._single))
+        seen[single] = True
+        for rejections in self._rejections:
+            for status, rows in rejections.groups():
+                kept = rows[~seen[rows]] if len(single) else rows
+                if len(kept):
+                    yield status, kept
+        for rejections in self._rejections:
+            seen[rejections.rows] = True
+        for row, status in self._single.items():
+            yield status, np.array([row], dtype=np.intp)
+        unseen = np.flatnonzero(~seen)
+        if len(unseen):
+            yield self.absent, unseen
+
+    def rows_with(self, code: Code) -> Rows:
+        """The nodes whose verdict has a code, in row order."""
+        found = [rows for status, rows in self.groups() if status.code is code]
+        return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.intp)
+
+    def plugins(self) -> frozenset[str]:
+        """The plugins that rejected some node."""
+        return frozenset(status.plugin for status, _ in self.groups() if status.plugin and status.is_rejected)
+
+    def reasons(self) -> Counter[str]:
+        """How many nodes gave each reason."""
+        counts: Counter[str] = Counter()
+        for status, rows in self.groups():
+            for reason in status.reasons:
+                counts[reason] += len(rows)
+        return counts
+
+
+def fit_message(total: int, statuses: NodeStatuses, pre_filter: str = "", post_filter: str = "") -> str:
+    """The text people know: ``0/5 nodes are available: 3 Insufficient cpu, 2 node(s) were unschedulable.``"""
+    text = f"0/{total} nodes are available:"
+    if pre_filter:
+        text += f" {pre_filter}."
+    else:
+        reasons = sorted(f"{count} {reason}" for reason, count in statuses.reasons().items())
+        if reasons:
+            text += f" {', '.join(reasons)}."
+    return f"{text} {post_filter}" if post_filter else text

@@ -1,0 +1,134 @@
+"""Plugin: the class that authors derive from. Which extension points it serves is which methods it defines."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, get_type_hints
+
+import msgspec
+
+if TYPE_CHECKING:
+    from mooring.framework.handle import Handle
+
+F = TypeVar("F", bound=Callable[..., Any])
+Dependence = Literal["node", "pods"]
+_DEPENDS = "__mooring_depends__"
+
+
+class Plugin:
+    """Base of all plugins.
+
+    >>> class NodeNumber(Plugin):
+    ...     class Args:
+    ...         reverse: bool = False
+    ...
+    ...     def score(self, state, pod, node):
+    ...         match = pod.name[-1] == node.name[-1]
+    ...         return 10 if match != self.args.reverse else 0
+
+    Define any of the methods of ``mooring.framework.points``; ``filter`` and ``score`` answer for one node,
+    ``filter_nodes`` and ``score_nodes`` for all of them. ``setup`` runs once, when ``args`` and ``handle`` are there.
+    """
+
+    #: The name in the configuration; the class name unless set.
+    name: ClassVar[str] = ""
+    #: Declared arguments: a class with typed attributes (decoded strictly), or None to get what was written.
+    Args: ClassVar[type | None] = None
+
+    args: Any
+    handle: Handle
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
+
+    def __init__(self, args: Any = None, handle: Handle | None = None) -> None:
+        self.args = decode_args(type(self), args)
+        if handle is not None:
+            self.handle = handle
+        self.setup()
+
+    def setup(self) -> None:
+        """Called once, after ``self.args`` and ``self.handle`` are set; raise ValueError to refuse the arguments."""
+
+    def __repr__(self) -> str:
+        return f"<plugin {self.name}>"
+
+
+def depends_on(*what: Dependence) -> Callable[[F], F]:
+    """Declare what an answer of ``filter``, ``score``, ``filter_nodes`` or ``score_nodes`` depends on.
+
+    ``@depends_on("node")``: only on the pod's template and the node object. ``@depends_on("node", "pods")``: also on
+    the pods on that node. Such answers are kept per template, and only changed nodes are asked again.
+
+    A method that also reads other nodes, other objects, the clock or the cycle's other findings must not declare it.
+    """
+    level: Dependence = "pods" if "pods" in what else "node"
+
+    def mark(function: F) -> F:
+        setattr(function, _DEPENDS, level)
+        return function
+
+    return mark
+
+
+def dependence(method: Callable[..., Any] | None) -> Dependence | None:
+    """What ``depends_on`` declared for a method."""
+    return cast("Dependence | None", getattr(method, _DEPENDS, None))
+
+
+class ArgsError(ValueError):
+    """A plugin's arguments do not fit its ``Args``; the message names the field."""
+
+    def __init__(self, plugin: str, path: str, message: str) -> None:
+        super().__init__(f"{plugin}: {path + ': ' if path else ''}{message}")
+        self.plugin = plugin
+        self.path = path
+        self.reason = message
+
+
+def decode_args(cls: type[Plugin], raw: Any) -> Any:
+    """Turn what the configuration says into the plugin's ``Args``; without ``Args`` it stays as it is."""
+    if cls.Args is None:
+        return {} if raw is None else raw
+    if isinstance(raw, cls.Args):
+        return raw
+    struct = args_struct(cls)
+    if raw is None:
+        raw = {}
+    if isinstance(raw, Mapping):
+        raw = {key: value for key, value in raw.items() if key not in ("kind", "apiVersion")}
+    try:
+        return msgspec.convert(raw, struct)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        raise ArgsError(cls.name, path.rstrip("`").lstrip("."), message) from None
+
+
+def args_struct(cls: type[Plugin]) -> type:
+    """The struct that a plugin's ``Args`` means: camelCase in the file, snake_case in Python, no unknown fields."""
+    declared = cls.Args
+    if declared is None:
+        raise TypeError(f"{cls.__name__} declares no Args")
+    if issubclass(declared, msgspec.Struct):
+        return declared
+    made = vars(cls).get("_args_struct")
+    if made is None:
+        fields: list[Any] = []
+        for name, hint in get_type_hints(declared).items():
+            default = getattr(declared, name, msgspec.NODEFAULT)
+            mutable = isinstance(default, (list, dict, set))
+            made_default = (
+                msgspec.field(default_factory=functools.partial(copy.copy, default))
+                if mutable
+                else msgspec.field(default=default)
+            )
+            fields.append((name, hint, made_default))
+        made = msgspec.defstruct(
+            f"{cls.__name__}Args", fields, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+        )
+        cls._args_struct = made  # type: ignore[attr-defined]  # a cache on the class, made once
+    return cast(type, made)

@@ -1,0 +1,119 @@
+"""The extension points: what each is called in Python and in the configuration, and how its method is signed."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+
+class Point(msgspec.Struct, frozen=True):
+    """One method of an extension point."""
+
+    method: str
+    #: As kube-scheduler's configuration calls the point this method belongs to; "" for helpers of another point.
+    config: str
+    parameters: tuple[str, ...]
+    #: Whether the method may be `async def` (points that talk to the outside).
+    may_await: bool = False
+
+    @property
+    def signature(self) -> str:
+        """How to write it."""
+        return f"def {self.method}({', '.join(('self', *self.parameters))})"
+
+
+POINTS: tuple[Point, ...] = (
+    Point("pre_enqueue", "preEnqueue", ("pod",)),
+    Point("less", "queueSort", ("a", "b")),
+    Point("pre_filter", "preFilter", ("state", "pod", "nodes")),
+    Point("add_pod", "", ("state", "pod", "added", "node")),
+    Point("remove_pod", "", ("state", "pod", "removed", "node")),
+    Point("filter", "filter", ("state", "pod", "node")),
+    Point("filter_nodes", "filter", ("state", "pod", "nodes")),
+    Point("post_filter", "postFilter", ("state", "pod", "statuses")),
+    Point("pre_score", "preScore", ("state", "pod", "nodes")),
+    Point("score", "score", ("state", "pod", "node")),
+    Point("score_nodes", "score", ("state", "pod", "nodes")),
+    Point("normalize_scores", "", ("state", "pod", "scores")),
+    Point("reserve", "reserve", ("state", "pod", "node_name")),
+    Point("unreserve", "reserve", ("state", "pod", "node_name")),
+    Point("permit", "permit", ("state", "pod", "node_name")),
+    Point("pre_bind", "preBind", ("state", "pod", "node_name"), may_await=True),
+    Point("pre_bind_pre_flight", "", ("state", "pod", "node_name")),
+    Point("bind", "bind", ("state", "pod", "node_name"), may_await=True),
+    Point("post_bind", "postBind", ("state", "pod", "node_name"), may_await=True),
+    Point("events_to_register", "", ()),
+    Point("what_if", "", ("state", "pod", "victims")),
+)
+
+BY_METHOD = {point.method: point for point in POINTS}
+
+#: The points of the configuration, in running order.
+CONFIG_POINTS = (
+    "preEnqueue",
+    "queueSort",
+    "preFilter",
+    "filter",
+    "postFilter",
+    "preScore",
+    "score",
+    "reserve",
+    "permit",
+    "preBind",
+    "bind",
+    "postBind",
+)
+
+
+def points_of(cls: type) -> frozenset[str]:
+    """The configuration's names of the points that a plugin class serves."""
+    return frozenset(p.config for p in POINTS if p.config and callable(getattr(cls, p.method, None)))
+
+
+class SignatureError(msgspec.Struct, frozen=True):
+    """Something wrong with a plugin class, found without running it."""
+
+    line: int
+    message: str
+
+
+def check_methods(cls: type) -> list[SignatureError]:
+    """What is wrong with the methods of a plugin class: signatures, near-miss names, async where it cannot be."""
+    problems: list[SignatureError] = []
+    for owner in reversed(cls.__mro__[:-1]):
+        for name, member in vars(owner).items():
+            if not inspect.isfunction(member):
+                continue
+            point = BY_METHOD.get(name)
+            if point is not None:
+                problems += _check_signature(member, point)
+            elif not name.startswith("_") and owner is cls:
+                near = difflib.get_close_matches(name, BY_METHOD, n=1, cutoff=0.8)
+                if near and not callable(getattr(cls, near[0], None)):
+                    hint = f"'{name}' is no extension point; did you mean '{BY_METHOD[near[0]].signature}'?"
+                    problems.append(SignatureError(_line(member), hint))
+    return problems
+
+
+def _check_signature(function: Callable[..., Any], point: Point) -> list[SignatureError]:
+    problems = []
+    if inspect.iscoroutinefunction(function) and not point.may_await:
+        text = f"'{point.method}' must not be async: it runs inside the scheduling cycle. Write '{point.signature}'"
+        problems.append(SignatureError(_line(function), text))
+    arguments = (None,) * (1 + len(point.parameters))
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        given = ", ".join(inspect.signature(function).parameters)
+        text = f"'{point.method}' takes ({given}); write '{point.signature}'"
+        problems.append(SignatureError(_line(function), text))
+    return problems
+
+
+def _line(function: Callable[..., Any]) -> int:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code.co_firstlineno if code is not None else 0

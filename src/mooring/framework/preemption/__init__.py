@@ -1,0 +1,5 @@
+"""Preemption: which pods would have to go so that a more important one fits."""
+
+from mooring.framework.preemption.evaluator import Evaluator
+
+__all__ = ["Evaluator"]

@@ -1,0 +1,61 @@
+"""Disruption budgets: which victims would violate one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.policy import PodDisruptionBudget
+from mooring.api.selectors import Selector, SelectorError, compile_selector
+from mooring.framework.node_info import PodInfo
+from mooring.framework.templates import PodTemplate
+from mooring.framework.what_if import Victims
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Budgets:
+    """The budgets of the cluster, compiled. One with an empty selector, or an invalid one, covers nothing."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._budgets: list[tuple[PodDisruptionBudget, Selector]] = []
+        for budget in budgets:
+            try:
+                selector = compile_selector(budget.spec.selector)
+            except SelectorError:
+                continue
+            if not (selector.is_empty or selector.matches_nothing):
+                self._budgets.append((budget, selector))
+
+    def split(self, pods: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
+        """Pods (most important first) that would violate a budget if they went, and those that would not."""
+        allowed = [budget.status.disruptions_allowed for budget, _ in self._budgets]
+        violating, fine = [], []
+        for info in pods:
+            violated = False
+            for number, (budget, selector) in enumerate(self._budgets):
+                if _covers(budget, selector, info.template) and info.name not in budget.status.disrupted_pods:
+                    allowed[number] -= 1
+                    violated = violated or allowed[number] < 0
+            (violating if violated else fine).append(info)
+        return violating, fine
+
+    def violating(self, victims: Victims) -> Mask:
+        """[C, V]: the same for many nodes at once, each node counting its own victims only."""
+        result = np.zeros(victims.index.shape, dtype=np.bool_)
+        for budget, selector in self._budgets:
+            covered = victims.by_template(lambda t, b=budget, s=selector: int(_covers(b, s, t)))  # type: ignore[misc]
+            if not covered.any():
+                continue
+            gone = budget.status.disrupted_pods
+            if gone:
+                covered = covered * victims.by_pod(lambda info, names=gone: int(info.name not in names))  # type: ignore[misc]
+            counted = np.cumsum(covered, axis=1)
+            result |= (covered > 0) & (counted > budget.status.disruptions_allowed)
+        return result
+
+
+def _covers(budget: PodDisruptionBudget, selector: Selector, template: PodTemplate) -> bool:
+    return budget.namespace == template.namespace and bool(template.labels) and selector.matches(template.labels)

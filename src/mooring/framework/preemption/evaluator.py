@@ -1,0 +1,110 @@
+"""The evaluator: from the verdicts of a failed attempt to a node and its victims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.api.policy import PodDisruptionBudget
+from mooring.framework.handle import Handle
+from mooring.framework.node_info import NodeInfo
+from mooring.framework.node_statuses import NodeStatuses, fit_message
+from mooring.framework.preemption.budgets import Budgets
+from mooring.framework.preemption.candidate import Candidate, best
+from mooring.framework.preemption.search import can_search_together, search_one, search_together
+from mooring.framework.results import PostFilterResult
+from mooring.framework.state import CycleState
+from mooring.framework.status import Code, Status
+
+Rows = npt.NDArray[np.intp]
+_NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
+_UNTOUCHED = PostFilterResult()
+
+
+class Evaluator:
+    """Finds the best node to make room on. ``wanted`` says how many candidates are enough, given the nodes."""
+
+    def __init__(self, handle: Handle, wanted: Callable[[int], int]) -> None:
+        self._handle = handle
+        self._wanted = wanted
+
+    def preempt(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> tuple[PostFilterResult, Status]:
+        """Where to make room, and which pods go; or why it does not help."""
+        refusal = self._ineligible(pod, statuses)
+        if refusal:
+            return _UNTOUCHED, Status.unschedulable(refusal)
+        outcome = NodeStatuses(self._handle.table, _NOT_HELPFUL)
+        candidates = self._candidates(state, pod, statuses.rows_with(Code.UNSCHEDULABLE), outcome)
+        if candidates:
+            chosen = best(candidates, self._handle.clock())
+            name = self._handle.table.nodes[chosen.row].name
+            return PostFilterResult(name, tuple(info.pod.uid for info in chosen.victims)), Status()
+        errors = sorted(status.message for status, _ in outcome.groups() if status.code is Code.ERROR)
+        if errors:
+            return _UNTOUCHED, Status.error(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        text = fit_message(len(self._handle.table), outcome)
+        return PostFilterResult(nominated_node=""), Status.unschedulable(text)
+
+    def _ineligible(self, pod: Pod, statuses: NodeStatuses) -> str:
+        if not pod.may_preempt:
+            return "not eligible due to preemptionPolicy=Never."
+        name = pod.status.nominated_node_name
+        row = self._handle.table.row_of.get(name) if name else None
+        if row is None or statuses.of_row(row).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        if _is_being_emptied(self._handle.table.nodes[row], pod):
+            return "not eligible due to a terminating pod on the nominated node."
+        return ""
+
+    def _candidates(self, state: CycleState, pod: Pod, rows: Rows, outcome: NodeStatuses) -> list[Candidate]:
+        handle = self._handle
+        if not len(rows):
+            return []
+        wanted = self._wanted(len(rows))
+        offset = handle.random.randrange(len(rows))
+        rows = np.concatenate((rows[offset:], rows[:offset]))
+        budgets = Budgets(handle.lister(PodDisruptionBudget).list())
+        together = can_search_together(handle.runner.filter_plugins(state))
+        found: list[Candidate] = []
+        # In portions: enough candidates end the search, and one portion is usually enough.
+        size = max(wanted, 64) if together else 16
+        for start in range(0, len(rows), size):
+            found += self._portion(state, pod, rows[start : start + size], budgets, outcome, together=together)
+            if len(found) >= wanted and any(not candidate.violations for candidate in found):
+                break
+        return found
+
+    def _portion(
+        self, state: CycleState, pod: Pod, rows: Rows, budgets: Budgets, outcome: NodeStatuses, *, together: bool
+    ) -> list[Candidate]:
+        handle = self._handle
+        crowded = {handle.table.row_of[name] for name in handle.nominator.nodes() if name in handle.table.row_of}
+        alone = rows if not together else rows[np.isin(rows, list(crowded))]
+        found: list[Candidate] = []
+        if together:
+            rest = rows[~np.isin(rows, list(crowded))] if crowded else rows
+            found += search_together(handle, state, pod, rest, budgets, outcome)
+        for row in alone.tolist():
+            result = search_one(handle, state, pod, handle.table.nodes[row], budgets)
+            if isinstance(result, Candidate):
+                found.append(result)
+            else:
+                outcome.set(row, result)
+        return found
+
+
+def _is_being_emptied(node: NodeInfo, pod: Pod) -> bool:
+    """Whether a victim of an earlier preemption is still on its way out of a node."""
+    return any(info.priority < pod.priority and _leaves_for_preemption(info.pod) for info in node.pods)
+
+
+def _leaves_for_preemption(pod: Pod) -> bool:
+    if not pod.is_terminating:
+        return False
+    for condition in pod.status.conditions:
+        if condition.type == "DisruptionTarget":
+            return condition.status == "True" and condition.reason == "PreemptionByScheduler"
+    return False

@@ -1,0 +1,183 @@
+"""The search for victims: on many nodes at once where the plugins can, on one node where they cannot.
+
+``search_together`` needs every active filter to model its verdict (``what_if``) or to depend on the node alone.
+``search_one`` clones the state and replays removals and additions, as kube-scheduler does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.framework.handle import Handle
+from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.framework.node_statuses import NodeStatuses, Rejections
+from mooring.framework.nodes import Nodes
+from mooring.framework.plugin import Plugin, dependence
+from mooring.framework.preemption.budgets import Budgets
+from mooring.framework.preemption.candidate import Candidate, by_importance
+from mooring.framework.state import CycleState
+from mooring.framework.status import Status
+from mooring.framework.what_if import Victims, WhatIf
+
+Rows = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
+
+
+def can_search_together(plugins: Sequence[object]) -> bool:
+    """Whether all active filters can be asked about many nodes with pods removed."""
+    return all(_is_modelled(plugin) for plugin in plugins)
+
+
+def _is_modelled(plugin: object) -> bool:
+    if hasattr(plugin, "what_if"):
+        return True
+    columns = getattr(plugin, "filter_nodes", None)
+    return columns is not None and dependence(columns) == "node"
+
+
+def search_one(handle: Handle, state: CycleState, pod: Pod, node: NodeInfo, budgets: Budgets) -> Candidate | Status:
+    """The victims on one node, by simulation; or why there are none."""
+    potential = sorted((info for info in node.pods if info.priority < pod.priority), key=by_importance)
+    if not potential:
+        return NO_VICTIMS
+    state, what_if, runner = state.clone(), WhatIfNode(node), handle.runner
+    for info in potential:
+        what_if.remove_pod(info)
+        runner.remove_pod(state, pod, info, what_if)
+    status = runner.filter_what_if(state, pod, what_if)
+    if not status.is_success:
+        return status
+
+    def reprieved(info: PodInfo) -> bool:
+        what_if.add_pod(info)
+        runner.add_pod(state, pod, info, what_if)
+        if runner.filter_what_if(state, pod, what_if).is_success:
+            return True
+        what_if.remove_pod(info)
+        runner.remove_pod(state, pod, info, what_if)
+        return False
+
+    violating, fine = budgets.split(potential)
+    lost = [info for info in violating if not reprieved(info)]
+    violations = len(lost)
+    lost += [info for info in fine if not reprieved(info)]
+    if not lost:
+        return Status.error(f'expected at least one victim pod on node "{node.name}"')
+    return Candidate(node.row, tuple(sorted(lost, key=by_importance)), violations)
+
+
+def search_together(
+    handle: Handle, state: CycleState, pod: Pod, rows: Rows, budgets: Budgets, statuses: NodeStatuses
+) -> list[Candidate]:
+    """The victims on many nodes; the verdicts on nodes that cannot be helped go into ``statuses``."""
+    rows, index = _potential_victims(handle, pod, rows, statuses)
+    if not len(rows):
+        return []
+    nodes = Nodes(handle.table, rows)
+    violating = budgets.violating(Victims(nodes, index))
+    # Those that violate a budget are tried first; within both kinds the most important first.
+    order = np.argsort(np.where(index < 0, 2, np.where(violating, 0, 1)), axis=1, kind="stable")
+    index = np.take_along_axis(index, order, axis=1)
+    violating = np.take_along_axis(violating, order, axis=1)
+    victims = Victims(nodes, index)
+    plugins = [plugin for plugin in handle.runner.filter_plugins(state) if isinstance(plugin, Plugin)]
+    models = [(plugin.name, _model(plugin, state, pod, victims)) for plugin in plugins]
+    models = [(name, model) for name, model in models if model is not None]
+    values = [model.values - model.effects.sum(axis=2) for _, model in models]
+    helped = _record_failures(models, values, rows, statuses)
+    if not helped.any():
+        return []
+    lost = _reprieve(models, values, victims, helped)
+    return _candidates(handle, rows, index, lost, violating, np.flatnonzero(helped), statuses)
+
+
+def _potential_victims(handle: Handle, pod: Pod, rows: Rows, statuses: NodeStatuses) -> tuple[Rows, Ints]:
+    """The rows that have pods of lower priority, and these pods (most important first) as a matrix."""
+    table, columns = handle.table, handle.table.pod_columns
+    count = len(columns)
+    place = np.full(len(table), -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    places = place[columns.rows[:count]]
+    chosen = np.flatnonzero((places >= 0) & (columns.priorities[:count] < pod.priority))
+    per_row = np.bincount(places[chosen], minlength=len(rows))
+    without = per_row == 0
+    if without.any():
+        alone = rows[without]
+        statuses.add(Rejections("", alone, np.ones(len(alone), dtype=np.int8), lambda _code: NO_VICTIMS))
+    if not len(chosen):
+        return rows[:0], np.zeros((0, 0), dtype=np.int64)
+    chosen = chosen[np.lexsort((columns.starts[chosen], -columns.priorities[chosen], places[chosen]))]
+    owners = places[chosen]
+    first = np.concatenate(([0], np.cumsum(per_row)[:-1]))
+    index = np.full((len(rows), int(per_row.max())), -1, dtype=np.int64)
+    index[owners, np.arange(len(chosen)) - first[owners]] = chosen
+    return rows[~without], index[~without]
+
+
+def _model(plugin: Plugin, state: CycleState, pod: Pod, victims: Victims) -> WhatIf | None:
+    what_if = getattr(plugin, "what_if", None)
+    if what_if is not None:
+        return what_if(state, pod, victims)  # type: ignore[no-any-return]
+    verdicts = plugin.filter_nodes(state, pod, victims.nodes)  # type: ignore[attr-defined]  # see _is_modelled
+    return None if verdicts is None else WhatIf.constant(verdicts, victims)
+
+
+def _record_failures(models: list[tuple[str, WhatIf]], values: list[Ints], rows: Rows, statuses: NodeStatuses) -> Mask:
+    """Which nodes the pod fits on with all victims gone; the others' verdicts are recorded."""
+    helped = np.ones(len(rows), dtype=np.bool_)
+    for (name, model), value in zip(models, values, strict=True):
+        verdicts = model.verdicts(value)
+        if verdicts is None:
+            continue
+        rejected = helped & (verdicts.codes != 0)
+        if rejected.any():
+            statuses.add(Rejections(name, rows[rejected], verdicts.codes[rejected], verdicts.status))
+            helped &= ~rejected
+    return helped
+
+
+def _reprieve(models: list[tuple[str, WhatIf]], values: list[Ints], victims: Victims, helped: Mask) -> Mask:
+    """Put victims back one by one, on all nodes in lock-step, where the pod still fits; [C, V] those that must go."""
+    lost = np.zeros(victims.index.shape, dtype=np.bool_)
+    for number in range(victims.index.shape[1]):
+        tried = helped & victims.present[:, number]
+        if not tried.any():
+            continue
+        trial = [value + model.effects[:, :, number] for (_, model), value in zip(models, values, strict=True)]
+        fits = tried.copy()
+        for (_, model), value in zip(models, trial, strict=True):
+            verdicts = model.verdicts(value)
+            if verdicts is not None:
+                fits &= verdicts.codes == 0
+        values = [np.where(fits, after, before) for after, before in zip(trial, values, strict=True)]
+        lost[:, number] = tried & ~fits
+    return lost
+
+
+def _candidates(
+    handle: Handle,
+    rows: Rows,
+    index: Ints,
+    lost: Mask,
+    violating: Mask,
+    helped: Rows,
+    statuses: NodeStatuses,
+) -> list[Candidate]:
+    infos, found = handle.table.pod_columns.infos, []
+    violations = (lost & violating).sum(axis=1)
+    for place in helped.tolist():
+        row = int(rows[place])
+        victims = [infos[number] for number in index[place][lost[place]].tolist()]
+        if not victims:
+            name = handle.table.nodes[row].name
+            statuses.set(row, Status.error(f'expected at least one victim pod on node "{name}"'))
+            continue
+        found.append(Candidate(row, tuple(sorted(victims, key=by_importance)), int(violations[place])))
+    return found

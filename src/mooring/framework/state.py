@@ -1,0 +1,77 @@
+"""CycleState: what plugins remember during one attempt to place one pod."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class StateKey(Generic[T]):
+    """A typed name for an entry of a CycleState; make one per plugin and kind of data.
+
+    >>> SEEN: StateKey[set[str]] = StateKey("MyPlugin/seen")
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"StateKey({self.name!r})"
+
+
+class MissingStateError(LookupError):
+    """An entry was read that nobody wrote in this attempt."""
+
+    def __init__(self, key: StateKey[object]) -> None:
+        super().__init__(f"{key.name} is not in the cycle state; was it written in pre_filter or pre_score?")
+
+
+class CycleState:
+    """Entries of one attempt, by key. Lives from PreFilter to PostBind of one pod.
+
+    ``clone`` is used whenever the framework tries something hypothetical (nominated pods, preemption): an entry
+    that has a ``clone`` method is cloned, any other entry is shared, so treat entries without one as read-only.
+    """
+
+    __slots__ = ("_entries", "pods_to_activate", "skip_filter", "skip_score")
+
+    def __init__(self) -> None:
+        self._entries: dict[StateKey[object], object] = {}
+        #: Plugins whose PreFilter (PreScore) answered Skip: their Filter (Score) is not asked in this attempt.
+        self.skip_filter: set[str] = set()
+        self.skip_score: set[str] = set()
+        #: Pods (namespace/name) to move to the active queue when the cycle, or the binding, is over.
+        self.pods_to_activate: set[str] = set()
+
+    def write(self, key: StateKey[T], value: T) -> None:
+        """Keep a value for later points of this attempt."""
+        self._entries[cast(StateKey[object], key)] = value
+
+    def read(self, key: StateKey[T]) -> T:
+        """The value written before; raises MissingStateError if there is none."""
+        try:
+            return cast(T, self._entries[cast(StateKey[object], key)])
+        except KeyError:
+            raise MissingStateError(cast(StateKey[object], key)) from None
+
+    def get(self, key: StateKey[T]) -> T | None:
+        """The value written before, or None."""
+        return cast("T | None", self._entries.get(cast(StateKey[object], key)))
+
+    def delete(self, key: StateKey[T]) -> None:
+        """Forget an entry; it need not exist."""
+        self._entries.pop(cast(StateKey[object], key), None)
+
+    def clone(self) -> CycleState:
+        """A copy in which hypothetical changes stay without effect on this one."""
+        copy = CycleState()
+        for key, value in self._entries.items():
+            cloner = getattr(value, "clone", None)
+            copy._entries[key] = cloner() if cloner is not None else value
+        copy.skip_filter = self.skip_filter
+        copy.skip_score = self.skip_score
+        copy.pods_to_activate = self.pods_to_activate
+        return copy

@@ -1,0 +1,165 @@
+"""Pod templates: the compiled plan that all pods of one kind share.
+
+Pods made by one controller differ in name only. What the scheduler needs of a pod (amounts, ports, terms, selectors)
+is compiled once per template and shared; what a plugin learnt about the nodes for one pod is kept for the next one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import msgspec
+
+from mooring.api.pod import Pod
+from mooring.api.resources import container_host_ports, pod_requests, pod_requests_nonzero
+from mooring.api.selectors import RequiredNodeAffinity, required_node_affinity
+from mooring.framework.terms import PodAffinityTerms, affinity_terms
+
+if TYPE_CHECKING:
+    from mooring.framework.counters import PodCounter, TermCounter
+
+T = TypeVar("T")
+HostPort = tuple[str, str, int]
+
+_encode = msgspec.msgpack.Encoder().encode
+_CACHE = "_mooring_template"
+#: Templates kept although no pod of theirs is placed.
+_KEEP_IDLE = 4096
+
+
+class PodTemplate:
+    """What pods with equal scheduling-relevant parts share."""
+
+    __slots__ = (
+        "_affinity",
+        "_requirement",
+        "cache",
+        "counters",
+        "counters_epoch",
+        "host_ports",
+        "labels",
+        "namespace",
+        "nonzero",
+        "placed",
+        "pod",
+        "requests",
+        "scalars",
+        "term_counters",
+    )
+
+    def __init__(self, pod: Pod) -> None:
+        #: A pod of this template; read only what all of them share.
+        self.pod = pod
+        self.namespace = pod.namespace
+        self.labels = pod.labels
+        #: What the pod asks for, by resource: millicores for cpu, whole numbers for the rest, rounded up.
+        self.requests: dict[str, int] = pod_requests(pod, use_status=True)
+        #: (cpu, memory) where a container that asks for none counts as a small one.
+        nonzero = pod_requests_nonzero(pod, use_status=True)
+        self.nonzero: tuple[int, int] = (nonzero.get("cpu", 0), nonzero.get("memory", 0))
+        #: (address, protocol, port) of every host port.
+        self.host_ports: tuple[HostPort, ...] = tuple(
+            (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port) for port in container_host_ports(pod)
+        )
+        #: Room for plugins: compiled selectors, verdicts kept for the next pod. Keyed by the plugin that owns it.
+        self.cache: dict[object, object] = {}
+        self._affinity: PodAffinityTerms | None = None
+        self._requirement: RequiredNodeAffinity | None = None
+        # Below: owned by the node table.
+        #: Rows with pods of this template -> [living, terminating] pods there.
+        self.placed: dict[int, list[int]] = {}
+        self.counters: tuple[PodCounter, ...] = ()
+        self.counters_epoch = -1
+        self.term_counters: tuple[TermCounter, ...] | None = None
+        self.scalars: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def affinity(self) -> PodAffinityTerms:
+        """The pod's affinity and anti-affinity terms, compiled."""
+        if self._affinity is None:
+            self._affinity = affinity_terms(self.pod)
+        return self._affinity
+
+    @property
+    def node_requirement(self) -> RequiredNodeAffinity:
+        """nodeSelector and required node affinity, compiled."""
+        if self._requirement is None:
+            self._requirement = required_node_affinity(self.pod)
+        return self._requirement
+
+    def kept(self, key: object, make: Callable[[], T]) -> T:
+        """What was kept under a key, made the first time it is asked for."""
+        value = self.cache.get(key)
+        if value is None:
+            value = self.cache[key] = make()
+        return cast(T, value)
+
+
+class TemplateRegistry:
+    """Finds the template of a pod; equal pods get the same one."""
+
+    def __init__(self, prepare: Callable[[PodTemplate], None]) -> None:
+        self._templates: OrderedDict[bytes, PodTemplate] = OrderedDict()
+        self._prepare = prepare
+        self._evict_at = 2 * _KEEP_IDLE
+
+    def of(self, pod: Pod) -> PodTemplate:
+        """The pod's template."""
+        attributes = pod.__dict__
+        known = attributes.get(_CACHE)
+        if known is not None and known[0] is self:
+            return cast(PodTemplate, known[1])
+        key = template_key(pod)
+        template = self._templates.get(key)
+        if template is None:
+            template = PodTemplate(pod)
+            self._prepare(template)
+            self._templates[key] = template
+            self._evict()
+        attributes[_CACHE] = (self, template)
+        return template
+
+    def _evict(self) -> None:
+        """Forget the oldest templates without pods; amortised, so that a stream of unique pods stays cheap."""
+        if len(self._templates) <= self._evict_at:
+            return
+        idle = [key for key, template in self._templates.items() if not template.placed]
+        for key in idle[:-_KEEP_IDLE]:
+            del self._templates[key]
+        self._evict_at = 2 * max(_KEEP_IDLE, len(self._templates))
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+
+def template_key(pod: Pod) -> bytes:
+    """Everything of a pod that a scheduling decision may depend on, but for its name, node and priority."""
+    spec, status = pod.spec, pod.status
+    parts: list[object] = [
+        pod.namespace,
+        pod.labels,
+        pod.metadata.owner_references,
+        spec.containers,
+        spec.init_containers,
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        spec.topology_spread_constraints,
+        spec.volumes,
+        spec.overhead,
+        spec.resources,
+        spec.resource_claims,
+        spec.host_network,
+        spec.host_users,
+    ]
+    if status.container_statuses or status.init_container_statuses or status.allocated_resources:
+        parts += [
+            [(c.name, c.allocated_resources, c.resources) for c in status.container_statuses],
+            [(c.name, c.allocated_resources, c.resources) for c in status.init_container_statuses],
+            status.resources,
+            status.allocated_resources,
+            [c for c in status.conditions if c.type.startswith("PodResize")],
+        ]
+    return _encode(parts)

@@ -1,0 +1,161 @@
+"""Affinity terms, compiled: which pods a term means, and indexes that find the terms that mean a pod.
+
+A cluster has many terms but a pod's labels hit few of them. ``SelectorIndex`` files each selector under one label pair
+that every match must have, so that finding the terms for a pod is a few dictionary look-ups, not a scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+import msgspec
+
+from mooring.api.affinity import PodAffinityTerm
+from mooring.api.pod import Pod
+from mooring.api.selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
+
+T = TypeVar("T")
+Labels = Mapping[str, str]
+
+
+class PodTerm(msgspec.Struct, frozen=True):
+    """Pods of some namespaces that match a selector, as pod (anti-)affinity and spread constraints name them."""
+
+    namespaces: frozenset[str]
+    selector: Selector
+    #: Further namespaces, by their labels.
+    namespace_selector: Selector = NOTHING
+
+    def covers_namespace(self, namespace: str, namespaces: Mapping[str, Labels], *, must_exist: bool) -> bool:
+        """Whether pods of a namespace are meant.
+
+        kube-scheduler resolves the namespace selector of an incoming pod's terms to the namespaces that exist
+        (``must_exist``), but asks an existing pod's terms about the incoming pod's namespace labels, where a
+        namespace that is not known has none. It also keeps the selector of an incoming pod's terms after resolving
+        it and asks it about no labels at all, so that one which does not mind missing labels means every namespace.
+        """
+        if namespace in self.namespaces:
+            return True
+        chooser = self.namespace_selector
+        if chooser.matches_nothing:
+            return False
+        labels = namespaces.get(namespace)
+        if labels is not None and chooser.matches(labels):
+            return True
+        return (must_exist or labels is None) and chooser.matches({})
+
+
+class AffinityTerm(msgspec.Struct, frozen=True):
+    """One compiled term of pod affinity or anti-affinity."""
+
+    pods: PodTerm
+    topology_key: str
+    #: 0 for a required term; a preferred one's weight, negative for anti-affinity.
+    weight: int = 0
+
+
+class PodAffinityTerms(msgspec.Struct, frozen=True):
+    """All terms of a pod's affinity and anti-affinity."""
+
+    required: tuple[AffinityTerm, ...] = ()
+    required_anti: tuple[AffinityTerm, ...] = ()
+    preferred: tuple[AffinityTerm, ...] = ()
+    #: Why the terms could not be read ("" if they could); the unreadable kind is empty then.
+    error: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the pod has no terms at all."""
+        return not (self.required or self.required_anti or self.preferred or self.error)
+
+
+NO_TERMS = PodAffinityTerms()
+
+
+def affinity_terms(pod: Pod) -> PodAffinityTerms:
+    """Compile a pod's affinity and anti-affinity."""
+    affinity = pod.spec.affinity
+    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
+        return NO_TERMS
+    errors: list[str] = []
+
+    def compile_all(kind: str, terms: list[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
+        try:
+            return tuple(_compile(pod.namespace, term, weight) for term, weight in terms)
+        except SelectorError as error:
+            errors.append(f"{kind}: {error}")
+            return ()
+
+    near, far = affinity.pod_affinity, affinity.pod_anti_affinity
+    required = compile_all("requiredAffinityTerms", [(t, 0) for t in near.required] if near else [])
+    required_anti = compile_all("requiredAntiAffinityTerms", [(t, 0) for t in far.required] if far else [])
+    liked = compile_all(
+        "preferredAffinityTerms", [(t.pod_affinity_term, t.weight) for t in near.preferred] if near else []
+    )
+    disliked = compile_all(
+        "preferredAntiAffinityTerms", [(t.pod_affinity_term, -t.weight) for t in far.preferred] if far else []
+    )
+    error = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
+    return PodAffinityTerms(required, required_anti, liked + disliked, error)
+
+
+def _compile(namespace: str, term: PodAffinityTerm, weight: int) -> AffinityTerm:
+    names = frozenset(term.namespaces)
+    if not names and term.namespace_selector is None:
+        names = frozenset((namespace,))
+    pods = PodTerm(names, compile_selector(term.label_selector), compile_selector(term.namespace_selector))
+    return AffinityTerm(pods, term.topology_key, weight)
+
+
+class SelectorIndex(Generic[T]):
+    """Items filed by a selector; ``candidates`` gives those whose selector may match some labels."""
+
+    __slots__ = ("_by_label", "_general")
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], dict[int, T]] = {}
+        self._general: dict[int, T] = {}
+
+    def add(self, selector: Selector, item: T) -> None:
+        """File an item."""
+        for bucket in self._buckets(selector):
+            bucket[id(item)] = item
+
+    def remove(self, selector: Selector, item: T) -> None:
+        """Take an item out again."""
+        for bucket in self._buckets(selector):
+            bucket.pop(id(item), None)
+        for pair in label_pairs(selector):
+            if not self._by_label.get(pair):
+                self._by_label.pop(pair, None)
+
+    def _buckets(self, selector: Selector) -> list[dict[int, T]]:
+        if selector.matches_nothing:
+            return []
+        pairs = label_pairs(selector)
+        if not pairs:
+            return [self._general]
+        return [self._by_label.setdefault(pair, {}) for pair in pairs]
+
+    def candidates(self, labels: Labels) -> list[T]:
+        """Items that may match; an item is listed once."""
+        found: dict[int, T] = dict(self._general)
+        by_label = self._by_label
+        for pair in labels.items():
+            bucket = by_label.get(pair)
+            if bucket:
+                found.update(bucket)
+        return list(found.values())
+
+
+def label_pairs(selector: Selector) -> list[tuple[str, str]]:
+    """Label pairs of which every match has exactly one; empty if the selector has no In requirement."""
+    best: list[tuple[str, str]] = []
+    for requirement in selector.requirements:
+        if requirement.operator == "In" and (not best or len(requirement.values) < len(best)):
+            best = [(requirement.key, value) for value in sorted(requirement.values)]
+    return best
+
+
+ANY_POD = PodTerm(frozenset(), EVERYTHING, EVERYTHING)

@@ -1,0 +1,52 @@
+"""Verdicts in columns: what ``filter_nodes`` answers for many nodes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework.status import Status
+
+Mask = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+
+class Verdicts:
+    """A code per node: 0 is fine, any other number names a Status by ``status(code)``.
+
+    Plugins make one with ``reject`` or ``first``; the framework reads the codes as they are, so that nothing is done
+    per node unless somebody asks for a node's reasons.
+    """
+
+    __slots__ = ("codes", "status")
+
+    def __init__(self, codes: npt.NDArray[np.integer], status: Callable[[int], Status]) -> None:
+        self.codes = codes
+        self.status = status
+
+    @classmethod
+    def reject(cls, rejected: Mask, status: Status) -> Verdicts:
+        """The nodes where ``rejected`` is true get ``status``; the others are fine."""
+        return cls(rejected.view(np.int8), lambda _code: status)
+
+    @classmethod
+    def first(cls, rejections: Sequence[tuple[Mask, Status]]) -> Verdicts:
+        """Each node gets the status of the first mask that is true for it."""
+        codes = np.zeros(len(rejections[0][0]), dtype=np.int8)
+        for number, (mask, _) in reversed(list(enumerate(rejections, start=1))):
+            codes[mask] = number
+        statuses = [status for _, status in rejections]
+        return cls(codes, lambda code: statuses[code - 1])
+
+    @classmethod
+    def of(cls, statuses: Sequence[Status | None]) -> Verdicts:
+        """From one status a node, for a plugin that works node by node but answers in bulk."""
+        codes = np.array(
+            [0 if s is None or s.is_success else i for i, s in enumerate(statuses, start=1)], dtype=np.int32
+        )
+        return cls(codes, lambda code: statuses[code - 1] or Status())
+
+    def __len__(self) -> int:
+        return len(self.codes)

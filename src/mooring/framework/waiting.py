@@ -1,0 +1,119 @@
+"""Pods held back at Permit: who waits, for whom, until when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from mooring.api.pod import Pod
+from mooring.framework.status import Status
+
+#: Longest time that a plugin may hold a pod back.
+MAX_WAIT_SECONDS = 15 * 60.0
+
+
+class WaitingPod:
+    """A pod that one or more Permit plugins asked to wait."""
+
+    def __init__(self, pod: Pod, node_name: str, deadlines: dict[str, tuple[float, float]]) -> None:
+        self.pod = pod
+        self.node_name = node_name
+        #: Plugin -> (seconds it asked for, moment when they are over).
+        self._pending = deadlines
+        #: The outcome once there is one.
+        self.verdict: Status | None = None
+        self._done: list[Callable[[Status], None]] = []
+
+    @property
+    def pending_plugins(self) -> tuple[str, ...]:
+        """The plugins that have not allowed the pod yet."""
+        return tuple(self._pending)
+
+    def allow(self, plugin: str) -> None:
+        """A plugin has no objection any more; the last one releases the pod."""
+        self._pending.pop(plugin, None)
+        if not self._pending:
+            self._settle(Status())
+
+    def reject(self, plugin: str, message: str) -> None:
+        """A plugin turns the pod down."""
+        self._settle(Status.unschedulable(message).by(plugin))
+
+    def expire(self, now: float) -> None:
+        """Turn the pod down if a plugin's time is over."""
+        for plugin, (seconds, deadline) in self._pending.items():
+            if now >= deadline:
+                text = f"rejected due to timeout after waiting {go_duration(seconds)} at plugin {plugin}"
+                self._settle(Status.unschedulable(text).by(plugin))
+                return
+
+    @property
+    def next_deadline(self) -> float:
+        """When the first plugin's time is over."""
+        return min((deadline for _, deadline in self._pending.values()), default=float("inf"))
+
+    def when_settled(self, callback: Callable[[Status], None]) -> None:
+        """Call back with the verdict, at once if there is one."""
+        if self.verdict is not None:
+            callback(self.verdict)
+        else:
+            self._done.append(callback)
+
+    def _settle(self, verdict: Status) -> None:
+        if self.verdict is not None:
+            return
+        self.verdict = verdict
+        for callback in self._done:
+            callback(verdict)
+
+
+class WaitingPods:
+    """All pods held back at Permit."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, WaitingPod] = {}
+
+    def add(self, waiting: WaitingPod) -> None:
+        """Start to wait."""
+        self._pods[waiting.pod.uid] = waiting
+
+    def remove(self, uid: str) -> None:
+        """Stop waiting for a pod, whatever the outcome."""
+        self._pods.pop(uid, None)
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """A waiting pod by uid."""
+        return self._pods.get(uid)
+
+    def __iter__(self) -> Iterator[WaitingPod]:
+        return iter(list(self._pods.values()))
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def expire(self, now: float) -> None:
+        """Turn down every pod whose time is over."""
+        for waiting in list(self._pods.values()):
+            waiting.expire(now)
+
+
+def go_duration(seconds: float) -> str:
+    """A duration as Go prints it: ``1m30s``, ``250ms``, ``0s``."""
+    nanoseconds = round(seconds * 1e9)
+    if nanoseconds == 0:
+        return "0s"
+    sign = "-" if nanoseconds < 0 else ""
+    nanoseconds = abs(nanoseconds)
+    if nanoseconds < 1_000_000_000:
+        for unit, size in (("ms", 1_000_000), ("µs", 1_000), ("ns", 1)):
+            if nanoseconds >= size:
+                return f"{sign}{_trim(nanoseconds / size)}{unit}"
+    minutes, rest = divmod(nanoseconds, 60_000_000_000)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{_trim(rest / 1e9)}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{text}"
+    return f"{sign}{minutes}m{text}" if minutes else f"{sign}{text}"
+
+
+def _trim(number: float) -> str:
+    return f"{number:.9f}".rstrip("0").rstrip(".")

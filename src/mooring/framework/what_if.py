@@ -1,0 +1,97 @@
+"""What if some pods were gone: preemption's question, put to all candidate nodes at once.
+
+kube-scheduler clones a node and its state, removes pods one by one and filters again, node after node. Here a plugin
+whose verdict depends on the pods of a node says, once, from which counters it decides and what each possible victim
+contributes to them; the search then works on vectors over all candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework.nodes import Nodes
+from mooring.framework.templates import PodTemplate
+from mooring.framework.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from mooring.framework.node_info import PodInfo
+
+Ints = npt.NDArray[np.int64]
+
+
+class Victims:
+    """Candidate nodes, each with the pods that could be removed from it."""
+
+    __slots__ = ("_templates", "_which", "index", "nodes", "present")
+
+    def __init__(self, nodes: Nodes, index: npt.NDArray[np.int64]) -> None:
+        #: The candidate nodes (C of them).
+        self.nodes = nodes
+        #: [C, V]: victims of each node by their index in ``table.pod_columns``, -1 where a node has fewer.
+        self.index = index
+        self.present: npt.NDArray[np.bool_] = index >= 0
+        self._templates: list[PodTemplate] = []
+        self._which: npt.NDArray[np.int64] | None = None
+
+    def info(self, candidate: int, victim: int) -> PodInfo:
+        """One victim."""
+        return self.nodes.table.pod_columns.infos[int(self.index[candidate, victim])]
+
+    def amounts(self, slot: int) -> Ints:
+        """[C, V]: how much of a resource (by slot) each victim asks for."""
+        found: Ints = self.nodes.table.pod_columns.amounts[self.index, slot]
+        return found * self.present
+
+    def by_template(self, answer: Callable[[PodTemplate], int]) -> Ints:
+        """[C, V]: a number a victim, asked once for each distinct template; 0 where there is no victim."""
+        if self._which is None:
+            self._which = self._number_templates()
+        numbers = np.array([0, *(answer(template) for template in self._templates)], dtype=np.int64)
+        return numbers[self._which]
+
+    def by_pod(self, answer: Callable[[PodInfo], int]) -> Ints:
+        """[C, V]: a number a victim, asked for each; for what templates do not tell (deletion, say)."""
+        result = np.zeros(self.index.shape, dtype=np.int64)
+        infos = self.nodes.table.pod_columns.infos
+        for place in zip(*np.nonzero(self.present), strict=True):
+            result[place] = answer(infos[int(self.index[place])])
+        return result
+
+    def _number_templates(self) -> npt.NDArray[np.int64]:
+        infos = self.nodes.table.pod_columns.infos
+        numbers: dict[int, int] = {}
+        which = np.zeros(self.index.shape, dtype=np.int64)
+        flat, source = which.reshape(-1), self.index.reshape(-1)
+        for place in np.flatnonzero(source >= 0).tolist():
+            template = infos[source[place]].template
+            number = numbers.get(id(template))
+            if number is None:
+                self._templates.append(template)
+                number = numbers[id(template)] = len(self._templates)
+            flat[place] = number
+        return which
+
+
+class WhatIf:
+    """A plugin's model of its own verdict: counters, what each victim adds to them, and the rule."""
+
+    __slots__ = ("effects", "values", "verdicts")
+
+    def __init__(self, values: Ints, effects: Ints, verdicts: Callable[[Ints], Verdicts | None]) -> None:
+        #: [m, C]: the counters with all pods present.
+        self.values = values
+        #: [m, C, V]: what each victim contributes.
+        self.effects = effects
+        #: Counters [m, C] -> a verdict a node; None if all are fine.
+        self.verdicts = verdicts
+
+    @classmethod
+    def constant(cls, verdicts: Verdicts | None, victims: Victims) -> WhatIf:
+        """For a plugin whose verdict does not depend on the pods of a node."""
+        shape = victims.index.shape
+        values = np.zeros((0, shape[0]), dtype=np.int64)
+        return cls(values, np.zeros((0, *shape), dtype=np.int64), lambda _values: verdicts)

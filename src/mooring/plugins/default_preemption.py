@@ -1,0 +1,49 @@
+"""DefaultPreemption: makes room for a pod that fits nowhere by evicting less important ones."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mooring.api.pod import Pod
+from mooring.framework import ActionType, ClusterEvent, CycleState, Hint, Plugin, PostFilterResult, Status
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.preemption import Evaluator
+
+
+class DefaultPreemption(Plugin):
+    """Evicts pods of lower priority, as few and as unimportant as possible."""
+
+    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+        """How many candidate nodes are enough."""
+
+        min_candidate_nodes_percentage: int = 10
+        min_candidate_nodes_absolute: int = 100
+
+    args: Args
+
+    def setup(self) -> None:
+        """Prepare the search."""
+        self._evaluator = Evaluator(self.handle, self._wanted)
+        #: Pods (by uid) whose victims are being evicted; they wait outside the queue.
+        self.preempting: set[str] = set()
+
+    def _wanted(self, nodes: int) -> int:
+        share = nodes * self.args.min_candidate_nodes_percentage // 100
+        return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold a pod back while room is being made for it."""
+        if pod.uid in self.preempting:
+            return Status.unresolvable("waiting for the preemption for this pod to be finished")
+        return None
+
+    def post_filter(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> tuple[PostFilterResult, Status]:
+        """Choose a node and its victims."""
+        result, status = self._evaluator.preempt(state, pod, statuses)
+        if status.message:
+            return result, Status(status.code, (f"preemption: {status.message}",))
+        return result, status
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """Deleted pods end the wait for victims; whether to try again is for the other plugins to say."""
+        return [ClusterEvent("Pod", ActionType.DELETE, lambda _pod, _old, _new: Hint.SKIP)]

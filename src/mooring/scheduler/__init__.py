@@ -1,0 +1,1 @@
+"""The engine: cache, queue, cycle, preemption, profiles. It does no I/O: events go in, decisions come out."""

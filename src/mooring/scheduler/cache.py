@@ -1,0 +1,80 @@
+"""The cache: what the scheduler believes about the cluster, fed by events and by its own decisions."""
+
+from __future__ import annotations
+
+from mooring.api.core import Namespace
+from mooring.api.meta import KubeObject
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.framework.node_info import PodInfo
+from mooring.framework.nominator import Nominator
+from mooring.framework.objects import ObjectStore
+from mooring.framework.table import NodeTable
+
+
+class CacheError(RuntimeError):
+    """The cache was asked for something that contradicts what it holds."""
+
+
+class Cache:
+    """Nodes and placed pods in the table, nominated pods, all other objects in listers."""
+
+    def __init__(self) -> None:
+        self.table = NodeTable()
+        self.objects = ObjectStore()
+        self.nominator = Nominator()
+        #: Pods that were placed here but whose binding has not been seen yet, by uid.
+        self.assumed: set[str] = set()
+
+    def put(self, item: KubeObject) -> None:
+        """An object appeared or changed."""
+        if isinstance(item, Pod):
+            self._put_pod(item)
+        elif isinstance(item, Node):
+            self.table.add_node(item)
+        else:
+            if isinstance(item, Namespace):
+                self.table.set_namespace(item.name, item.labels)
+            self.objects.put(item)
+
+    def remove(self, item: KubeObject) -> None:
+        """An object is gone."""
+        if isinstance(item, Pod):
+            self.table.remove_pod(item.uid)
+            self.nominator.remove(item.uid)
+            self.assumed.discard(item.uid)
+        elif isinstance(item, Node):
+            if item.name in self.table.row_of:
+                self.table.remove_node(item.name)
+        else:
+            if isinstance(item, Namespace):
+                self.table.set_namespace(item.name, None)
+            self.objects.remove(item)
+
+    def _put_pod(self, pod: Pod) -> None:
+        if pod.is_finished:
+            self.remove(pod)
+        elif pod.node_name:
+            self.nominator.remove(pod.uid)
+            self.assumed.discard(pod.uid)
+            self.table.add_pod(pod)
+        elif pod.status.nominated_node_name and pod.uid not in self.table.pods:
+            self.nominate(pod, pod.status.nominated_node_name)
+
+    def nominate(self, pod: Pod, node_name: str) -> None:
+        """Keep room for a pod on a node."""
+        self.nominator.add(PodInfo(pod, self.table.template(pod)), node_name)
+
+    def assume(self, pod: Pod, node_name: str) -> PodInfo:
+        """Count a pod on a node before its binding is known."""
+        if pod.uid in self.table.pods:
+            raise CacheError(f"pod {pod.namespace}/{pod.name} is on a node already")
+        self.nominator.remove(pod.uid)
+        self.assumed.add(pod.uid)
+        return self.table.add_pod(pod, node_name)
+
+    def forget(self, pod: Pod) -> None:
+        """Take an assumption back."""
+        if pod.uid in self.assumed:
+            self.assumed.discard(pod.uid)
+            self.table.remove_pod(pod.uid)

@@ -1,0 +1,262 @@
+"""One scheduling cycle: from a pod to a node, or to the reasons why there is none."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.framework.node_statuses import NodeStatuses, fit_message
+from mooring.framework.nodes import Nodes
+from mooring.framework.results import PostFilterResult, PreFilterResult
+from mooring.framework.state import CycleState
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.scheduler.answers import BadAnswerError, PluginFailure, as_status, failure
+from mooring.scheduler.filtering import Filtering
+from mooring.scheduler.findings import FindingsCache
+from mooring.scheduler.profile import Profile
+from mooring.scheduler.sampling import Sampler, nodes_to_find
+from mooring.scheduler.scoring import Scoring, pick
+
+Rows = npt.NDArray[np.intp]
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """A node was found."""
+
+    node_name: str
+    state: CycleState
+    evaluated: int
+    feasible: int
+
+
+class Unplaced(msgspec.Struct, frozen=True):
+    """No node was found, or something broke."""
+
+    #: What the pod's condition and event say.
+    message: str
+    status: Status
+    state: CycleState
+    statuses: NodeStatuses | None = None
+    post_filter: Status | None = None
+    result: PostFilterResult = PostFilterResult()
+    #: Plugins that turned the pod down: their events wake it.
+    rejectors: frozenset[str] = frozenset()
+
+
+class PreFiltered(msgspec.Struct, frozen=True):
+    """The outcome of PreFilter."""
+
+    status: Status
+    #: Names of the nodes that are left; None for all.
+    names: frozenset[str] | None = None
+    narrowed_by: tuple[str, ...] = ()
+
+
+class Cycle:
+    """Decides for one profile. Between two calls the table may change; within one it must not."""
+
+    def __init__(self, profile: Profile, sampler: Sampler, percentage: int | None = None) -> None:
+        self.profile = profile
+        self.handle = profile.handle
+        self.table = profile.handle.table
+        self._sampler = sampler
+        self._percentage = percentage
+        findings = FindingsCache(self.table)
+        self.filtering = Filtering(profile, sampler, findings)
+        self.scoring = Scoring(profile, findings)
+        self.handle.runner = self
+
+    # The decision
+
+    def schedule(self, pod: Pod) -> Placement | Unplaced:
+        """Find a node for a pod."""
+        state = CycleState()
+        if not len(self.table):
+            return Unplaced(NO_NODES, Status.unschedulable(NO_NODES), state)
+        try:
+            return self._schedule(state, pod)
+        except PluginFailure as broken:
+            return Unplaced(broken.status.message, broken.status, state)
+
+    def _schedule(self, state: CycleState, pod: Pod) -> Placement | Unplaced:
+        template = self.table.template(pod)
+        before = self.pre_filter(state, pod)
+        if not before.status.is_success:
+            return self._unplaced(state, pod, before, None)
+        nominated = self._nominated(state, pod, before)
+        if nominated is not None:
+            return nominated
+        among = self.rows_of(before.names)
+        wanted = self._wanted(len(self.table) if among is None else len(among))
+        rows, examined = self.filtering.feasible(state, pod, template, among, wanted)
+        if wanted is not None or self.profile.per_node:
+            self._sampler.advance(examined)
+        count = len(self.table) if rows is None else len(rows)
+        if count == 0:
+            return self._unplaced(state, pod, before, among)
+        if count == 1 or not self.profile.scorers:
+            row = 0 if rows is None else int(rows[0])
+        else:
+            place = pick(self.scoring.totals(state, pod, template, rows), self.handle.random)
+            row = place if rows is None else int(rows[place])
+        return Placement(self.table.nodes[row].name, state, examined, count)
+
+    def _wanted(self, total: int) -> int | None:
+        """How many feasible nodes are enough; None for all of them."""
+        if not self.profile.scorers:
+            return 1
+        percentage = self._percentage or 0
+        if percentage == 0 and not self.profile.per_node:
+            return None
+        wanted = nodes_to_find(total, percentage)
+        return None if wanted >= total and not self.profile.per_node else wanted
+
+    def _nominated(self, state: CycleState, pod: Pod, before: PreFiltered) -> Placement | None:
+        """The node that room was made on, if it will do now."""
+        name = pod.status.nominated_node_name or self.handle.nominator.node_of(pod.uid)
+        row = self.table.row_of.get(name) if name else None
+        if row is None or (before.names is not None and name not in before.names):
+            return None
+        node = self.table.nodes[row]
+        try:
+            status = self.filtering.verdict(state, pod, node)
+        except PluginFailure:
+            return None  # as kube-scheduler: the other nodes are tried before anything is reported
+        return Placement(node.name, state, 1, 1) if status.is_success else None
+
+    def rows_of(self, names: frozenset[str] | None) -> Rows | None:
+        """The rows of some nodes, in order; None for all."""
+        if names is None:
+            return None
+        known = (self.table.row_of.get(name) for name in names)
+        return np.array(sorted(row for row in known if row is not None), dtype=np.intp)
+
+    # PreFilter
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> PreFiltered:
+        """Run PreFilter: skips, narrowing, rejections."""
+        nodes = Nodes(self.table)
+        rejected: Status | None = None
+        names: frozenset[str] | None = None
+        narrowed: list[str] = []
+        for bound in self.profile.pre_filter:
+            try:
+                answer = bound.call(state, pod, nodes)
+                if answer is None:
+                    continue
+                status, result = _pre_filter_answer(answer)
+            except Exception as error:
+                raise failure(f'running PreFilter plugin "{bound.name}"', bound.name, error) from error
+            if status.code is Code.SKIP:
+                state.skip_filter.add(bound.name)
+                continue
+            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return PreFiltered(status.by(bound.name))
+            if status.code is Code.UNSCHEDULABLE:
+                rejected = status.by(bound.name)
+                continue
+            if not status.is_success:
+                text = f'running PreFilter plugin "{bound.name}": {status.message}'
+                raise PluginFailure(Status.error(text).by(bound.name))
+            if result is not None and result.node_names is not None:
+                narrowed.append(bound.name)
+                names = result.node_names if names is None else names & result.node_names
+                if not names:
+                    return PreFiltered(_nothing_left(narrowed))
+        return PreFiltered(rejected or SUCCESS, names, tuple(narrowed))
+
+    # No node
+
+    def _unplaced(self, state: CycleState, pod: Pod, before: PreFiltered, among: Rows | None) -> Unplaced:
+        text = ""
+        if not before.status.is_success:
+            statuses = NodeStatuses(self.table, before.status)
+            text = before.status.message
+            rejectors = frozenset((before.status.plugin,)) if before.status.plugin else frozenset()
+        else:
+            absent = absent_status(before)
+            statuses, _ = self.filtering.diagnose(state, pod, among, absent)
+            rejectors = statuses.plugins() | frozenset(before.narrowed_by)
+        result, post = self.post_filter(state, pod, statuses)
+        message = fit_message(len(self.table), statuses, text, post.message if post is not None else "")
+        return Unplaced(message, Status.unschedulable(message), state, statuses, post, result, rejectors)
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult, Status | None]:
+        """Run PostFilter until one succeeds, gives up for good, or breaks."""
+        reasons: list[str] = []
+        first, kept = "", PostFilterResult()
+        for bound in self.profile.post_filter:
+            try:
+                result, status = _post_filter_answer(bound.call(state, pod, statuses))
+            except Exception as error:
+                broken = failure(f'running PostFilter plugin "{bound.name}"', bound.name, error)
+                return kept, broken.status
+            if status.is_success or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return result, status.by(bound.name)
+            if not status.is_rejected:
+                return kept, Status.error(*status.reasons).by(bound.name)
+            if result.nominated_node is not None:
+                kept = result
+            reasons += status.reasons
+            first = first or bound.name
+        if not self.profile.post_filter:
+            return kept, None
+        return kept, Status.unschedulable(*reasons).by(first)
+
+    # What DefaultPreemption and other plugins that try something are lent
+
+    def filter_what_if(self, state: CycleState, pod: Pod, node: WhatIfNode) -> Status:
+        """What the Filter plugins say of a node with other pods on it, nominated pods included."""
+        return self.filtering.filter_what_if(state, pod, node)
+
+    def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
+        """Tell the PreFilter plugins that a pod was added to a node."""
+        self.filtering.add_pod(state, pod, added, node)
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
+        """Tell the PreFilter plugins that a pod was removed from a node."""
+        self.filtering.remove_pod(state, pod, removed, node)
+
+    def filter_plugins(self, state: CycleState) -> tuple[object, ...]:
+        """The Filter plugins that are asked in this attempt, in order."""
+        return tuple(f.plugin for f in self.profile.filters if f.name not in state.skip_filter)
+
+
+def absent_status(before: PreFiltered) -> Status | None:
+    """The verdict on nodes that PreFilter left out."""
+    if before.names is None:
+        return None
+    return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(before.narrowed_by))}]")
+
+
+def _nothing_left(narrowed: list[str]) -> Status:
+    if len(narrowed) == 1:
+        return Status.unresolvable(f"node(s) didn't satisfy plugin {narrowed[0]}")
+    return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowed))}] simultaneously")
+
+
+def _pre_filter_answer(answer: object) -> tuple[Status, PreFilterResult | None]:
+    if isinstance(answer, PreFilterResult):
+        return SUCCESS, answer
+    return as_status(answer), None
+
+
+def _post_filter_answer(answer: object) -> tuple[PostFilterResult, Status]:
+    if isinstance(answer, tuple) and len(answer) == 2:
+        result, status = answer
+        if isinstance(result, PostFilterResult):
+            return result, as_status(status)
+        if result is None:
+            return PostFilterResult(), as_status(status)
+    if isinstance(answer, PostFilterResult):
+        return answer, SUCCESS
+    if answer is None or isinstance(answer, (str, Status)):
+        return PostFilterResult(), as_status(answer)
+    raise BadAnswerError("post_filter must return a Status, a PostFilterResult, or both as a tuple")

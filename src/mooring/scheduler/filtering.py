@@ -1,0 +1,250 @@
+"""Filtering: which nodes will do, and why the others will not.
+
+Hot path. The declared filters come from the template's findings; the others are asked in columns; plugins that answer
+node by node are asked last, about the nodes that are left, in sampling order, until enough are found. When no node is
+left, ``diagnose`` goes through the plugins in their configured order and attributes each node to the first that
+rejected it, which is what kube-scheduler reports.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.framework.node_statuses import NodeStatuses, Rejections
+from mooring.framework.nodes import Nodes, WhatIfNodes
+from mooring.framework.state import CycleState
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.templates import PodTemplate
+from mooring.scheduler.answers import PluginFailure, as_status, failure
+from mooring.scheduler.findings import FindingsCache, ask_filter, ask_single
+from mooring.scheduler.profile import FilterPlugin, Profile
+from mooring.scheduler.sampling import Sampler
+
+Rows = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+
+
+class Filtering:
+    """Runs a profile's Filter plugins."""
+
+    def __init__(self, profile: Profile, sampler: Sampler, findings: FindingsCache) -> None:
+        self.profile = profile
+        self.table = profile.handle.table
+        self.nominator = profile.handle.nominator
+        self._sampler = sampler
+        self._findings = findings
+        self._columns = tuple(f for f in profile.filters if f.depends is None and f.filter_nodes is not None)
+        self._singles = tuple(f for f in profile.filters if f.depends is None and f.filter_nodes is None)
+
+    def feasible(
+        self, state: CycleState, pod: Pod, template: PodTemplate, among: Rows | None, wanted: int | None
+    ) -> tuple[Rows | None, int]:
+        """The rows that pass (None for all of them), and how many nodes were examined.
+
+        ``among`` restricts to rows that PreFilter left; ``wanted`` stops the search when so many were found.
+        """
+        ok = self._column_mask(state, pod, template, among)
+        nominated = self._with_nominated(pod)
+        for row in nominated:
+            if ok[row] and not self._nominated_verdict(state, pod, self.table.nodes[row]).is_success:
+                ok[row] = False
+        singles = [f for f in self._singles if f.name not in state.skip_filter]
+        if wanted is None and not singles:
+            rows = None if ok.all() else np.flatnonzero(ok)
+            return rows, len(ok)
+        return self._search(state, pod, ok, singles, among, wanted)
+
+    def _column_mask(self, state: CycleState, pod: Pod, template: PodTemplate, among: Rows | None) -> Mask:
+        if among is not None:
+            return self._mask_among(state, pod, among)
+        findings = self._findings.of(template)
+        findings.refresh_filters(self.profile, state, pod)
+        columns = [f for f in self._columns if f.name not in state.skip_filter]
+        ok = findings.ok
+        if columns:
+            nodes = Nodes(self.table)
+            for plugin in columns:
+                verdicts = ask_filter(plugin, state, pod, nodes)
+                if verdicts is not None:
+                    ok = ok & (verdicts.codes == 0)
+        return ok.copy() if ok is findings.ok and self.nominator else ok
+
+    def _mask_among(self, state: CycleState, pod: Pod, among: Rows) -> Mask:
+        nodes, inside = Nodes(self.table, among), np.ones(len(among), dtype=np.bool_)
+        for plugin in self.profile.filters:
+            if plugin.name in state.skip_filter or plugin in self._singles:
+                continue
+            verdicts = ask_filter(plugin, state, pod, nodes)
+            if verdicts is not None:
+                inside &= verdicts.codes == 0
+        ok = np.zeros(len(self.table), dtype=np.bool_)
+        ok[among[inside]] = True
+        return ok
+
+    def _search(
+        self,
+        state: CycleState,
+        pod: Pod,
+        ok: Mask,
+        singles: list[FilterPlugin],
+        among: Rows | None,
+        wanted: int | None,
+    ) -> tuple[Rows | None, int]:
+        order = self._sampler.rotated() if among is None else among
+        places = np.flatnonzero(ok[order])
+        limit = len(order) if wanted is None else wanted
+        if not singles:
+            found = places[:limit]
+            examined = int(found[-1]) + 1 if len(places) > limit else len(order)
+            return order[found], examined
+        nodes, chosen = self.table.nodes, []
+        for place, row in zip(places.tolist(), order[places].tolist(), strict=True):
+            node = nodes[row]
+            if all(ask_single(plugin, state, pod, node).is_success for plugin in singles):
+                chosen.append(row)
+                if len(chosen) >= limit:
+                    return np.array(chosen, dtype=np.intp), place + 1
+        return np.array(chosen, dtype=np.intp), len(order)
+
+    # Nominated pods
+
+    def _with_nominated(self, pod: Pod) -> list[int]:
+        if not self.nominator:
+            return []
+        rows = []
+        for name in self.nominator.nodes():
+            row = self.table.row_of.get(name)
+            if row is not None and self._rivals(pod, name):
+                rows.append(row)
+        return rows
+
+    def _rivals(self, pod: Pod, node_name: str) -> list[PodInfo]:
+        """The pods nominated to a node that go before this one."""
+        return [
+            info
+            for info in self.nominator.on_node(node_name)
+            if info.pod.uid != pod.uid and info.pod.priority >= pod.priority
+        ]
+
+    def _nominated_verdict(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        """The verdict on a node as if the pods nominated to it were there already."""
+        what_if = self._copy(node)
+        clone = state.clone()
+        for rival in self._rivals(pod, node.name):
+            what_if.add_pod(rival)
+            self.add_pod(clone, pod, rival, what_if)
+        return self._verdict(clone, pod, what_if)
+
+    @staticmethod
+    def _copy(node: NodeInfo) -> WhatIfNode:
+        copy = WhatIfNode(node)
+        if isinstance(node, WhatIfNode):
+            for info in node.removed.values():
+                copy.remove_pod(info)
+            for info in node.added.values():
+                copy.add_pod(info)
+        return copy
+
+    # One node, as it is or as it might be
+
+    def verdict(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        """What the filters say of one node, nominated pods included."""
+        if self.nominator and self._rivals(pod, node.name):
+            status = self._nominated_verdict(state, pod, node)
+            if not status.is_success:
+                return status
+        return self._verdict(state, pod, node)
+
+    def filter_what_if(self, state: CycleState, pod: Pod, node: WhatIfNode) -> Status:
+        """What the filters say of a node with other pods on it, nominated pods included."""
+        return self.verdict(state, pod, node)
+
+    def _verdict(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        nodes = WhatIfNodes(node) if isinstance(node, WhatIfNode) else Nodes(self.table, np.array([node.row]))
+        for plugin in self.profile.filters:
+            if plugin.name in state.skip_filter:
+                continue
+            status = self._ask_one(plugin, state, pod, node, nodes)
+            if not status.is_success:
+                return status.by(plugin.name)
+        return SUCCESS
+
+    def _ask_one(self, plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo, nodes: Nodes) -> Status:
+        if plugin.filter_nodes is None:
+            return ask_single(plugin, state, pod, node)
+        verdicts = ask_filter(plugin, state, pod, nodes)
+        if verdicts is None or not verdicts.codes[0]:
+            return SUCCESS
+        return verdicts.status(int(verdicts.codes[0]))
+
+    def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
+        """Tell the PreFilter plugins that a pod was added to a node."""
+        self._extension("add_pod", "AddPod", state, pod, added, node)
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
+        """Tell the PreFilter plugins that a pod was removed from a node."""
+        self._extension("remove_pod", "RemovePod", state, pod, removed, node)
+
+    def _extension(self, method: str, title: str, state: CycleState, pod: Pod, other: PodInfo, node: NodeInfo) -> None:
+        for bound in self.profile.pre_filter:
+            call = getattr(bound.plugin, method, None)
+            if call is None or bound.name in state.skip_filter:
+                continue
+            where = f'running {title} on PreFilter plugin "{bound.name}"'
+            try:
+                status = as_status(call(state, pod, other, node))
+            except Exception as error:
+                raise failure(where, bound.name, error) from error
+            if not status.is_success:
+                raise PluginFailure(Status.error(f"{where}: {status.message}").by(bound.name))
+
+    # Attribution
+
+    def diagnose(
+        self, state: CycleState, pod: Pod, among: Rows | None, absent: Status | None
+    ) -> tuple[NodeStatuses, Rows]:
+        """Each node's verdict, the first rejecting plugin's in configured order; and the rows that pass."""
+        statuses = NodeStatuses(self.table, absent) if absent is not None else NodeStatuses(self.table)
+        rows = np.arange(len(self.table)) if among is None else among
+        for plugin in self.profile.filters:
+            if not len(rows):
+                break
+            if plugin.name in state.skip_filter:
+                continue
+            verdicts = ask_filter(plugin, state, pod, Nodes(self.table, rows))
+            if verdicts is None:
+                continue
+            rejected = verdicts.codes != 0
+            if rejected.any():
+                statuses.add(Rejections(plugin.name, rows[rejected], verdicts.codes[rejected], verdicts.status))
+                rows = rows[~rejected]
+        rows = self._diagnose_nominated(statuses, state, pod, among, rows)
+        self._raise_errors(statuses)
+        return statuses, rows
+
+    def _diagnose_nominated(
+        self, statuses: NodeStatuses, state: CycleState, pod: Pod, among: Rows | None, passing: Rows
+    ) -> Rows:
+        crowded = self._with_nominated(pod)
+        if among is not None:
+            inside = set(among.tolist())
+            crowded = [row for row in crowded if row in inside]
+        refused = []
+        for row in crowded:
+            status = self._nominated_verdict(state, pod, self.table.nodes[row])
+            if not status.is_success:
+                statuses.set(row, status)
+                refused.append(row)
+        return passing[~np.isin(passing, refused)] if refused else passing
+
+    def _raise_errors(self, statuses: NodeStatuses) -> None:
+        for status, _ in statuses.groups():
+            if status.code not in (Code.SUCCESS, *_REJECTIONS):
+                text = f'running "{status.plugin}" filter plugin: {status.message}'
+                raise PluginFailure(Status.error(text).by(status.plugin))
+
+
+_REJECTIONS = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)

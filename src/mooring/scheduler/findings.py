@@ -1,0 +1,279 @@
+"""Findings: what the plugins said of the nodes for one template, kept for the next pod of it.
+
+Hot path. Plugins that declare what they depend on (``depends_on``) are asked about all nodes once per template; after
+that only about rows that changed. Two kinds of change are told apart: the node object (rare), and the pods on it
+(every placement). Nothing here ever changes an answer: a property test compares with findings made afresh.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence, Sized
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.framework.node_info import NodeInfo
+from mooring.framework.nodes import Nodes
+from mooring.framework.state import CycleState
+from mooring.framework.status import SUCCESS, Status
+from mooring.framework.table import NodeTable
+from mooring.framework.templates import PodTemplate
+from mooring.framework.verdicts import Verdicts
+from mooring.scheduler.answers import (
+    BadAnswerError,
+    PluginFailure,
+    as_score,
+    as_status,
+    checked_scores,
+    failure,
+)
+from mooring.scheduler.profile import FilterPlugin, Profile, ScorePlugin
+
+Mask = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+#: So many changed rows are asked about one by one, if the plugin can; more are asked about in columns.
+_FEW = 2
+
+
+class Findings:
+    """For one template in one profile: which nodes pass the declared filters, and their declared scores."""
+
+    __slots__ = (
+        "_node_filters",
+        "_node_position",
+        "_pod_filters",
+        "_pod_scorers",
+        "_position",
+        "_score_position",
+        "_score_structure",
+        "_skip",
+        "_skip_score",
+        "_structure",
+        "_table",
+        "node_ok",
+        "ok",
+        "raw",
+        "total",
+    )
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._structure = -1
+        self._position = -1
+        self._node_position = -1
+        self._skip: frozenset[str] = frozenset()
+        self._node_filters: tuple[FilterPlugin, ...] = ()
+        self._pod_filters: tuple[FilterPlugin, ...] = ()
+        #: Which nodes pass the filters that depend on the node alone, and which pass all declared filters.
+        self.node_ok: Mask = _NO_ROWS
+        self.ok: Mask = _NO_ROWS
+        self._score_structure = -1
+        self._score_position = -1
+        self._skip_score: frozenset[str] = frozenset()
+        self._pod_scorers: tuple[ScorePlugin, ...] = ()
+        #: Raw scores of declared scorers that normalise, by name; a number where all nodes score the same.
+        self.raw: dict[str, Ints | int] = {}
+        #: Weighted sum of the other declared scorers.
+        self.total: Ints = np.zeros(0, dtype=np.int64)
+
+    # Filters
+
+    def refresh_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
+        """Bring ``ok`` up to date."""
+        table = self._table
+        if self._structure != table.structure or self._skip != state.skip_filter:
+            self._all_filters(profile, state, pod)
+            return
+        changed = table.changes.since(self._position, len(table) >> 2)
+        if changed == []:
+            return
+        node_changed = table.node_changes.since(self._node_position, len(table) >> 2)
+        if changed is None or node_changed is None:
+            self._all_filters(profile, state, pod)
+            return
+        if node_changed:
+            self._some(self._node_filters, state, pod, node_changed, self.node_ok)
+        rows = changed
+        self.ok[rows] = self.node_ok[rows]
+        self._some(self._pod_filters, state, pod, rows, self.ok)
+        self._mark()
+
+    def _all_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
+        active = [f for f in profile.filters if f.depends is not None and f.name not in state.skip_filter]
+        self._skip = frozenset(state.skip_filter)
+        self._node_filters = tuple(f for f in active if f.depends == "node")
+        self._pod_filters = tuple(f for f in active if f.depends == "pods")
+        nodes = Nodes(self._table)
+        self.node_ok = self._ask_all(self._node_filters, state, pod, nodes, None)
+        self.ok = self._ask_all(self._pod_filters, state, pod, nodes, self.node_ok)
+        self._mark()
+
+    @staticmethod
+    def _ask_all(filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, nodes: Nodes, base: Mask | None) -> Mask:
+        result: Mask = np.ones(len(nodes), dtype=np.bool_) if base is None else base.copy()
+        for plugin in filters:
+            verdicts = ask_filter(plugin, state, pod, nodes)
+            if verdicts is not None:
+                result &= verdicts.codes == 0
+        return result
+
+    def _some(self, filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, rows: list[int], into: Mask) -> None:
+        """Ask some filters about some rows again."""
+        if filters is self._node_filters:
+            into[rows] = True
+        few, nodes = len(rows) <= _FEW, None
+        for plugin in filters:
+            if few and plugin.filter is not None:
+                for row in rows:
+                    if into[row] and not ask_single(plugin, state, pod, self._table.nodes[row]).is_success:
+                        into[row] = False
+                continue
+            nodes = nodes or Nodes(self._table, np.array(rows))
+            verdicts = ask_filter(plugin, state, pod, nodes)
+            if verdicts is not None:
+                into[rows] &= verdicts.codes == 0
+
+    def _mark(self) -> None:
+        table = self._table
+        self._structure = table.structure
+        self._position = table.changes.position
+        self._node_position = table.node_changes.position
+
+    # Scores
+
+    def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
+        """Bring ``raw`` and ``total`` up to date."""
+        table = self._table
+        if self._score_structure != table.structure or self._skip_score != state.skip_score:
+            self._all_scores(profile, state, pod)
+            return
+        changed = table.changes.since(self._score_position, len(table) >> 2)
+        if changed == []:
+            return
+        if changed is None:
+            self._all_scores(profile, state, pod)
+            return
+        nodes = None
+        for plugin in self._pod_scorers:
+            if plugin.normalize is None:
+                continue
+            nodes = nodes or Nodes(table, np.array(changed))
+            self._patch_raw(plugin, changed, ask_score(plugin, state, pod, nodes))
+        self._patch_total(state, pod, changed)
+        self._score_position = table.changes.position
+
+    def _all_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
+        table = self._table
+        self._skip_score = frozenset(state.skip_score)
+        active = tuple(s for s in profile.scorers if s.depends is not None and s.name not in state.skip_score)
+        self._pod_scorers = active
+        nodes = Nodes(table)
+        self.raw = {}
+        self.total = np.zeros(len(table), dtype=np.int64)
+        for plugin in active:
+            scores = ask_score(plugin, state, pod, nodes)
+            if plugin.normalize is not None:
+                self.raw[plugin.name] = scores
+            else:
+                self.total += _times(scores, plugin.weight)
+        self._score_structure = table.structure
+        self._score_position = table.changes.position
+
+    def _patch_raw(self, plugin: ScorePlugin, rows: list[int], scores: Ints | int) -> None:
+        known = self.raw[plugin.name]
+        if isinstance(known, int):
+            if isinstance(scores, int) and scores == known:
+                return
+            known = self.raw[plugin.name] = np.full(len(self._table), known, dtype=np.int64)
+        known[rows] = scores
+
+    def _patch_total(self, state: CycleState, pod: Pod, rows: list[int]) -> None:
+        scorers = [plugin for plugin in self._pod_scorers if plugin.normalize is None]
+        if len(rows) <= _FEW and all(plugin.score is not None for plugin in scorers):
+            for row in rows:
+                node = self._table.nodes[row]
+                self.total[row] = sum(
+                    plugin.weight * plugin.score(state, pod, node) for plugin in scorers if plugin.score is not None
+                )
+            return
+        nodes = Nodes(self._table, np.array(rows))
+        self.total[rows] = 0
+        for plugin in scorers:
+            self.total[rows] += _times(ask_score(plugin, state, pod, nodes), plugin.weight)
+
+
+class FindingsCache:
+    """The findings of the templates placed lately; bounded, because every entry is a few bytes a node."""
+
+    def __init__(self, table: NodeTable, *, budget_bytes: int = 128 << 20) -> None:
+        self._table = table
+        self._budget = budget_bytes
+        self._kept: OrderedDict[PodTemplate, Findings] = OrderedDict()
+
+    def of(self, template: PodTemplate) -> Findings:
+        """The findings for a template, empty if there are none yet."""
+        found = self._kept.get(template)
+        if found is not None:
+            self._kept.move_to_end(template)
+            return found
+        capacity = max(16, self._budget // (24 * (len(self._table) + 64)))
+        while len(self._kept) >= capacity:
+            oldest, _ = self._kept.popitem(last=False)
+            oldest.cache.clear()  # what plugins kept for it goes too
+        found = self._kept[template] = Findings(self._table)
+        return found
+
+
+def ask_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+    """A filter's verdicts for some nodes, whichever form it has."""
+    if plugin.filter_nodes is None:
+        return Verdicts.of([ask_single(plugin, state, pod, node) for node in nodes])
+    try:
+        verdicts = plugin.filter_nodes(state, pod, nodes)
+        if verdicts is None:
+            return None
+        if type(verdicts) is not Verdicts or len(verdicts.codes) != len(nodes):
+            raise BadAnswerError(f"filter_nodes returned {_shape(verdicts)}; return None or Verdicts, one a node")
+    except Exception as error:
+        raise failure(f'running "{plugin.name}" filter plugin', plugin.name, error) from error
+    return verdicts
+
+
+def ask_single(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+    """A per-node filter's verdict; an Error ends the attempt."""
+    try:
+        answer = plugin.filter(state, pod, node)  # type: ignore[misc]  # asked only where the plugin has this form
+        if answer is None:
+            return SUCCESS
+        status = as_status(answer)
+    except Exception as error:
+        raise failure(f'running "{plugin.name}" filter plugin', plugin.name, error) from error
+    if not (status.is_success or status.is_rejected):
+        raise PluginFailure(Status.error(f'running "{plugin.name}" filter plugin: {status.message}').by(plugin.name))
+    return status
+
+
+def ask_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
+    """A scorer's raw scores for some nodes, whichever form it has."""
+    try:
+        if plugin.score_nodes is None:
+            call: Callable[..., Any] = plugin.score  # type: ignore[assignment]  # it has one of the two forms
+            return np.fromiter((as_score(call(state, pod, node)) for node in nodes), dtype=np.int64, count=len(nodes))
+        return checked_scores(plugin.score_nodes(state, pod, nodes), len(nodes))
+    except Exception as error:
+        raise failure(f'running Score plugin "{plugin.name}"', plugin.name, error) from error
+
+
+def _shape(answer: object) -> str:
+    size = f" of {len(answer)}" if isinstance(answer, Sized) else ""
+    return f"{type(answer).__name__}{size}"
+
+
+def _times(scores: Ints | int, weight: int) -> Ints | int:
+    return scores if weight == 1 else scores * weight
+
+
+_NO_ROWS: Mask = np.zeros(0, dtype=np.bool_)

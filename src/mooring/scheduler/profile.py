@@ -1,0 +1,131 @@
+"""Profile: the plugins of one scheduler name, instantiated and sorted into the points they serve.
+
+All look-ups happen here, once: the hot loop runs over tuples of bound methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from mooring.config import Profile as ProfileConfig
+from mooring.framework.events import CATCH_ALL, ClusterEvent
+from mooring.framework.handle import Handle
+from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
+
+
+class ProfileError(ValueError):
+    """A profile that cannot be built; the message says which plugin and why."""
+
+
+class FilterPlugin(msgspec.Struct, frozen=True):
+    """A Filter plugin: its forms, and what its answer depends on."""
+
+    name: str
+    plugin: Plugin
+    filter_nodes: Callable[..., Any] | None
+    filter: Callable[..., Any] | None
+    depends: Dependence | None
+
+
+class ScorePlugin(msgspec.Struct, frozen=True):
+    """A Score plugin: its forms, its weight, and what its answer depends on."""
+
+    name: str
+    plugin: Plugin
+    weight: int
+    score_nodes: Callable[..., Any] | None
+    score: Callable[..., Any] | None
+    normalize: Callable[..., Any] | None
+    depends: Dependence | None
+    #: Whether the scores need no check (a built-in plugin's are right by construction).
+    trusted: bool
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """One method of one plugin."""
+
+    name: str
+    plugin: Plugin
+    call: Callable[..., Any]
+
+
+class Profile:
+    """What runs at each extension point, in order."""
+
+    def __init__(
+        self, config: ProfileConfig, handle: Handle, registry: Mapping[str, type[Plugin]], builtin: frozenset[str]
+    ) -> None:
+        self.config = config
+        self.name = config.scheduler_name
+        self.handle = handle
+        self._builtin = builtin
+        self.plugins: dict[str, Plugin] = {}
+        for enabled in config.plugins.values():
+            for entry in enabled:
+                if entry.name not in self.plugins and entry.name in registry:
+                    self.plugins[entry.name] = self._make(registry[entry.name], config.plugin_config.get(entry.name))
+        self.pre_enqueue = self._bound("preEnqueue", "pre_enqueue")
+        self.queue_sort = self._bound("queueSort", "less")
+        self.pre_filter = self._bound("preFilter", "pre_filter")
+        self.filters = tuple(map(self._filter, self._at("filter")))
+        self.post_filter = self._bound("postFilter", "post_filter")
+        self.pre_score = self._bound("preScore", "pre_score")
+        self.scorers = tuple(self._score(plugin, weight) for plugin, weight in self._weighted("score"))
+        self.reserve = self._bound("reserve", "reserve")
+        self.unreserve = tuple(reversed(self._bound("reserve", "unreserve")))
+        self.permit = self._bound("permit", "permit")
+        self.pre_bind = self._bound("preBind", "pre_bind")
+        self.bind = self._bound("bind", "bind")
+        self.post_bind = self._bound("postBind", "post_bind")
+        #: Whether some plugin answers node by node, so that looking at a sample of the nodes pays.
+        self.per_node = any(f.filter_nodes is None for f in self.filters) or any(
+            s.score_nodes is None for s in self.scorers
+        )
+
+    def _make(self, cls: type[Plugin], args: Any) -> Plugin:
+        try:
+            return cls(args, self.handle)
+        except ArgsError as error:
+            raise ProfileError(f'profile "{self.name}": initializing plugin "{cls.name}": {error}') from None
+        except Exception as error:
+            text = f'profile "{self.name}": initializing plugin "{cls.name}": {type(error).__name__}: {error}'
+            raise ProfileError(text) from error
+
+    def _weighted(self, point: str) -> list[tuple[Plugin, int]]:
+        entries = self.config.plugins.get(point, ())
+        return [(self.plugins[entry.name], entry.weight or 1) for entry in entries if entry.name in self.plugins]
+
+    def _at(self, point: str) -> list[Plugin]:
+        return [plugin for plugin, _ in self._weighted(point)]
+
+    def _bound(self, point: str, method: str) -> tuple[Bound, ...]:
+        found = []
+        for plugin in self._at(point):
+            call = getattr(plugin, method, None)
+            if call is not None:
+                found.append(Bound(plugin.name, plugin, call))
+        return tuple(found)
+
+    def _filter(self, plugin: Plugin) -> FilterPlugin:
+        columns, single = getattr(plugin, "filter_nodes", None), getattr(plugin, "filter", None)
+        depends = dependence(columns or single)
+        return FilterPlugin(plugin.name, plugin, columns, single, depends)
+
+    def _score(self, plugin: Plugin, weight: int) -> ScorePlugin:
+        columns, single = getattr(plugin, "score_nodes", None), getattr(plugin, "score", None)
+        normalize = getattr(plugin, "normalize_scores", None)
+        depends = dependence(columns or single)
+        trusted = plugin.name in self._builtin
+        return ScorePlugin(plugin.name, plugin, weight, columns, single, normalize, depends, trusted)
+
+    def events(self) -> dict[str, tuple[ClusterEvent, ...]]:
+        """What each plugin that can turn a pod down wants to be woken by."""
+        found: dict[str, tuple[ClusterEvent, ...]] = {}
+        for point in ("preEnqueue", "preFilter", "filter", "reserve", "permit"):
+            for plugin in self._at(point):
+                register = getattr(plugin, "events_to_register", None)
+                found[plugin.name] = tuple(register()) if register is not None else CATCH_ALL
+        return found

@@ -1,0 +1,118 @@
+"""Scoring: how good the feasible nodes are.
+
+Hot path. What the template's findings hold is taken from there; the other scorers are asked about the feasible nodes
+only. All arithmetic is on integers, as kube-scheduler's.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.framework.nodes import Nodes
+from mooring.framework.state import CycleState
+from mooring.framework.status import Code, Status
+from mooring.framework.templates import PodTemplate
+from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
+from mooring.scheduler.findings import FindingsCache, ask_score
+from mooring.scheduler.profile import Profile, ScorePlugin
+
+Rows = npt.NDArray[np.intp]
+Ints = npt.NDArray[np.int64]
+MAX_NODE_SCORE = 100
+
+
+class Scoring:
+    """Runs a profile's PreScore and Score plugins."""
+
+    def __init__(self, profile: Profile, findings: FindingsCache) -> None:
+        self.profile = profile
+        self.table = profile.handle.table
+        self._findings = findings
+        self._others = tuple(s for s in profile.scorers if s.depends is None)
+        self._normalized = tuple(s for s in profile.scorers if s.depends is not None and s.normalize is not None)
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
+        """Run PreScore; plugins that answer Skip are left out of Score."""
+        for bound in self.profile.pre_score:
+            where = f'running PreScore plugin "{bound.name}"'
+            try:
+                answer = bound.call(state, pod, nodes)
+                if answer is None:
+                    continue
+                status = as_status(answer)
+            except Exception as error:
+                raise failure(where, bound.name, error) from error
+            if status.code is Code.SKIP:
+                state.skip_score.add(bound.name)
+            elif not status.is_success:
+                raise PluginFailure(Status.error(f"{where}: {status.message}").by(bound.name))
+
+    def totals(self, state: CycleState, pod: Pod, template: PodTemplate, rows: Rows | None) -> Ints:
+        """The weighted sum of all scores, for each feasible row (None: all rows)."""
+        nodes = Nodes(self.table, rows)
+        self.pre_score(state, pod, nodes)
+        findings = self._findings.of(template)
+        findings.refresh_scores(self.profile, state, pod)
+        total: Ints = findings.total.copy() if rows is None else findings.total[rows]
+        for plugin in self._normalized:
+            raw = findings.raw.get(plugin.name)
+            if raw is not None:
+                chosen = raw if rows is None or isinstance(raw, int) else raw[rows]
+                total += self._finish(plugin, state, pod, chosen, len(nodes))
+        for plugin in self._others:
+            if plugin.name not in state.skip_score:
+                total += self._finish(plugin, state, pod, ask_score(plugin, state, pod, nodes), len(nodes))
+        return total
+
+    def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int, count: int) -> Ints | int:
+        """Normalise, check and weigh."""
+        if plugin.normalize is not None:
+            if isinstance(scores, int):
+                # The same for all nodes stays the same for all nodes: ask about one.
+                one = self._normalize(plugin, state, pod, np.full(1, scores, dtype=np.int64))
+                scores = one if isinstance(one, int) else int(one[0])
+            else:
+                scores = self._normalize(plugin, state, pod, scores)
+        if not plugin.trusted:
+            _check_range(plugin, scores)
+        return scores * plugin.weight
+
+    @staticmethod
+    def _normalize(plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints) -> Ints | int:
+        try:
+            return checked_scores(plugin.normalize(state, pod, scores), len(scores))  # type: ignore[misc]
+        except Exception as error:
+            raise failure(f'normalizing scores of plugin "{plugin.name}"', plugin.name, error) from error
+
+    def by_plugin(self, state: CycleState, pod: Pod, rows: Rows | None) -> dict[str, Ints]:
+        """Each plugin's weighted scores, asked afresh: for people, not for the hot path. PreScore must have run."""
+        nodes = Nodes(self.table, rows)
+        found: dict[str, Ints] = {}
+        for plugin in self.profile.scorers:
+            if plugin.name in state.skip_score:
+                continue
+            scores = self._finish(plugin, state, pod, ask_score(plugin, state, pod, nodes), len(nodes))
+            found[plugin.name] = np.full(len(nodes), scores, dtype=np.int64) if isinstance(scores, int) else scores
+        return found
+
+
+def _check_range(plugin: ScorePlugin, scores: Ints | int) -> None:
+    low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
+    wrong = low if low < 0 else high if high > MAX_NODE_SCORE else None
+    if wrong is not None:
+        text = (
+            f'plugin "{plugin.name}" returns an invalid score {wrong}, '
+            f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+        )
+        raise PluginFailure(Status.error(text).by(plugin.name))
+
+
+def pick(totals: Ints, rng: random.Random) -> int:
+    """The place of the highest total; a tie is broken at random, all tied places being equally likely."""
+    best = int(totals.argmax())
+    tied = np.flatnonzero(totals == totals[best])
+    return best if len(tied) == 1 else int(tied[rng.randrange(len(tied))])

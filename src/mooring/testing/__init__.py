@@ -1,0 +1,53 @@
+"""For tests of plugins: builders of Kubernetes objects, and a harness that runs a plugin on a small cluster."""
+
+from mooring.testing.builder import Builder, selector
+from mooring.testing.harness import PluginHarness, PluginRun, run_plugin
+from mooring.testing.nodes import NodeBuilder, make_node
+from mooring.testing.objects import (
+    make_namespace,
+    make_pdb,
+    make_priority_class,
+    make_replica_set,
+    make_replication_controller,
+    make_service,
+    make_stateful_set,
+)
+from mooring.testing.pods import PodBuilder, make_pod
+from mooring.testing.storage import (
+    make_csi_capacity,
+    make_csi_driver,
+    make_csi_node,
+    make_pv,
+    make_pvc,
+    make_storage_class,
+    make_volume_attachment,
+)
+from mooring.testing.what_if import check_what_if, make_victims
+
+__all__ = [
+    "Builder",
+    "NodeBuilder",
+    "PluginHarness",
+    "PluginRun",
+    "PodBuilder",
+    "check_what_if",
+    "make_csi_capacity",
+    "make_csi_driver",
+    "make_csi_node",
+    "make_namespace",
+    "make_node",
+    "make_pdb",
+    "make_pod",
+    "make_priority_class",
+    "make_pv",
+    "make_pvc",
+    "make_replica_set",
+    "make_replication_controller",
+    "make_service",
+    "make_stateful_set",
+    "make_storage_class",
+    "make_victims",
+    "make_volume_attachment",
+    "run_plugin",
+    "selector",
+]

@@ -1,0 +1,224 @@
+"""Runs one plugin on a small cluster, as a scheduling cycle would, and shows all it said.
+
+>>> result = run_plugin(NodeName, make_pod("p").node("a").obj(), nodes=[make_node("a").obj(), make_node("b").obj()])
+>>> result.rejected
+{'b': ("node(s) didn't match the requested node name",)}
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.core import Namespace
+from mooring.api.meta import KubeObject
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.framework.handle import Handle
+from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.framework.nodes import Nodes, WhatIfNodes
+from mooring.framework.plugin import Plugin
+from mooring.framework.results import PreFilterResult
+from mooring.framework.state import CycleState
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.table import NodeTable
+from mooring.framework.verdicts import Verdicts
+
+#: Which form of filter and score to run: in columns, node by node, or whichever there is (columns first).
+Form = Literal["any", "columns", "per_node"]
+
+
+class PluginRun(msgspec.Struct, frozen=True):
+    """What a plugin said about a pod; by node name where it is about nodes."""
+
+    pre_filter: Status
+    #: The nodes that PreFilter narrowed to; None if it did not.
+    pre_filter_nodes: frozenset[str] | None
+    #: Success where the plugin has no Filter or skipped it; empty if PreFilter rejected the pod.
+    filter: dict[str, Status]
+    pre_score: Status
+    #: Scores before NormalizeScore, of the feasible nodes; empty if PreScore skipped or there is no Score.
+    raw_scores: dict[str, int]
+    #: Scores as they go into the total.
+    scores: dict[str, int]
+    state: CycleState
+
+    @property
+    def feasible(self) -> list[str]:
+        """The nodes that passed."""
+        return [name for name, status in self.filter.items() if status.is_success]
+
+    @property
+    def rejected(self) -> dict[str, tuple[str, ...]]:
+        """The reasons, of the nodes that did not pass."""
+        return {name: status.reasons for name, status in self.filter.items() if not status.is_success}
+
+
+class PluginHarness:
+    """A plugin with a table of nodes, pods and objects around it."""
+
+    def __init__(
+        self,
+        plugin: type[Plugin],
+        *,
+        args: Any = None,
+        nodes: Iterable[Node] = (),
+        pods: Iterable[Pod] = (),
+        objects: Iterable[KubeObject] = (),
+        clock: Callable[[], float] = lambda: 1_800_000_000.0,
+        seed: int = 0,
+    ) -> None:
+        self.table = NodeTable()
+        self.handle = Handle(table=self.table, clock=clock, rng=random.Random(seed))
+        self.add(*objects, *nodes, *pods)
+        self.plugin: Any = plugin(args, self.handle)
+
+    def add(self, *items: KubeObject) -> None:
+        """Put objects into the cluster: nodes, pods (on their node, or nominated to one), anything else."""
+        for item in items:
+            if isinstance(item, Node):
+                self.table.add_node(item)
+            elif isinstance(item, Pod):
+                self._add_pod(item)
+            else:
+                if isinstance(item, Namespace):
+                    self.table.set_namespace(item.name, item.labels)
+                self.handle.objects.put(item)
+
+    def _add_pod(self, pod: Pod) -> None:
+        if pod.node_name:
+            self.table.add_pod(pod)
+        elif pod.status.nominated_node_name:
+            info = PodInfo(pod, self.handle.template(pod))
+            self.handle.nominator.add(info, pod.status.nominated_node_name)
+
+    def info(self, node: str) -> NodeInfo:
+        """A node by name."""
+        return self.table.nodes[self.table.row_of[node]]
+
+    def nodes(self, names: Iterable[str] | None = None) -> Nodes:
+        """All nodes, or those of some names, in that order."""
+        if names is None:
+            return Nodes(self.table)
+        return Nodes(self.table, np.array([self.table.row_of[name] for name in names], dtype=np.intp))
+
+    # A whole cycle
+
+    def run(self, pod: Pod, *, form: Form = "any", names: Iterable[str] | None = None) -> PluginRun:
+        """PreFilter, Filter, PreScore, Score and NormalizeScore for a pod, on all nodes or on some."""
+        state = CycleState()
+        nodes = self.nodes(names)
+        pre_filter, narrowed = self.pre_filter(state, pod)
+        verdicts: dict[str, Status] = {}
+        if pre_filter.is_success or pre_filter.code is Code.SKIP:
+            skip = pre_filter.code is Code.SKIP
+            verdicts = dict.fromkeys(nodes.names, SUCCESS) if skip else self.filter(state, pod, nodes, form=form)
+        feasible = [name for name, status in verdicts.items() if status.is_success]
+        pre_score, raw, scores = (
+            self.score(state, pod, self.nodes(feasible), form=form) if feasible else (SUCCESS, {}, {})
+        )
+        return PluginRun(pre_filter, narrowed, verdicts, pre_score, raw, scores, state)
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> tuple[Status, frozenset[str] | None]:
+        """PreFilter, with the nodes it narrowed to."""
+        if not hasattr(self.plugin, "pre_filter"):
+            return SUCCESS, None
+        answer = self.plugin.pre_filter(state, pod, Nodes(self.table))
+        if isinstance(answer, PreFilterResult):
+            return SUCCESS, answer.node_names
+        return answer or SUCCESS, None
+
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, form: Form = "any") -> dict[str, Status]:
+        """Filter, by node name."""
+        in_columns = hasattr(self.plugin, "filter_nodes")
+        if form == "columns" or (form == "any" and in_columns):
+            found = statuses(self.plugin.filter_nodes(state, pod, nodes), len(nodes))
+        elif hasattr(self.plugin, "filter"):
+            found = [as_status(self.plugin.filter(state, pod, node)) for node in nodes]
+        else:
+            found = [SUCCESS] * len(nodes)
+        return dict(zip(nodes.names, found, strict=True))
+
+    def score(
+        self, state: CycleState, pod: Pod, nodes: Nodes, *, form: Form = "any"
+    ) -> tuple[Status, dict[str, int], dict[str, int]]:
+        """PreScore, and scores by node name before and after NormalizeScore."""
+        plugin = self.plugin
+        status = (plugin.pre_score(state, pod, nodes) if hasattr(plugin, "pre_score") else None) or SUCCESS
+        if not status.is_success:
+            return status, {}, {}
+        if form == "columns" or (form == "any" and hasattr(plugin, "score_nodes")):
+            raw = spread_out(plugin.score_nodes(state, pod, nodes), len(nodes))
+        elif hasattr(plugin, "score"):
+            raw = np.array([plugin.score(state, pod, node) for node in nodes], dtype=np.int64)
+        else:
+            return status, {}, {}
+        final = raw
+        if hasattr(plugin, "normalize_scores"):
+            final = spread_out(plugin.normalize_scores(state, pod, raw.copy()), len(nodes))
+        names = nodes.names
+        return status, dict(zip(names, raw.tolist(), strict=True)), dict(zip(names, final.tolist(), strict=True))
+
+    # Hypothetical pods
+
+    def filter_what_if(
+        self, state: CycleState, pod: Pod, node: str, *, without: Iterable[str] = (), with_pods: Iterable[Pod] = ()
+    ) -> Status:
+        """Filter for one node as if some pods (by uid) were gone and others there: on a clone, as the engine does."""
+        trial = state.clone()
+        changed = WhatIfNode(self.info(node))
+        for uid in without:
+            info = self.table.pods[uid]
+            changed.remove_pod(info)
+            if hasattr(self.plugin, "remove_pod"):
+                self.plugin.remove_pod(trial, pod, info, changed)
+        for extra in with_pods:
+            info = PodInfo(extra, self.handle.template(extra))
+            changed.add_pod(info)
+            if hasattr(self.plugin, "add_pod"):
+                self.plugin.add_pod(trial, pod, info, changed)
+        if hasattr(self.plugin, "filter_nodes"):
+            return statuses(self.plugin.filter_nodes(trial, pod, WhatIfNodes(changed)), 1)[0]
+        return as_status(self.plugin.filter(trial, pod, changed))
+
+
+def run_plugin(
+    plugin: type[Plugin],
+    pod: Pod,
+    *,
+    nodes: Iterable[Node] = (),
+    pods: Iterable[Pod] = (),
+    objects: Iterable[KubeObject] = (),
+    args: Any = None,
+    form: Form = "any",
+) -> PluginRun:
+    """Run a plugin once, on a cluster made for it."""
+    return PluginHarness(plugin, args=args, nodes=nodes, pods=pods, objects=objects).run(pod, form=form)
+
+
+def statuses(verdicts: Verdicts | None, count: int) -> list[Status]:
+    """A status for each node of what ``filter_nodes`` answered."""
+    if verdicts is None:
+        return [SUCCESS] * count
+    if len(verdicts) != count:
+        raise AssertionError(f"{len(verdicts)} verdicts for {count} nodes")
+    return [verdicts.status(code) if code else SUCCESS for code in verdicts.codes.tolist()]
+
+
+def as_status(answer: Status | str | None) -> Status:
+    """What ``filter`` answered, as a Status."""
+    return SUCCESS if answer is None else Status.unschedulable(answer) if isinstance(answer, str) else answer
+
+
+def spread_out(scores: npt.NDArray[np.integer] | int, count: int) -> npt.NDArray[np.int64]:
+    """A score for each node of what ``score_nodes`` answered."""
+    if isinstance(scores, int):
+        return np.full(count, scores, dtype=np.int64)
+    if scores.shape != (count,) or scores.dtype != np.int64:
+        raise AssertionError(f"scores of shape {scores.shape} and type {scores.dtype} for {count} nodes")
+    return scores.astype(np.int64)
