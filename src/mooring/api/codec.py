@@ -87,7 +87,7 @@ def encode_json(value: KubeObject) -> bytes:
 
 def to_dict(value: KubeObject) -> dict[str, Any]:
     """Write an object as plain dictionaries and lists with Kubernetes' field names."""
-    result: dict[str, Any] = msgspec.to_builtins(value)
+    result: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return result
 
 

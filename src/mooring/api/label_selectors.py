@@ -27,12 +27,16 @@ class SelectorError(ValueError):
 
 
 class Requirement(NamedTuple):
-    """One condition on a label. `number` is what `Gt` and `Lt` compare with."""
+    """One condition on a label."""
 
     key: str
     operator: str
     values: frozenset[str] = frozenset()
-    number: int | None = None
+
+    @property
+    def number(self) -> int | None:
+        """What `Gt` and `Lt` compare with."""
+        return parse_int(next(iter(self.values), "")) if self.operator in {GT, LT} else None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels meet the condition."""
@@ -46,10 +50,10 @@ class Requirement(NamedTuple):
                 return value is not None
             case "DoesNotExist":
                 return value is None
-        number = parse_int(value) if value is not None else None
-        if number is None or self.number is None:
+        number, bound = parse_int(value or ""), self.number
+        if number is None or bound is None:
             return False
-        return number > self.number if self.operator == GT else number < self.number
+        return number > bound if self.operator == GT else number < bound
 
     @property
     def order(self) -> tuple[str, str, list[str]]:
@@ -148,8 +152,7 @@ def requirement(key: str, operator: str, values: Collection[str] = (), *, path: 
         raise SelectorError(f"{quote(operator)} is not a valid label selector operator")
     if errors := requirement_errors(key, operator, values, path=path):
         raise SelectorError(aggregate(errors))
-    number = parse_int(next(iter(values))) if operator in {GT, LT} else None
-    return Requirement(key, operator, frozenset(values), number)
+    return Requirement(key, operator, frozenset(values))
 
 
 def requirement_errors(key: str, operator: str, values: Collection[str] = (), *, path: str = "") -> list[str]:

@@ -11,16 +11,13 @@ from typing import Final, NamedTuple, TypeAlias
 
 from mooring.api.affinity import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm
 from mooring.api.label_selectors import (
-    GT,
     IN,
-    LT,
     NOT_IN,
     OPERATORS,
     Requirement,
     Selector,
     SelectorError,
     aggregate,
-    parse_int,
     quote,
     requirement_errors,
     selector_from_labels,
@@ -161,8 +158,7 @@ def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
 
 
 def _compiled(each: NodeSelectorRequirement) -> NodeRequirement:
-    number = parse_int(each.values[0]) if each.operator in {GT, LT} and each.values else None
-    return Requirement(each.key, each.operator, frozenset(each.values), number)
+    return Requirement(each.key, each.operator, frozenset(each.values))
 
 
 def _expression_errors(each: NodeSelectorRequirement, path: str) -> list[str]:

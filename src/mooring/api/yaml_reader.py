@@ -153,7 +153,9 @@ class _Builder:
 
     def _scalar(self, event: Any, line: int) -> None:
         if self._expects_key():
-            self._frames[-1].key = _key(event, line)
+            self._frames[-1].key = key = _key(event, line)
+            if event.anchor is not None:
+                self._anchors[event.anchor] = key
             return
         self._note(line)
         self._finish(_resolve(event, line), event.anchor, line)
@@ -161,10 +163,14 @@ class _Builder:
     def _alias(self, anchor: str, line: int) -> None:
         if anchor not in self._anchors:
             raise YamlError(f"the alias *{anchor} has no anchor before it, or contains itself", line)
-        if self._expects_key():
-            raise YamlError("an alias cannot be a key: write the key itself", line)
-        self._note(line)
-        self._finish(self._anchors[anchor], None, line)
+        value = self._anchors[anchor]
+        if not self._expects_key():
+            self._note(line)
+            self._finish(value, None, line)
+        elif isinstance(value, str):
+            self._frames[-1].key = value
+        else:
+            raise YamlError("a key must be text: write the key itself instead of an alias", line)
 
     def _expects_key(self) -> bool:
         return bool(self._frames) and isinstance(self._frames[-1].value, dict) and self._frames[-1].key is None

@@ -11,7 +11,11 @@ from mooring import __version__
 #: Command -> (module, attribute, one line of help).
 COMMANDS = {
     "config": ("mooring.cli.config", "config", "Look at, check and migrate scheduler configuration files."),
-    "evaluate": ("mooring.cli.evaluate", "evaluate", "Answer what the scheduler would decide, case by case (JSON lines)."),
+    "evaluate": (
+        "mooring.cli.evaluate",
+        "evaluate",
+        "Answer what the scheduler would decide, case by case (JSON lines).",
+    ),
     "simulate": ("mooring.cli.simulate", "simulate", "Schedule workloads from manifests without a cluster."),
 }
 

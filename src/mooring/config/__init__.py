@@ -1,1 +1,41 @@
+"""KubeSchedulerConfiguration v1, v1beta3 and v1beta2: read, defaulted, checked, and turned into one model."""
 
+from mooring.config.durations import Nanoseconds
+from mooring.config.errors import ConfigError, FieldError
+from mooring.config.load import default_config, load_config
+from mooring.config.model import (
+    ClientConnection,
+    EnabledPlugin,
+    Extender,
+    ExtenderTLS,
+    LeaderElection,
+    ManagedResource,
+    PluginSet,
+    PluginSpec,
+    Profile,
+    SchedulerConfiguration,
+)
+from mooring.config.render import effective, retired_plugins, written
+from mooring.config.schema import POINTS
+
+__all__ = [
+    "POINTS",
+    "ClientConnection",
+    "ConfigError",
+    "EnabledPlugin",
+    "Extender",
+    "ExtenderTLS",
+    "FieldError",
+    "LeaderElection",
+    "ManagedResource",
+    "Nanoseconds",
+    "PluginSet",
+    "PluginSpec",
+    "Profile",
+    "SchedulerConfiguration",
+    "default_config",
+    "effective",
+    "load_config",
+    "retired_plugins",
+    "written",
+]

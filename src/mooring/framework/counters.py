@@ -145,6 +145,7 @@ class CounterRegistry:
         counter = self._counters.get(key)
         if counter is None:
             counter = PodCounter(terms, living_only=living_only, columns=self._columns)
+            counter.used = self._clock  # so that making room does not take this one
             self._count_placed(counter)
             self._counters[key] = counter
             self._counter_index.add(terms[0].selector, counter)

@@ -83,7 +83,7 @@ class Counts:
                 if codes[code] >= 0 and (within is None or within[code]):
                     result.add(int(codes[code]), count)
             return result
-        size = min(len(self._dense), len(codes))
+        size = min(len(self._dense), len(codes), len(codes if within is None else within))
         kept = codes[:size] >= 0
         if within is not None:
             kept &= within[:size]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, IntFlag, auto
+from typing import Any
 
 import msgspec
+
+from mooring.api.pod import Pod
 
 
 class ActionType(IntFlag):
@@ -48,7 +51,7 @@ class Hint(Enum):
 
 
 #: (pod, old object or None, new object or None) -> Hint. An exception counts as QUEUE.
-QueueingHint = Callable[[object, object, object], Hint]
+QueueingHint = Callable[[Pod, Any, Any], Hint]
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
+from mooring.framework.binding import Binder, NoBinder
 from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.framework.nodes import Nodes
 from mooring.framework.nominator import Nominator
@@ -20,6 +21,7 @@ from mooring.framework.state import CycleState
 from mooring.framework.status import Status
 from mooring.framework.table import NodeTable, PodListener
 from mooring.framework.templates import PodTemplate
+from mooring.framework.volume_writer import VolumeWriter
 from mooring.framework.waiting import WaitingPods
 
 T = TypeVar("T", bound=KubeObject)
@@ -70,6 +72,8 @@ class Handle:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
         activate: Callable[[Iterable[str]], None] | None = None,
+        binder: Binder | None = None,
+        volumes: VolumeWriter | None = None,
     ) -> None:
         self.profile_name = profile_name
         self.table = table if table is not None else NodeTable()
@@ -80,6 +84,10 @@ class Handle:
         #: Seconds since the epoch; never read the machine's clock in a plugin.
         self.clock = clock
         self.random = rng if rng is not None else random.Random()
+        #: Writes bindings to the API server.
+        self.binder: Binder = binder if binder is not None else NoBinder()
+        #: Writes to volumes and claims; None in runs without a cluster, where what is assumed of them stays assumed.
+        self.volumes = volumes
         self._activate = activate
         #: Set by the profile once its plugins are there.
         self.runner: Runner

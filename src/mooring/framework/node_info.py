@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from mooring.api.affinity import Taint
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.framework.templates import PodTemplate
+from mooring.framework.templates import HostPort, PodTemplate
 
 if TYPE_CHECKING:
     from mooring.framework.table import NodeTable
+
+#: Where the table keeps amounts that have defaults.
+_NONZERO = {"cpu": 0, "memory": 1}
 
 
 class PodInfo:
@@ -86,6 +89,11 @@ class NodeInfo:
         """The pods on the node, in order of arrival."""
         return self._pods.values()
 
+    @property
+    def pod_count(self) -> int:
+        """How many pods are on the node."""
+        return len(self._pods)
+
     def allocatable(self, resource: str) -> int:
         """How much of a resource the node offers (millicores for cpu)."""
         return self.table.amount(self.row, resource, "allocatable")
@@ -93,6 +101,11 @@ class NodeInfo:
     def requested(self, resource: str) -> int:
         """How much of a resource the pods on the node ask for."""
         return self.table.amount(self.row, resource, "requested")
+
+    def nonzero_requested(self, resource: str) -> int:
+        """As ``requested``, but containers that ask for no cpu (memory) count as asking for 100m (200Mi)."""
+        which = _NONZERO.get(resource)
+        return self.requested(resource) if which is None else int(self.table.nonzero[which, self.row])
 
     def free(self, resource: str) -> int:
         """What is left of a resource."""
@@ -105,7 +118,7 @@ class NodeInfo:
 class WhatIfNode(NodeInfo):
     """A node as it would be with some pods more or less; used for nominated pods and preemption."""
 
-    __slots__ = ("_base", "_delta", "added", "removed")
+    __slots__ = ("_base", "_delta", "added", "freed_ports", "removed")
 
     def __init__(self, base: NodeInfo) -> None:
         super().__init__(base.table, base.row, base.node, base.sequence)
@@ -114,12 +127,15 @@ class WhatIfNode(NodeInfo):
         self._delta: dict[str, int] = {}
         self.added: dict[str, PodInfo] = {}
         self.removed: dict[str, PodInfo] = {}
+        #: Host ports of pods that went: free even if a pod that stayed uses them too, as kube-scheduler has it.
+        self.freed_ports: set[HostPort] = set()
 
     def add_pod(self, info: PodInfo) -> None:
         """Pretend that a pod is here."""
         self._pods[info.pod.uid] = info
         if self.removed.pop(info.pod.uid, None) is None:
             self.added[info.pod.uid] = info
+        self.freed_ports.difference_update(info.template.host_ports)
         self._shift(info, 1)
 
     def remove_pod(self, info: PodInfo) -> None:
@@ -127,6 +143,7 @@ class WhatIfNode(NodeInfo):
         self._pods.pop(info.pod.uid, None)
         if self.added.pop(info.pod.uid, None) is None:
             self.removed[info.pod.uid] = info
+        self.freed_ports.update(info.template.host_ports)
         self._shift(info, -1)
 
     def _shift(self, info: PodInfo, sign: int) -> None:
@@ -136,3 +153,12 @@ class WhatIfNode(NodeInfo):
     def requested(self, resource: str) -> int:
         """How much of a resource the pods would ask for."""
         return super().requested(resource) + self._delta.get(resource, 0)
+
+    def nonzero_requested(self, resource: str) -> int:
+        """As ``requested``, with defaults for containers that ask for none."""
+        which = _NONZERO.get(resource)
+        if which is None:
+            return self.requested(resource)
+        more = sum(info.template.nonzero[which] for info in self.added.values())
+        less = sum(info.template.nonzero[which] for info in self.removed.values())
+        return super().nonzero_requested(resource) + more - less

@@ -237,21 +237,14 @@ class WhatIfNodes(Nodes):
 
     def nonzero_requested(self, resource: str) -> Ints:
         """As ``requested``, with defaults for containers that ask for none."""
-        if resource not in ("cpu", "memory"):
-            return self.requested(resource)
-        which = 0 if resource == "cpu" else 1
-        amount = int(self.table.nonzero[which, self._node.row])
-        amount += sum(info.template.nonzero[which] for info in self._node.added.values())
-        amount -= sum(info.template.nonzero[which] for info in self._node.removed.values())
-        return np.array([amount], dtype=np.int64)
+        return np.array([self._node.nonzero_requested(resource)], dtype=np.int64)
 
     @property
     def pod_count(self) -> Ints:
         """How many pods there would be."""
-        count = int(self.table.pod_count[self._node.row]) + len(self._node.added) - len(self._node.removed)
-        return np.array([count], dtype=np.int64)
+        return np.array([self._node.pod_count], dtype=np.int64)
 
     def port_conflicts(self, ports: Sequence[HostPort]) -> Mask | None:
         """Whether one of some host ports would be in use."""
-        used = (port for info in self._node.pods for port in info.template.host_ports)
+        used = {port for info in self._node.pods for port in info.template.host_ports} - self._node.freed_ports
         return np.array([any(ports_conflict(wanted, other) for other in used for wanted in ports)], dtype=np.bool_)

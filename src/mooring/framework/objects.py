@@ -45,7 +45,7 @@ class Lister(Generic[T]):
 
     def put(self, item: T) -> None:
         """Add or replace an object."""
-        objects = self._by_namespace.setdefault(item.metadata.namespace, {})
+        objects = self._by_namespace.setdefault(item.namespace, {})
         old = objects.get(item.name)
         objects[item.name] = item
         self._changed(old, item)
@@ -84,4 +84,4 @@ class ObjectStore:
 
     def remove(self, item: KubeObject) -> None:
         """Remove an object."""
-        self.lister(type(item)).remove(item.name, item.metadata.namespace)
+        self.lister(type(item)).remove(item.name, item.namespace)

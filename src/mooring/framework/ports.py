@@ -36,15 +36,19 @@ class PortIndex:
     def conflicts(self, ports: Iterable[HostPort], size: int) -> npt.NDArray[np.bool_] | None:
         """The rows where any of the ports is taken; None if it is taken nowhere."""
         taken: npt.NDArray[np.bool_] | None = None
-        for address, protocol, port in ports:
-            by_address = self._used.get((protocol, port))
-            if not by_address:
-                continue
-            for other, counts in by_address.items():
-                if address in (other, ANY_ADDRESS) or other == ANY_ADDRESS:
-                    used = counts.array(size) > 0
-                    taken = used if taken is None else taken | used
+        for counts in self.conflicting(ports).values():
+            used = counts.array(size) > 0
+            taken = used if taken is None else taken | used
         return taken
+
+    def conflicting(self, ports: Iterable[HostPort]) -> dict[HostPort, Counts]:
+        """The ports in use anywhere that exclude one of some ports, and by how many pods, by row."""
+        found: dict[HostPort, Counts] = {}
+        for address, protocol, port in ports:
+            for other, counts in self._used.get((protocol, port), {}).items():
+                if address in (other, ANY_ADDRESS) or other == ANY_ADDRESS:
+                    found[other, protocol, port] = counts
+        return found
 
     def snapshot(self) -> dict[tuple[str, int, str], list[tuple[int, int]]]:
         """Everything, for checks."""

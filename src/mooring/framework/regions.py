@@ -15,7 +15,7 @@ import numpy as np
 from mooring.api.affinity import Toleration
 from mooring.api.selectors import RequiredNodeAffinity
 from mooring.api.tolerations import untolerated
-from mooring.framework.labels import Codes, Mask
+from mooring.framework.labels import Codes, LabelColumn, Mask
 from mooring.framework.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Region:
         changed = table.node_changes.since(self._position, _FEW) if self._structure == table.structure else None
         if changed is None:
             self._build()
-        elif any([self._recheck(row) for row in changed]):  # a list, since every row must be looked at
+        elif [row for row in changed if self._recheck(row)]:
             self.everything = bool(self.mask.all())
             self.version += 1
         self._structure, self._position = table.structure, position
@@ -123,6 +123,10 @@ class Region:
     def covers(self, row: int) -> bool:
         """Whether a row was a member at the last refresh."""
         return row < len(self.mask) and bool(self.mask[row])
+
+    def column(self, key: str) -> LabelColumn:
+        """The codes of a topology key."""
+        return self._table.label(key)
 
     def domains(self, key: str) -> tuple[Mask, int]:
         """Which codes of one of the region's keys have a member, and how many do."""

@@ -18,6 +18,7 @@ from mooring.api.pod import Pod
 from mooring.api.quantity import milli_value, value
 from mooring.api.resources import is_scalar
 from mooring.framework.changes import ChangeLog
+from mooring.framework.check import differences
 from mooring.framework.counters import CounterRegistry
 from mooring.framework.images import ImageIndex
 from mooring.framework.labels import CodeColumn, LabelColumn
@@ -107,7 +108,11 @@ class NodeTable:
         """Take over a changed node; its pods stay."""
         row = self.row_of[node.name]
         info = self.nodes[row]
-        moved = info.node.labels != node.labels
+        old = info.node
+        if old.spec == node.spec and old.status == node.status and _same_metadata(old, node):
+            info.node = node  # a heartbeat: nothing to decide anew
+            return
+        moved = old.labels != node.labels
         pods = list(info.pods) if moved else []
         for pod in pods:  # counters file pods by the labels of their node
             self._detach(pod)
@@ -156,7 +161,8 @@ class NodeTable:
             elif resource == "cpu":
                 self.allocatable[CPU, row] = milli_value(quantity)
             elif resource in self.slots or is_scalar(resource):
-                self.allocatable[self.slot(resource), row] = value(quantity)
+                slot = self.slot(resource)  # may replace the columns by bigger ones
+                self.allocatable[slot, row] = value(quantity)
         self.unschedulable[row] = node.unschedulable
         self.taints.set(row, node.taints or None)
         self.features.set(row, tuple(sorted(node.status.declared_features)) or None)
@@ -329,3 +335,25 @@ class NodeTable:
     def label_keys(self) -> list[str]:
         """The label keys that have a column."""
         return list(self._labels)
+
+    # Checks
+
+    def rebuilt(self) -> NodeTable:
+        """A table with the same nodes, pods and namespaces, built from scratch."""
+        fresh = NodeTable()
+        for name, labels in self.namespaces.items():
+            fresh.set_namespace(name, labels)
+        for info in sorted(self.nodes, key=lambda info: info.sequence):
+            fresh.add_node(info.node)
+        for pod in self.pods.values():
+            home = pod.node.name if pod.node is not None else pod.pod.node_name
+            fresh.add_pod(pod.pod, home)
+        return fresh
+
+    def check(self) -> list[str]:
+        """What this table says otherwise than one built from scratch: nothing, unless there is a bug."""
+        return differences(self, self.rebuilt())
+
+
+def _same_metadata(old: Node, new: Node) -> bool:
+    return old.labels == new.labels and old.annotations == new.annotations

@@ -21,7 +21,9 @@ def parse_plugin_option(option: str) -> tuple[str, Path]:
     """Split ``NAME=FILE`` as given on the command line."""
     name, separator, path = option.partition("=")
     if not separator or not name or not path:
-        raise PluginLoadError(f"{option!r} is not NAME=FILE; write for example --plugin NodeNumber=plugins/nodenumber.py")
+        raise PluginLoadError(
+            f"{option!r} is not NAME=FILE; write for example --plugin NodeNumber=plugins/nodenumber.py"
+        )
     return name, Path(path)
 
 
@@ -65,6 +67,8 @@ def _import(path: Path) -> ModuleType:
         raise PluginLoadError(f"{path}:{error.lineno}: {error.msg}") from None
     except Exception as error:
         del sys.modules[module_name]
-        line = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(path)), 0)
+        line = next(
+            (f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(path)), 0
+        )
         raise PluginLoadError(f"{path}:{line}: {type(error).__name__}: {error}") from error
     return module

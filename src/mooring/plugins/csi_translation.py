@@ -166,10 +166,7 @@ def _ebs_handle(volume_id: str) -> str:
 
 def _gce_handle(disk: GCEPersistentDisk, zones_label: str) -> str:
     zones = zones_label.split(ZONE_DELIMITER)
-    if len(zones) > 1:
-        place = f"regions/{_gce_region(zones)}"
-    else:
-        place = f"zones/{zones[0] or _UNSPECIFIED}"
+    place = f"regions/{_gce_region(zones)}" if len(zones) > 1 else f"zones/{zones[0] or _UNSPECIFIED}"
     return f"projects/{_UNSPECIFIED}/{place}/disks/{disk.pd_name}"
 
 

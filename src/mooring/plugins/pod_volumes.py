@@ -56,6 +56,8 @@ class VolumeSummary(NamedTuple):
     #: Claims, ephemeral volumes and in-tree volumes that some CSI driver took over, in order.
     uses: tuple[Use, ...] = ()
     disks: tuple[Disk, ...] = ()
+    #: Whether there is a volume of a kind that names a disk, even if it names none.
+    names_disks: bool = False
     #: Whether there is a volume that NodeVolumeLimits looks at.
     attachable: bool = False
     #: Whether there is a claim, named or ephemeral.
@@ -79,12 +81,13 @@ def summarise(pod: Pod) -> VolumeSummary:
     if not volumes:
         return NO_VOLUMES
     claims = [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
-    uses = tuple(use for use in (_use(volume, pod.namespace) for volume in volumes) if use is not None)
+    uses = tuple(use for use in map(_use, volumes) if use is not None)
     return VolumeSummary(
         claims=tuple(claims),
         uses=uses,
         disks=tuple(disk for volume in volumes for disk in disks_of(volume)),
-        attachable=any(_is_attachable(volume) for volume in volumes),
+        names_disks=any(map(has_disks, volumes)),
+        attachable=any(map(_is_attachable, volumes)),
         claimed=any(isinstance(use, ClaimUse) for use in uses),
     )
 
@@ -146,13 +149,11 @@ def conflicts(mine: tuple[Disk, ...], others: tuple[Disk, ...]) -> int:
 
 def _is_attachable(volume: Volume) -> bool:
     return (
-        volume.persistent_volume_claim is not None
-        or volume.ephemeral is not None
-        or inline_plugin(volume) is not None
+        volume.persistent_volume_claim is not None or volume.ephemeral is not None or inline_plugin(volume) is not None
     )
 
 
-def _use(volume: Volume, namespace: str) -> Use | None:
+def _use(volume: Volume) -> Use | None:
     claim = claim_use(volume)
     if claim is not None:
         return claim

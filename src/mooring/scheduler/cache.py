@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from mooring.api.core import Namespace
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
@@ -71,10 +73,17 @@ class Cache:
             raise CacheError(f"pod {pod.namespace}/{pod.name} is on a node already")
         self.nominator.remove(pod.uid)
         self.assumed.add(pod.uid)
-        return self.table.add_pod(pod, node_name)
+        return self.table.add_pod(placed(pod, node_name))
 
     def forget(self, pod: Pod) -> None:
         """Take an assumption back."""
         if pod.uid in self.assumed:
             self.assumed.discard(pod.uid)
             self.table.remove_pod(pod.uid)
+
+
+def placed(pod: Pod, node_name: str) -> Pod:
+    """The pod as it will be once it is bound; it keeps its compiled template."""
+    copy = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+    copy.__dict__.update(pod.__dict__)
+    return copy

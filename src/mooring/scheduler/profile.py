@@ -6,14 +6,17 @@ All look-ups happen here, once: the hot loop runs over tuples of bound methods.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring.config import Profile as ProfileConfig
 from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
+from mooring.framework.points import points_of
+
+if TYPE_CHECKING:
+    from mooring.config import Profile as ProfileConfig
 
 
 class ProfileError(ValueError):
@@ -95,8 +98,10 @@ class Profile:
             raise ProfileError(text) from error
 
     def _weighted(self, point: str) -> list[tuple[Plugin, int]]:
+        """What is enabled at a point and serves it here (an old configuration may name plugins that are gone)."""
         entries = self.config.plugins.get(point, ())
-        return [(self.plugins[entry.name], entry.weight or 1) for entry in entries if entry.name in self.plugins]
+        found = [(self.plugins[entry.name], entry.weight or 1) for entry in entries if entry.name in self.plugins]
+        return [(plugin, weight) for plugin, weight in found if point in points_of(type(plugin))]
 
     def _at(self, point: str) -> list[Plugin]:
         return [plugin for plugin, _ in self._weighted(point)]

@@ -1,1 +1,1 @@
-
+"""Runs without a cluster: single decisions (`evaluate`) and whole workloads (`simulate`)."""

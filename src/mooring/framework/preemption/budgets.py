@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Container, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,8 @@ class Budgets:
     def split(self, pods: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
         """Pods (most important first) that would violate a budget if they went, and those that would not."""
         allowed = [budget.status.disruptions_allowed for budget, _ in self._budgets]
-        violating, fine = [], []
+        violating: list[PodInfo] = []
+        fine: list[PodInfo] = []
         for info in pods:
             violated = False
             for number, (budget, selector) in enumerate(self._budgets):
@@ -46,15 +48,18 @@ class Budgets:
         """[C, V]: the same for many nodes at once, each node counting its own victims only."""
         result = np.zeros(victims.index.shape, dtype=np.bool_)
         for budget, selector in self._budgets:
-            covered = victims.by_template(lambda t, b=budget, s=selector: int(_covers(b, s, t)))  # type: ignore[misc]
+            covered = victims.by_template(functools.partial(_covers, budget, selector)) > 0
             if not covered.any():
                 continue
             gone = budget.status.disrupted_pods
             if gone:
-                covered = covered * victims.by_pod(lambda info, names=gone: int(info.name not in names))  # type: ignore[misc]
-            counted = np.cumsum(covered, axis=1)
-            result |= (covered > 0) & (counted > budget.status.disruptions_allowed)
+                covered &= victims.by_pod(functools.partial(_is_listed, gone)) == 0
+            result |= covered & (np.cumsum(covered, axis=1) > budget.status.disruptions_allowed)
         return result
+
+
+def _is_listed(names: Container[str], info: PodInfo) -> bool:
+    return info.name in names
 
 
 def _covers(budget: PodDisruptionBudget, selector: Selector, template: PodTemplate) -> bool:

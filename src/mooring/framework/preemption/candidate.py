@@ -10,7 +10,7 @@ from mooring.framework.node_info import PodInfo
 from mooring.framework.pod_columns import start_of
 
 #: Added to each priority so that sums of negative ones compare as counts do.
-_PRIORITY_OFFSET = 1 << 31
+PRIORITY_OFFSET = 1 << 31
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Candidate(msgspec.Struct, frozen=True):
         top = max(priorities)
         starts = [start_of(victim.pod) for victim, each in zip(self.victims, priorities, strict=True) if each == top]
         earliest = min(min(start, now) if start == float("inf") else start for start in starts)
-        total = sum(priority + _PRIORITY_OFFSET for priority in priorities)
+        total = sum(priority + PRIORITY_OFFSET for priority in priorities)
         return (self.violations, priorities[0], total, len(priorities), -earliest)
 
 

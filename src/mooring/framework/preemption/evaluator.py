@@ -37,11 +37,12 @@ class Evaluator:
         if refusal:
             return _UNTOUCHED, Status.unschedulable(refusal)
         outcome = NodeStatuses(self._handle.table, _NOT_HELPFUL)
-        candidates = self._candidates(state, pod, statuses.rows_with(Code.UNSCHEDULABLE), outcome)
-        if candidates:
-            chosen = best(candidates, self._handle.clock())
+        chosen = self._best(state, pod, statuses.rows_with(Code.UNSCHEDULABLE), outcome)
+        if chosen is not None:
             name = self._handle.table.nodes[chosen.row].name
-            return PostFilterResult(name, tuple(info.pod.uid for info in chosen.victims)), Status()
+            # Those already on their way out need not be told again.
+            leaving = tuple(info.pod.uid for info in chosen.victims if not info.pod.is_terminating)
+            return PostFilterResult(name, leaving), Status()
         errors = sorted(status.message for status, _ in outcome.groups() if status.code is Code.ERROR)
         if errors:
             return _UNTOUCHED, Status.error(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
@@ -59,41 +60,44 @@ class Evaluator:
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
-    def _candidates(self, state: CycleState, pod: Pod, rows: Rows, outcome: NodeStatuses) -> list[Candidate]:
+    def _best(self, state: CycleState, pod: Pod, rows: Rows, outcome: NodeStatuses) -> Candidate | None:
         handle = self._handle
         if not len(rows):
-            return []
+            return None
         wanted = self._wanted(len(rows))
         offset = handle.random.randrange(len(rows))
         rows = np.concatenate((rows[offset:], rows[:offset]))
         budgets = Budgets(handle.lister(PodDisruptionBudget).list())
         together = can_search_together(handle.runner.filter_plugins(state))
-        found: list[Candidate] = []
+        found, count, harmless = [], 0, False
         # In portions: enough candidates end the search, and one portion is usually enough.
         size = max(wanted, 64) if together else 16
         for start in range(0, len(rows), size):
-            found += self._portion(state, pod, rows[start : start + size], budgets, outcome, together=together)
-            if len(found) >= wanted and any(not candidate.violations for candidate in found):
+            portion = rows[start : start + size]
+            crowded = self._crowded(portion) if together else portion
+            if together:
+                rest = portion[~np.isin(portion, crowded)] if len(crowded) else portion
+                harvest = search_together(handle, state, pod, rest, budgets, outcome)
+                count, harmless = count + harvest.count, harmless or harvest.harmless
+                found += [harvest.best] if harvest.best is not None else []
+            for row in crowded.tolist():
+                result = search_one(handle, state, pod, handle.table.nodes[row], budgets)
+                if isinstance(result, Candidate):
+                    found.append(result)
+                    count, harmless = count + 1, harmless or not result.violations
+                else:
+                    outcome.set(row, result)
+            if harmless and count >= wanted:
                 break
-        return found
+        return best(found, handle.clock()) if found else None
 
-    def _portion(
-        self, state: CycleState, pod: Pod, rows: Rows, budgets: Budgets, outcome: NodeStatuses, *, together: bool
-    ) -> list[Candidate]:
+    def _crowded(self, rows: Rows) -> Rows:
+        """The rows that have nominated pods, which have to be simulated one by one."""
         handle = self._handle
-        crowded = {handle.table.row_of[name] for name in handle.nominator.nodes() if name in handle.table.row_of}
-        alone = rows if not together else rows[np.isin(rows, list(crowded))]
-        found: list[Candidate] = []
-        if together:
-            rest = rows[~np.isin(rows, list(crowded))] if crowded else rows
-            found += search_together(handle, state, pod, rest, budgets, outcome)
-        for row in alone.tolist():
-            result = search_one(handle, state, pod, handle.table.nodes[row], budgets)
-            if isinstance(result, Candidate):
-                found.append(result)
-            else:
-                outcome.set(row, result)
-        return found
+        if not handle.nominator:
+            return rows[:0]
+        known = (handle.table.row_of.get(name) for name in handle.nominator.nodes())
+        return rows[np.isin(rows, [row for row in known if row is not None])]
 
 
 def _is_being_emptied(node: NodeInfo, pod: Pod) -> bool:

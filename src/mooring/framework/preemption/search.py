@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -18,7 +19,7 @@ from mooring.framework.node_statuses import NodeStatuses, Rejections
 from mooring.framework.nodes import Nodes
 from mooring.framework.plugin import Plugin, dependence
 from mooring.framework.preemption.budgets import Budgets
-from mooring.framework.preemption.candidate import Candidate, by_importance
+from mooring.framework.preemption.candidate import PRIORITY_OFFSET, Candidate, by_importance
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
 from mooring.framework.what_if import Victims, WhatIf
@@ -73,29 +74,37 @@ def search_one(handle: Handle, state: CycleState, pod: Pod, node: NodeInfo, budg
     return Candidate(node.row, tuple(sorted(lost, key=by_importance)), violations)
 
 
+class Harvest(msgspec.Struct, frozen=True):
+    """What a search over many nodes found: how many candidates, and the best of them."""
+
+    count: int = 0
+    #: Whether some candidate violates no budget.
+    harmless: bool = False
+    best: Candidate | None = None
+
+
 def search_together(
     handle: Handle, state: CycleState, pod: Pod, rows: Rows, budgets: Budgets, statuses: NodeStatuses
-) -> list[Candidate]:
+) -> Harvest:
     """The victims on many nodes; the verdicts on nodes that cannot be helped go into ``statuses``."""
     rows, index = _potential_victims(handle, pod, rows, statuses)
     if not len(rows):
-        return []
+        return Harvest()
     nodes = Nodes(handle.table, rows)
     violating = budgets.violating(Victims(nodes, index))
-    # Those that violate a budget are tried first; within both kinds the most important first.
-    order = np.argsort(np.where(index < 0, 2, np.where(violating, 0, 1)), axis=1, kind="stable")
-    index = np.take_along_axis(index, order, axis=1)
-    violating = np.take_along_axis(violating, order, axis=1)
+    if violating.any():
+        # Those that violate a budget are tried first; within both kinds the most important first.
+        order = np.argsort(np.where(index < 0, 2, np.where(violating, 0, 1)), axis=1, kind="stable")
+        index = np.take_along_axis(index, order, axis=1)
+        violating = np.take_along_axis(violating, order, axis=1)
     victims = Victims(nodes, index)
-    plugins = [plugin for plugin in handle.runner.filter_plugins(state) if isinstance(plugin, Plugin)]
-    models = [(plugin.name, _model(plugin, state, pod, victims)) for plugin in plugins]
-    models = [(name, model) for name, model in models if model is not None]
+    models = _models(handle, state, pod, victims)
     values = [model.values - model.effects.sum(axis=2) for _, model in models]
     helped = _record_failures(models, values, rows, statuses)
     if not helped.any():
-        return []
+        return Harvest()
     lost = _reprieve(models, values, victims, helped)
-    return _candidates(handle, rows, index, lost, violating, np.flatnonzero(helped), statuses)
+    return _harvest(handle, rows, index, lost, violating, helped, statuses)
 
 
 def _potential_victims(handle: Handle, pod: Pod, rows: Rows, statuses: NodeStatuses) -> tuple[Rows, Ints]:
@@ -121,12 +130,19 @@ def _potential_victims(handle: Handle, pod: Pod, rows: Rows, statuses: NodeStatu
     return rows[~without], index[~without]
 
 
-def _model(plugin: Plugin, state: CycleState, pod: Pod, victims: Victims) -> WhatIf | None:
-    what_if = getattr(plugin, "what_if", None)
-    if what_if is not None:
-        return what_if(state, pod, victims)  # type: ignore[no-any-return]
-    verdicts = plugin.filter_nodes(state, pod, victims.nodes)  # type: ignore[attr-defined]  # see _is_modelled
-    return None if verdicts is None else WhatIf.constant(verdicts, victims)
+def _models(handle: Handle, state: CycleState, pod: Pod, victims: Victims) -> list[tuple[str, WhatIf]]:
+    models = []
+    for plugin in handle.runner.filter_plugins(state):
+        if not isinstance(plugin, Plugin):
+            continue
+        what_if = getattr(plugin, "what_if", None)
+        if what_if is not None:
+            models.append((plugin.name, what_if(state, pod, victims)))
+            continue
+        verdicts = plugin.filter_nodes(state, pod, victims.nodes)  # type: ignore[attr-defined]  # see _is_modelled
+        if verdicts is not None:
+            models.append((plugin.name, WhatIf.constant(verdicts, victims)))
+    return models
 
 
 def _record_failures(models: list[tuple[str, WhatIf]], values: list[Ints], rows: Rows, statuses: NodeStatuses) -> Mask:
@@ -161,23 +177,30 @@ def _reprieve(models: list[tuple[str, WhatIf]], values: list[Ints], victims: Vic
     return lost
 
 
-def _candidates(
-    handle: Handle,
-    rows: Rows,
-    index: Ints,
-    lost: Mask,
-    violating: Mask,
-    helped: Rows,
-    statuses: NodeStatuses,
-) -> list[Candidate]:
-    infos, found = handle.table.pod_columns.infos, []
-    violations = (lost & violating).sum(axis=1)
-    for place in helped.tolist():
-        row = int(rows[place])
-        victims = [infos[number] for number in index[place][lost[place]].tolist()]
-        if not victims:
-            name = handle.table.nodes[row].name
-            statuses.set(row, Status.error(f'expected at least one victim pod on node "{name}"'))
-            continue
-        found.append(Candidate(row, tuple(sorted(victims, key=by_importance)), int(violations[place])))
-    return found
+def _harvest(
+    handle: Handle, rows: Rows, index: Ints, lost: Mask, violating: Mask, helped: Mask, statuses: NodeStatuses
+) -> Harvest:
+    """Compare the candidates by kube-scheduler's rules, as vectors, and name the victims on the best one."""
+    counts = lost.sum(axis=1)
+    for place in np.flatnonzero(helped & (counts == 0)).tolist():
+        name = handle.table.nodes[int(rows[place])].name
+        statuses.set(int(rows[place]), Status.error(f'expected at least one victim pod on node "{name}"'))
+    places = np.flatnonzero(helped & (counts > 0))
+    if not len(places):
+        return Harvest()
+    lost, index = lost[places], index[places]
+    columns = handle.table.pod_columns
+    priorities = columns.priorities[index]
+    top = np.where(lost, priorities, _LOWEST).max(axis=1)
+    starts = np.where(lost & (priorities == top[:, None]), columns.starts[index], np.inf).min(axis=1)
+    starts = np.where(np.isinf(starts), handle.clock(), starts)
+    sums = ((priorities + PRIORITY_OFFSET) * lost).sum(axis=1)
+    violations = (lost & violating[places]).sum(axis=1)
+    order = np.lexsort((-starts, counts[places], sums, top, violations))
+    winner = int(order[0])
+    victims = [columns.infos[number] for number in index[winner][lost[winner]].tolist()]
+    best = Candidate(int(rows[places[winner]]), tuple(sorted(victims, key=by_importance)), int(violations[winner]))
+    return Harvest(len(places), bool((violations == 0).any()), best)
+
+
+_LOWEST = np.iinfo(np.int64).min

@@ -64,6 +64,22 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True):
         """A pod that has not been tried yet."""
         return cls(pod=pod, key=pod.key, profile=pod.scheduler_name, timestamp=now)
 
+    def failed(self, now: float, unschedulable: frozenset[str], pending: frozenset[str]) -> None:
+        """An attempt failed because of these plugins; because something broke, if there are none."""
+        if unschedulable or pending:
+            self.unschedulable_count += 1
+            self.consecutive_errors = 0
+        else:
+            self.consecutive_errors += 1
+        self.timestamp = now
+        self.backoff_expiration = None
+        self.unschedulable_plugins = unschedulable
+        self.pending_plugins = pending
+        self.gating_plugin = ""
+        self.gating_reasons = ()
+        self.was_flushed = False
+        self.flush_timestamp = float("-inf")
+
     @property
     def uid(self) -> str:
         """The pod's identity."""

@@ -1,0 +1,87 @@
+"""How long a decision takes, without any I/O: `python -m bench.decide --nodes 5000 --workload basic -o json`."""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import resource
+import statistics
+import time
+
+import click
+
+from bench.workloads import WORKLOADS, node, standing
+from mooring.api.pod import Pod
+from mooring.config import default_config
+from mooring.scheduler.build import Profiles
+from mooring.scheduler.cache import Cache
+from mooring.scheduler.cycle import Cycle, Placement, Unplaced
+
+
+def measure(workload: str, nodes: int, pods: int) -> dict[str, float | int | str]:
+    """Place pods one after another, each staying where it was put, and time every decision."""
+    cache = Cache()
+    for number in range(nodes):
+        cache.put(node(number))
+    cycle = Profiles(default_config(), cache, rng=random.Random(1)).first
+    for standing_pod, where in standing(workload, nodes):
+        cache.table.add_pod(standing_pod, cache.table.nodes[where].name)
+    make = WORKLOADS[workload]
+    waiting = [make(number) for number in range(pods)]
+    for warm in range(20):  # the first decisions compile selectors and build columns
+        _decide(cycle, cache, make(20_000_000 + warm))
+    gc.collect()
+    gc.freeze()
+    times = []
+    started = time.perf_counter()
+    for pod in waiting:
+        before = time.perf_counter()
+        _decide(cycle, cache, pod)
+        times.append(time.perf_counter() - before)
+    elapsed = time.perf_counter() - started
+    times.sort()
+    return {
+        "workload": workload,
+        "nodes": nodes,
+        "decisions": pods,
+        "median_us": round(statistics.median(times) * 1e6, 1),
+        "p99_us": round(times[min(len(times) - 1, int(len(times) * 0.99))] * 1e6, 1),
+        "decisions_per_s": round(pods / elapsed, 1),
+        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+
+
+def _decide(cycle: Cycle, cache: Cache, pod: Pod) -> None:
+    """One decision and its consequence."""
+    decision = cycle.schedule(pod)
+    if isinstance(decision, Placement):
+        cache.assume(pod, decision.node_name)
+        return
+    _make_room(cache, pod, decision)
+
+
+def _make_room(cache: Cache, pod: Pod, decision: Unplaced) -> None:
+    if not decision.result.nominated_node:
+        raise SystemExit(f"the workload does not fit any more: {decision.message}")
+    for uid in decision.result.victims:
+        cache.table.remove_pod(uid)
+    cache.assume(pod, decision.result.nominated_node)
+
+
+@click.command()
+@click.option("--nodes", type=int, default=5000, show_default=True)
+@click.option("--workload", type=click.Choice(list(WORKLOADS)), default="basic", show_default=True)
+@click.option("--pods", type=int, default=0, help="Decisions to time; by default 3,000 (300 for preemption).")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def main(nodes: int, workload: str, pods: int, output: str) -> None:
+    """Time the decisions of one workload."""
+    result = measure(workload, nodes, pods or (300 if workload == "preemption" else 3000))
+    if output == "json":
+        print(json.dumps(result))
+    else:
+        print("  ".join(f"{key}={value}" for key, value in result.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""The workloads of the decision benchmark: nodes, pods that are there already, and pods to place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+
+ZONES = 3
+IMAGE = "registry.example/app:1"
+Spec = dict[str, Any]
+
+
+def node(number: int) -> Node:
+    """A node of scheduler_perf's default size, in one of three zones."""
+    name = f"node-{number:05d}"
+    amounts = {"cpu": "4", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+    raw = {
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "topology.kubernetes.io/zone": f"zone-{number % ZONES}",
+                "topology.kubernetes.io/region": "region-1",
+                "disk": "ssd" if number % 4 else "hdd",
+            },
+        },
+        "status": {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    return msgspec.convert(raw, Node)
+
+
+def pod(number: int, *, labels: dict[str, str] | None = None, prefix: str = "pod", **spec: Any) -> Pod:
+    """A pod of scheduler_perf's default size (100m, 500Mi), with more of a spec."""
+    requests = spec.pop("requests", {"cpu": "100m", "memory": "500Mi"})
+    raw = {
+        "metadata": {
+            "name": f"{prefix}-{number}",
+            "namespace": "default",
+            "uid": f"{prefix}-{number}",
+            "labels": labels or {"app": "basic"},
+        },
+        "spec": {
+            "containers": [{"name": "c", "image": "registry.example/app:1", "resources": {"requests": requests}}],
+            **spec,
+        },
+        "status": {"startTime": f"2026-01-01T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}Z"},
+    }
+    return msgspec.convert(raw, Pod)
+
+
+def basic(number: int) -> Pod:
+    """One template."""
+    return pod(number)
+
+
+def mixed(number: int) -> Pod:
+    """Every pod different: amounts, labels, tolerations, selectors."""
+    spec: Spec = {"requests": {"cpu": f"{50 + number % 97}m", "memory": f"{100 + number % 389}Mi"}}
+    if number % 3 == 0:
+        spec["tolerations"] = [{"key": f"team-{number % 50}", "operator": "Exists"}]
+    if number % 4 == 0:
+        spec["nodeSelector"] = {"disk": "ssd"}
+    if number % 5 == 0:
+        zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [f"zone-{number % ZONES}"]}
+        term = {"weight": 1 + number % 100, "preference": {"matchExpressions": [zone]}}
+        spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return pod(number, labels={"app": f"app-{number}", "team": f"team-{number % 50}"}, **spec)
+
+
+def nodeaffinity(number: int) -> Pod:
+    """Required node affinity: two of three zones."""
+    zones = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-0", "zone-1"]}
+    terms = [{"matchExpressions": [zones]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return pod(number, affinity={"nodeAffinity": required})
+
+
+def spread(number: int) -> Pod:
+    """Hard spreading over zones."""
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "spread"}},
+    }
+    return pod(number, labels={"app": "spread"}, topologySpreadConstraints=[constraint])
+
+
+def affinity(number: int) -> Pod:
+    """Required affinity to the own kind, in a zone."""
+    term = {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "near"}}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return pod(number, labels={"app": "near"}, affinity={"podAffinity": required})
+
+
+def antiaffinity(number: int) -> Pod:
+    """Required anti-affinity on the host, 200 applications."""
+    app = f"app-{number % 200}"
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return pod(number, labels={"app": app}, affinity={"podAntiAffinity": required})
+
+
+def preferred(number: int) -> Pod:
+    """Soft spreading over zones and hosts, and soft affinity, together."""
+    selector = {"matchLabels": {"app": "soft"}}
+    constraints = [
+        {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}
+        for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+    ]
+    term = {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": selector}
+    liked = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": term}]}
+    return pod(number, labels={"app": "soft"}, topologySpreadConstraints=constraints, affinity={"podAffinity": liked})
+
+
+def preemption(number: int) -> Pod:
+    """Fits nowhere until less important pods go."""
+    return pod(number, prefix="urgent", priority=1000, requests={"cpu": "3", "memory": "1Gi"})
+
+
+WORKLOADS: dict[str, Callable[[int], Pod]] = {
+    "basic": basic,
+    "mixed": mixed,
+    "nodeaffinity": nodeaffinity,
+    "spread": spread,
+    "affinity": affinity,
+    "antiaffinity": antiaffinity,
+    "preferred": preferred,
+    "preemption": preemption,
+}
+
+
+def standing(workload: str, nodes: int) -> Iterator[tuple[Pod, int]]:
+    """Pods that are there before the measurement, with the number of their node."""
+    if workload == "preemption":
+        for number in range(nodes * 4):
+            yield (
+                pod(number, prefix="low", priority=number % 7, requests={"cpu": "900m", "memory": "500Mi"}),
+                number % nodes,
+            )
+        return
+    make = WORKLOADS[workload]
+    for number in range(nodes):
+        yield make(10_000_000 + number), number

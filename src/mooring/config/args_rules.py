@@ -1,0 +1,230 @@
+"""The rules that arguments of built-in plugins must keep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from mooring.api.labels import label_key_errors, label_value_errors
+from mooring.config.durations import SECOND, format_duration
+from mooring.config.errors import FieldError, choice
+from mooring.config.schema import Version
+
+Args = dict[str, Any]
+Errors = Iterator[FieldError]
+
+STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+")
+_NODE_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+
+def check_args(plugin: str, args: Args, path: str) -> Errors:
+    """What is wrong with the declared arguments of a plugin."""
+    rule = _RULES.get(plugin)
+    return rule(args, path) if rule is not None else iter(())
+
+
+def _range(path: str, value: int, low: int, high: int) -> Errors:
+    if not low <= value <= high:
+        yield FieldError(path, f"{value} is out of range", remedy=f"Write {low} to {high}.")
+
+
+def _default_preemption(args: Args, path: str) -> Errors:
+    share, least = args["minCandidateNodesPercentage"], args["minCandidateNodesAbsolute"]
+    share_path, least_path = f"{path}.minCandidateNodesPercentage", f"{path}.minCandidateNodesAbsolute"
+    yield from _range(share_path, share, 0, 100)
+    if least < 0:
+        yield FieldError(least_path, f"{least} is negative", remedy="Write 0 or more.")
+    if share == 0 and least == 0:
+        remedy = "Set one of minCandidateNodesPercentage and minCandidateNodesAbsolute above 0."
+        yield FieldError(share_path, "is 0 although minCandidateNodesAbsolute is 0, too", remedy=remedy)
+        yield FieldError(least_path, "is 0 although minCandidateNodesPercentage is 0, too", remedy=remedy)
+
+
+def _inter_pod_affinity(args: Args, path: str) -> Errors:
+    yield from _range(f"{path}.hardPodAffinityWeight", args["hardPodAffinityWeight"], 0, 100)
+
+
+def _balanced_allocation(args: Args, path: str) -> Errors:
+    seen: set[str] = set()
+    for i, resource in enumerate(args["resources"]):
+        place, name = f"{path}.resources[{i}]", resource.get("name", "")
+        if name in seen:
+            yield FieldError(f"{place}.name", f'"{name}" is listed twice', remedy="Remove one of them.")
+        seen.add(name)
+        if resource["weight"] != 1:
+            message = f"{resource['weight']} is not 1, the only weight there is here"
+            yield FieldError(f"{place}.weight", message, remedy="Remove the weight.")
+
+
+def _volume_binding(args: Args, path: str) -> Errors:
+    seconds = args["bindTimeoutSeconds"]
+    if seconds < 0:
+        yield FieldError(f"{path}.bindTimeoutSeconds", f"{seconds} is negative", remedy="Write 0 or more.")
+    if "shape" in args:
+        message = "scoring by storage capacity is switched off (the feature gate StorageCapacityScoring)"
+        yield FieldError(f"{path}.shape", message, remedy="Remove the field.")
+
+
+def _dynamic_resources(args: Args, path: str) -> Errors:
+    if args["filterTimeout"] < 0:
+        message = f"{format_duration(args['filterTimeout'])} is negative"
+        yield FieldError(f"{path}.filterTimeout", message, remedy="Write 0s or more; 0s means no limit.")
+    if args["bindingTimeout"] < SECOND:
+        message = f"{format_duration(args['bindingTimeout'])} is less than a second"
+        yield FieldError(f"{path}.bindingTimeout", message, remedy="Write 1s or more.")
+
+
+# Topology spread
+
+
+def _topology_spread(args: Args, path: str) -> Errors:
+    constraints = args.get("defaultConstraints", [])
+    kind = args["defaultingType"]
+    if kind not in ("System", "List"):
+        yield _unsupported(f"{path}.defaultingType", kind, ("System", "List"))
+    elif kind == "System" and constraints:
+        message = '"System" leaves no room for defaultConstraints'
+        yield FieldError(f"{path}.defaultingType", message, remedy="Write  defaultingType: List.")
+    seen: set[tuple[str, str]] = set()
+    for i, constraint in enumerate(constraints):
+        place = f"{path}.defaultConstraints[{i}]"
+        yield from _constraint(constraint, place)
+        identity = (constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", ""))
+        if identity in seen:
+            message = f"there is a constraint for {identity[0]} and {identity[1]} already"
+            yield FieldError(place, message, remedy="Remove one of them.")
+        seen.add(identity)
+
+
+def _constraint(constraint: Args, path: str) -> Errors:
+    if constraint.get("maxSkew", 0) <= 0:
+        message = f"{constraint.get('maxSkew', 0)} is not above 0"
+        yield FieldError(f"{path}.maxSkew", message, remedy="Write 1 or more.")
+    key = constraint.get("topologyKey", "")
+    if key:
+        yield from _label_name(f"{path}.topologyKey", key)
+    else:
+        yield FieldError(f"{path}.topologyKey", "is required", remedy="Write a node label such as kubernetes.io/hostname.")
+    action, actions = constraint.get("whenUnsatisfiable", ""), ("DoNotSchedule", "ScheduleAnyway")
+    if not action:
+        yield FieldError(f"{path}.whenUnsatisfiable", "is required", remedy=f"Write {choice(actions)}.")
+    elif action not in actions:
+        yield _unsupported(f"{path}.whenUnsatisfiable", action, actions)
+    if "labelSelector" in constraint:
+        message = "is not allowed here, since it follows from each pod's service or controller"
+        yield FieldError(f"{path}.labelSelector", message, remedy="Remove the field.")
+
+
+def _unsupported(path: str, value: str, known: tuple[str, ...]) -> FieldError:
+    return FieldError(path, f'"{value}" is not known here', remedy=f"Write {choice(known)}.")
+
+
+def _label_name(path: str, name: str) -> Errors:
+    for problem in label_key_errors(name):
+        yield FieldError(path, f'"{name}" is no valid name: {problem}')
+
+
+# Node affinity
+
+
+def _node_affinity(args: Args, path: str) -> Errors:
+    affinity = args.get("addedAffinity", {})
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    for i, term in enumerate(affinity.get(required, {}).get("nodeSelectorTerms", [])):
+        yield from _node_term(term, f"{path}.addedAffinity.{required}.nodeSelectorTerms[{i}]")
+    for i, weighted in enumerate(affinity.get(preferred, [])):
+        if weighted.get("weight", 0) != 0:
+            yield from _node_term(weighted.get("preference", {}), f"{path}.addedAffinity.{preferred}[{i}]")
+
+
+def _node_term(term: Args, path: str) -> Errors:
+    for i, expression in enumerate(term.get("matchExpressions", [])):
+        yield from _expression(expression, f"{path}.matchExpressions[{i}]")
+    for i, field in enumerate(term.get("matchFields", [])):
+        place, operator = f"{path}.matchFields[{i}]", field.get("operator", "")
+        if operator not in ("In", "NotIn"):
+            yield _unsupported(f"{place}.operator", operator, ("In", "NotIn"))
+        elif len(field.get("values", [])) != 1:
+            yield FieldError(f"{place}.values", "must have exactly one value")
+
+
+def _expression(expression: Args, path: str) -> Errors:
+    key, operator, values = (expression.get(field) for field in ("key", "operator", "values"))
+    key, values = key or "", values or []
+    if operator not in _NODE_OPERATORS:
+        yield _unsupported(f"{path}.operator", operator or "", _NODE_OPERATORS)
+        return
+    problems = label_key_errors(key)
+    if problems:
+        yield FieldError(f"{path}.key", f'"{key}" is no label: {"; ".join(problems)}')
+    if operator in ("In", "NotIn") and not values:
+        yield FieldError(f"{path}.values", f"{operator} needs values")
+    if operator in ("Exists", "DoesNotExist") and values:
+        yield FieldError(f"{path}.values", f"{operator} takes no values", remedy="Remove them.")
+    if operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            yield FieldError(f"{path}.values", f"{operator} needs exactly one value")
+        for i, value in enumerate(values):
+            if not _is_int64(value):
+                yield FieldError(f"{path}.values[{i}]", f'{operator} needs a whole number, not "{value}"')
+    for i, value in enumerate(values):
+        problems = label_value_errors(value)
+        if problems:
+            yield FieldError(f"{path}.values[{i}][{key}]", f'"{value}" is no label value: {"; ".join(problems)}')
+
+
+def _is_int64(text: str) -> bool:
+    return _INTEGER.fullmatch(text) is not None and len(text) < 4000 and -(2**63) <= int(text) < 2**63
+
+
+# Node resources
+
+
+def check_fit(args: Args, path: str, version: Version) -> Errors:
+    """What is wrong with the arguments of NodeResourcesFit, which are looked at only where it is enabled."""
+    for i, name in enumerate(args.get("ignoredResources", [])):
+        yield from _label_name(f"{path}.ignoredResources[{i}]", name)
+    for i, group in enumerate(args.get("ignoredResourceGroups", [])):
+        if "/" in group:
+            yield FieldError(f"{path}.ignoredResourceGroups[{i}]", f'"{group}" is no group: it must not contain "/"')
+        yield from _label_name(f"{path}.ignoredResourceGroups[{i}]", group)
+    strategy, place = args["scoringStrategy"], f"{path}.scoringStrategy"
+    kind, ratio = strategy.get("type", ""), strategy.get("requestedToCapacityRatio")
+    if kind not in STRATEGIES:
+        yield _unsupported(f"{place}.type", kind, STRATEGIES)
+    for i, resource in enumerate(strategy["resources"]):
+        yield from _range(f"{place}.resources[{i}].weight", resource["weight"], 1, 100)
+    ratio_path = f"{place}.requestedToCapacityRatio"
+    if kind == "RequestedToCapacityRatio" and ratio is None:
+        yield FieldError(ratio_path, "is required with this type", remedy="Add a shape of at least one point.")
+    elif kind != "RequestedToCapacityRatio" and ratio is not None and version == "v1":
+        yield FieldError(ratio_path, f'does not go with the type "{kind}"', remedy="Remove it or change the type.")
+    elif ratio is not None:
+        yield from _shape(ratio.get("shape", []), f"{ratio_path}.shape")
+
+
+def _shape(shape: list[Args], path: str) -> Errors:
+    if not shape:
+        yield FieldError(path, "needs at least one point", remedy="Write points of utilization and score.")
+    for i, (before, point) in enumerate(zip(shape, shape[1:], strict=False), start=1):
+        if before.get("utilization", 0) >= point.get("utilization", 0):
+            message = "is not above that of the point before"
+            yield FieldError(f"{path}[{i}].utilization", message, remedy="Sort the points by utilization.")
+            break
+    for i, point in enumerate(shape):
+        yield from _range(f"{path}[{i}].utilization", point.get("utilization", 0), 0, 100)
+        yield from _range(f"{path}[{i}].score", point.get("score", 0), 0, 10)
+
+
+_RULES: Final[dict[str, Callable[[Args, str], Errors]]] = {
+    "DefaultPreemption": _default_preemption,
+    "DynamicResources": _dynamic_resources,
+    "InterPodAffinity": _inter_pod_affinity,
+    "NodeAffinity": _node_affinity,
+    "NodeResourcesBalancedAllocation": _balanced_allocation,
+    "PodTopologySpread": _topology_spread,
+    "VolumeBinding": _volume_binding,
+}

@@ -1,0 +1,150 @@
+"""The built-in plugins as the configuration knows them: which points each serves, and which run by default.
+
+A file of an old version means what the release behind it would have run, so there is a table for each: v1 is kube-scheduler
+1.36, v1beta3 is 1.28 and v1beta2 is 1.27, the last releases that read them, all with their default feature gates.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mooring.config.schema import Version
+
+_FILTERS: Final = "preFilter filter"
+_ALL: Final = "preFilter filter preScore score"
+
+_COMMON: Final = {
+    "DefaultBinder": "bind",
+    "ImageLocality": "score",
+    "InterPodAffinity": _ALL,
+    "NodeAffinity": _ALL,
+    "NodeName": "filter",
+    "NodePorts": _FILTERS,
+    "NodeResourcesBalancedAllocation": "preScore score",
+    "NodeResourcesFit": _ALL,
+    "NodeUnschedulable": "filter",
+    "PodTopologySpread": _ALL,
+    "PrioritySort": "queueSort",
+    "SchedulingGates": "preEnqueue",
+    "TaintToleration": "filter preScore score",
+    "VolumeRestrictions": _FILTERS,
+    "VolumeZone": _FILTERS,
+}
+_SERVED: Final[dict[Version, dict[str, str]]] = {
+    "v1": {
+        **_COMMON,
+        "DefaultPreemption": "preEnqueue postFilter",
+        "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
+        "GangScheduling": "preEnqueue permit",
+        "NodeDeclaredFeatures": _FILTERS,
+        "NodeVolumeLimits": _FILTERS,
+        "PodGroupPodsCount": "placementScore",
+        "TopologyPlacementGenerator": "placementGenerate",
+        "VolumeBinding": f"{_ALL} reserve preBind",
+    },
+    "v1beta3": {
+        **_COMMON,
+        **dict.fromkeys(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), _FILTERS),
+        "DefaultPreemption": "postFilter",
+        "DynamicResources": "preEnqueue preFilter filter postFilter preScore reserve postBind",
+        "NodeVolumeLimits": _FILTERS,
+        "SelectorSpread": "preScore score",
+        "VolumeBinding": "preFilter filter score reserve preBind",
+    },
+    "v1beta2": {
+        **_COMMON,
+        **dict.fromkeys(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "filter"),
+        "DefaultPreemption": "postFilter",
+        "DynamicResources": "preFilter filter postFilter preScore reserve postBind",
+        "NodeVolumeLimits": "filter",
+        "SelectorSpread": "preScore score",
+        "VolumeBinding": "preFilter filter score reserve preBind",
+    },
+}
+#: Points served by each built-in plugin, for each version.
+SERVED: Final[dict[Version, dict[str, frozenset[str]]]] = {
+    version: {name: frozenset(points.split()) for name, points in table.items()} for version, table in _SERVED.items()
+}
+
+#: What runs by default: point or multiPoint -> (plugin, weight or None), in order.
+Defaults = dict[str, tuple[tuple[str, int | None], ...]]
+
+
+def _parse(text: str) -> tuple[tuple[str, int | None], ...]:
+    """``A B:2`` as (("A", None), ("B", 2))."""
+    parts = (word.partition(":") for word in text.split())
+    return tuple((name, int(weight) if weight else None) for name, _, weight in parts)
+
+
+DEFAULTS: Final[dict[Version, Defaults]] = {
+    "v1": {
+        "multiPoint": _parse(
+            "SchedulingGates PrioritySort NodeUnschedulable NodeName TaintToleration:3 NodeAffinity:2 NodePorts"
+            " NodeResourcesFit:1 VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread:2"
+            " InterPodAffinity:2 DynamicResources:2 DefaultPreemption NodeResourcesBalancedAllocation:1 ImageLocality:1"
+            " DefaultBinder NodeDeclaredFeatures"
+        )
+    },
+    "v1beta3": {
+        "multiPoint": _parse(
+            "PrioritySort NodeUnschedulable NodeName TaintToleration:3 NodeAffinity:2 NodePorts NodeResourcesFit:1"
+            " VolumeRestrictions EBSLimits GCEPDLimits NodeVolumeLimits AzureDiskLimits VolumeBinding VolumeZone"
+            " PodTopologySpread:2 InterPodAffinity:2 DefaultPreemption NodeResourcesBalancedAllocation:1"
+            " ImageLocality:1 DefaultBinder SchedulingGates"
+        )
+    },
+    "v1beta2": {
+        "preEnqueue": _parse("SchedulingGates"),
+        "queueSort": _parse("PrioritySort"),
+        "preFilter": _parse(
+            "NodeResourcesFit NodePorts VolumeRestrictions PodTopologySpread InterPodAffinity VolumeBinding VolumeZone"
+            " NodeAffinity"
+        ),
+        "filter": _parse(
+            "NodeUnschedulable NodeName TaintToleration NodeAffinity NodePorts NodeResourcesFit VolumeRestrictions"
+            " EBSLimits GCEPDLimits NodeVolumeLimits AzureDiskLimits VolumeBinding VolumeZone PodTopologySpread"
+            " InterPodAffinity"
+        ),
+        "postFilter": _parse("DefaultPreemption"),
+        "preScore": _parse(
+            "InterPodAffinity PodTopologySpread TaintToleration NodeAffinity NodeResourcesFit"
+            " NodeResourcesBalancedAllocation"
+        ),
+        "score": _parse(
+            "NodeResourcesBalancedAllocation:1 ImageLocality:1 InterPodAffinity:1 NodeResourcesFit:1 NodeAffinity:1"
+            " PodTopologySpread:2 TaintToleration:1"
+        ),
+        "reserve": _parse("VolumeBinding"),
+        "preBind": _parse("VolumeBinding"),
+        "bind": _parse("DefaultBinder"),
+    },
+}
+
+#: Fields of `plugins` that a version has but ignores.
+IGNORED_POINTS: Final[dict[Version, frozenset[str]]] = {
+    "v1": frozenset(),
+    "v1beta3": frozenset({"preEnqueue"}),
+    "v1beta2": frozenset({"preEnqueue", "multiPoint"}),
+}
+
+#: Plugins that v1 refuses by name.
+REFUSED: Final[dict[Version, frozenset[str]]] = {
+    "v1": frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"}),
+    "v1beta3": frozenset(),
+    "v1beta2": frozenset(),
+}
+
+#: What became of plugins that older releases had.
+RETIRED: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "NodeVolumeLimits counts all volumes now"
+    ),
+    "SelectorSpread": "PodTopologySpread with its default constraints spreads pods of a service now",
+}
+
+#: Built-in plugins that did nothing in a version unless a feature gate was on.
+DORMANT: Final[dict[Version, frozenset[str]]] = {
+    "v1": frozenset(),
+    "v1beta3": frozenset({"DynamicResources"}),
+    "v1beta2": frozenset({"DynamicResources"}),
+}

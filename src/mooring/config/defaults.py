@@ -1,0 +1,124 @@
+"""What holds where a file says nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from mooring.config.document import Document, PluginArgs
+from mooring.config.durations import SECOND, format_duration
+from mooring.config.merge import Sets, merged_sets
+from mooring.config.schema import ARGS, Version
+
+_LEADER_ELECTION: Final[dict[str, Any]] = {
+    "leaseDuration": 15 * SECOND,
+    "renewDeadline": 10 * SECOND,
+    "retryPeriod": 2 * SECOND,
+    "resourceLock": "leases",
+    "resourceName": "kube-scheduler",
+    "resourceNamespace": "kube-system",
+}
+_CLIENT_CONNECTION: Final[dict[str, Any]] = {
+    "kubeconfig": "",
+    "acceptContentTypes": "",
+    "contentType": "application/vnd.kubernetes.protobuf",
+    "qps": 50.0,
+    "burst": 100,
+}
+_RESOURCES: Final = ({"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1})
+
+
+class ProfileDraft(msgspec.Struct):
+    """A profile with its defaults, not yet checked."""
+
+    scheduler_name: str
+    percentage_of_nodes_to_score: int | None
+    sets: Sets
+    #: The file's entries first, then those added for plugins that take arguments.
+    args: list[PluginArgs]
+
+
+class Draft(msgspec.Struct):
+    """A configuration with its defaults, not yet checked."""
+
+    version: Version
+    #: All fields but profiles, under their names in the file.
+    values: dict[str, Any]
+    profiles: list[ProfileDraft]
+
+
+def with_defaults(document: Document) -> Draft:
+    """Fill in what the file leaves open."""
+    given = document.values
+    leader, client = given.get("leaderElection", {}), given.get("clientConnection", {})
+    profiling = given.get("enableProfiling", True)
+    values = {
+        "parallelism": 16,
+        "percentageOfNodesToScore": 0,
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 10,
+        "enableContentionProfiling": profiling,
+        "extenders": [],
+        **{field: value for field, value in given.items() if field not in ("profiles", "apiVersion", "kind")},
+        "enableProfiling": profiling,
+        # Zero and "" count as not set here.
+        "leaderElection": {
+            "leaderElect": leader.get("leaderElect", True),
+            **{field: leader.get(field) or default for field, default in _LEADER_ELECTION.items()},
+        },
+        "clientConnection": {field: client.get(field) or default for field, default in _CLIENT_CONNECTION.items()},
+    }
+    profiles = given.get("profiles") or [{}]
+    only = len(profiles) == 1
+    return Draft(document.version, values, [_profile(each, document.version, only=only) for each in profiles])
+
+
+def _profile(given: dict[str, Any], version: Version, *, only: bool) -> ProfileDraft:
+    sets = merged_sets(version, given.get("plugins"))
+    args = [_completed(each) for each in given.get("pluginConfig") or []]
+    configured = {each.name for each in args}
+    enabled = {plugin.name for each in sets.values() for plugin in each.enabled}
+    args += [
+        _completed(PluginArgs(name, {}, declared=True))
+        for name in sorted(enabled - configured)
+        if name in ARGS[version]
+    ]
+    name = given.get("schedulerName", "default-scheduler" if only else "")
+    return ProfileDraft(name, given.get("percentageOfNodesToScore"), sets, args)
+
+
+def _completed(given: PluginArgs) -> PluginArgs:
+    """Declared arguments with their defaults."""
+    if not given.declared:
+        return given
+    args = dict(given.value)
+    match given.name:
+        case "DefaultPreemption":
+            args = {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 100, **args}
+        case "InterPodAffinity":
+            args = {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False, **args}
+        case "NodeResourcesBalancedAllocation":
+            args["resources"] = _resources(args.get("resources"))
+        case "NodeResourcesFit":
+            strategy = dict(args.get("scoringStrategy", {"type": "LeastAllocated"}))
+            args["scoringStrategy"] = strategy | {"resources": _resources(strategy.get("resources"))}
+        case "PodTopologySpread":
+            args["defaultingType"] = args.get("defaultingType") or "System"
+        case "VolumeBinding":
+            args = {"bindTimeoutSeconds": 600, **args}
+        case "DynamicResources":
+            args = {"filterTimeout": 10 * SECOND, "bindingTimeout": 600 * SECOND, **args}
+    return msgspec.structs.replace(given, value=args)
+
+
+def _resources(given: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """Resources with a weight of 1 where none is given; cpu and memory where there are none."""
+    return [{**each, "weight": each.get("weight") or 1} for each in given or _RESOURCES]
+
+
+def plain_args(args: PluginArgs) -> Any:
+    """Arguments as plain data, durations as text."""
+    if not args.declared or args.name != "DynamicResources":
+        return args.value
+    return {field: format_duration(value) for field, value in args.value.items()}

@@ -1,0 +1,184 @@
+"""A configuration file, read and decoded: which version it is, what it sets, and where."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from mooring.config.decode import Faults, decode_struct, raw_value, repeated_keys
+from mooring.config.errors import ConfigError, FieldError, nearest
+from mooring.config.jsontree import read_json
+from mooring.config.nodes import Mapping, Node, ReadError, Scalar, is_null, line_of, raw_json
+from mooring.config.schema import ARGS, CONFIGURATION, GROUP, KIND, VERSIONS, Version
+from mooring.config.yamltree import read_yaml
+
+#: Blanks as Go counts them; what follows them decides whether a text is JSON.
+_SPACES: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+#: Versions that the release behind a version also knew; their arguments are read there, but never fit.
+_KNOWN_BESIDES: Final[dict[Version, tuple[Version, ...]]] = {"v1": (), "v1beta3": ("v1",), "v1beta2": ("v1beta3", "v1")}
+
+
+class PluginArgs(msgspec.Struct):
+    """The arguments of one plugin, as an entry of pluginConfig gives them."""
+
+    name: str
+    #: Fields if the plugin's arguments are declared; otherwise anything.
+    value: Any
+    declared: bool
+    #: The arguments as JSON text, by which undeclared ones are told apart; None without any.
+    raw: str | None = None
+
+
+class Document(msgspec.Struct):
+    """What a file says, before defaults."""
+
+    version: Version
+    root: Node
+    #: The fields that are set. A profile's pluginConfig is a list of PluginArgs.
+    values: dict[str, Any]
+    source: str = ""
+
+    def fail(self, errors: list[FieldError], stage: Any) -> ConfigError:
+        """The errors with their lines looked up."""
+        placed = [
+            error if error.line is not None else msgspec.structs.replace(error, line=line_of(self.root, error.path))
+            for error in errors
+        ]
+        return ConfigError(placed, stage=stage, source=self.source)
+
+
+def read_document(text: str, *, source: str) -> Document:
+    """Read a file; raises ConfigError with everything that is wrong with its form."""
+    try:
+        root = read_json(text) if text.lstrip(_SPACES).startswith("{") else read_yaml(text)
+    except ReadError as error:
+        raise ConfigError([FieldError("", str(error), error.line)], stage="decode", source=source) from None
+    version = _version(root, source)
+    faults = Faults()
+    values = decode_struct(root, CONFIGURATION[version], "", faults)
+    document = Document(version, root, values, source)
+    nested = _decode_args(document)
+    repeated = list(repeated_keys(root))
+    if faults.types:
+        everything = [*faults.types, *faults.strict, *nested.fatal, *nested.strict, *repeated]
+        raise document.fail(everything, "decode")
+    if nested.fatal or nested.misfit:
+        # kube-scheduler says nothing else about a file with arguments that cannot be read.
+        raise document.fail((nested.fatal or nested.misfit)[:1], "decode")
+    if faults.strict or nested.strict or repeated:
+        raise document.fail([*repeated, *faults.strict, *nested.strict], "decode")
+    return document
+
+
+# What kind of file it is
+
+
+def _version(root: Node, source: str) -> Version:
+    """The version of a file; raises ConfigError if it is no scheduler configuration at all."""
+
+    def fail(message: str, path: str, remedy: str) -> ConfigError:
+        error = FieldError(path, message, line_of(root, path), remedy)
+        return ConfigError([error], stage="decode", source=source)
+
+    start = f"Start the file with:  apiVersion: {GROUP}/v1  and  kind: {KIND}."
+    if not isinstance(root, Mapping) and not is_null(root):
+        raise fail(f"expected a configuration, found {root.describe()}", "", start)
+    api_version, kind, problem = _meta(root)
+    if problem is not None:
+        raise fail(f"expected text, found {problem[1].describe()}", problem[0], start)
+    if not kind:
+        raise fail("kind is missing", "kind", f"Add  kind: {KIND}.")
+    if not api_version:
+        raise fail("apiVersion is missing", "apiVersion", f"Add  apiVersion: {GROUP}/v1.")
+    version = next((each for each in VERSIONS if api_version == f"{GROUP}/{each}"), None)
+    if version is None:
+        known = [f"{GROUP}/{each}" for each in VERSIONS]
+        close = nearest(api_version, known) or known[0]
+        raise fail(f'the version "{api_version}" is not known', "apiVersion", f'Did you mean "{close}"?')
+    if kind != KIND:
+        raise fail(f'"{kind}" is no scheduler configuration', "kind", f"Write  kind: {KIND}.")
+    return version
+
+
+def _meta(node: Node) -> tuple[str, str, tuple[str, Node] | None]:
+    """apiVersion and kind, which are found whatever their capitals; and where one is not text, that place."""
+    found = {"apiversion": "", "kind": ""}
+    if isinstance(node, Mapping):
+        in_order = node.entries if node.source is not None else sorted(node.entries, key=lambda each: each.key)
+        for entry in in_order:
+            folded = entry.key.casefold()
+            if folded not in found or is_null(entry.value):
+                continue
+            if not isinstance(entry.value, Scalar) or entry.value.kind != "string":
+                return "", "", (entry.key, entry.value)
+            found[folded] = entry.value.text
+    return found["apiversion"], found["kind"], None
+
+
+# Plugin arguments
+
+
+class _Nested(msgspec.Struct):
+    """What is wrong with plugin arguments."""
+
+    #: Arguments that cannot be read.
+    fatal: list[FieldError] = msgspec.field(default_factory=list)
+    #: Arguments of another version, which do not fit once all are read.
+    misfit: list[FieldError] = msgspec.field(default_factory=list)
+    strict: list[FieldError] = msgspec.field(default_factory=list)
+
+
+def _decode_args(document: Document) -> _Nested:
+    """Decode all plugin arguments in place."""
+    nested = _Nested()
+    for i, profile in enumerate(document.values.get("profiles") or []):
+        entries = profile.get("pluginConfig") or []
+        decoded = []
+        for j, entry in enumerate(entries):
+            path = f"profiles[{i}].pluginConfig[{j}]"
+            decoded.append(_decode_entry(entry, path, document.version, nested))
+        if "pluginConfig" in profile:
+            profile["pluginConfig"] = decoded
+    return nested
+
+
+def _decode_entry(entry: dict[str, Any], path: str, version: Version, nested: _Nested) -> PluginArgs:
+    name, node = entry.get("name", ""), entry.get("args")
+    struct = ARGS[version].get(name)
+    if struct is None:
+        raw = raw_json(node) if node is not None and not is_null(node) else None
+        return PluginArgs(name, raw_value(node), declared=False, raw=raw)
+    if node is None:
+        return PluginArgs(name, {}, declared=True)
+    problem = _kind_problem(node, name, version)
+    if problem is not None:
+        nested.fatal.append(FieldError(path, problem, node.line))
+        return PluginArgs(name, {}, declared=True)
+    faults = Faults()
+    value = decode_struct(node, struct, "", faults)
+    if faults.types:
+        told = "; ".join(f"args.{error.path}: {error.message}" for error in faults.types)
+        nested.fatal.append(FieldError(path, told, faults.types[0].line, faults.types[0].remedy))
+    nested.strict += [msgspec.structs.replace(error, path=f"{path}.args.{error.path}") for error in faults.strict]
+    stated = _meta(node)[0]
+    value = {field: each for field, each in value.items() if field not in ("apiVersion", "kind")}
+    if stated not in ("", f"{GROUP}/", "/", f"{GROUP}/{version}"):
+        message = f'the arguments are of version "{stated}", but the file is of {version}'
+        nested.misfit.append(FieldError(path, message, node.line, "Remove apiVersion and kind from the arguments."))
+    return PluginArgs(name, value, declared=True)
+
+
+def _kind_problem(node: Node, name: str, version: Version) -> str | None:
+    """Why arguments are not the plugin's at all."""
+    if not isinstance(node, Mapping):
+        return f"args: expected a mapping with the arguments of {name}, found {node.describe()}"
+    api_version, kind, problem = _meta(node)
+    if problem is not None:
+        return f"args.{problem[0]}: expected text, found {problem[1].describe()}"
+    known = {"", "/", f"{GROUP}/", *(f"{GROUP}/{each}" for each in (version, *_KNOWN_BESIDES[version]))}
+    if api_version not in known:
+        return f'args.apiVersion: "{api_version}" has no arguments of {name}: write {GROUP}/{version} or leave it out'
+    if kind not in ("", f"{name}Args"):
+        return f'args.kind: "{kind}" is not {name}Args, which {name} takes: write that or leave it out'
+    return None

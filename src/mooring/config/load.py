@@ -1,0 +1,80 @@
+"""From the text of a file to a configuration in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mooring.config.defaults import Draft, with_defaults
+from mooring.config.document import Document, read_document
+from mooring.config.model import ClientConnection, LeaderElection, PluginSpec, SchedulerConfiguration
+from mooring.config.schema import GROUP, KIND, VERSIONS
+from mooring.config.start import Started, start
+from mooring.config.validate import validate
+
+_EMPTY: Final = f"apiVersion: {GROUP}/{VERSIONS[0]}\nkind: {KIND}\n"
+
+
+def load_config(
+    text: str, *, source: str, plugins: Mapping[str, PluginSpec] | None = None
+) -> SchedulerConfiguration:
+    """Read a KubeSchedulerConfiguration of version v1, v1beta3 or v1beta2, in YAML or JSON.
+
+    `source` names the file in messages; `plugins` are those that are not built in. Raises ConfigError with all faults of
+    the first stage that fails: decode (the form), validate (the values) or start (what cannot be put together).
+    """
+    return load_document(read_document(text, source=source), plugins=plugins)
+
+
+def load_document(document: Document, *, plugins: Mapping[str, PluginSpec] | None = None) -> SchedulerConfiguration:
+    """The configuration that a decoded file means; raises ConfigError."""
+    draft = with_defaults(document)
+    broken = validate(draft)
+    if broken:
+        raise document.fail(broken, "validate")
+    started = start(draft, plugins or {})
+    if started.errors:
+        raise document.fail(started.errors, "start")
+    return _configuration(draft, started)
+
+
+def default_config() -> SchedulerConfiguration:
+    """What holds without a file."""
+    return load_config(_EMPTY, source="defaults")
+
+
+def _configuration(draft: Draft, started: Started) -> SchedulerConfiguration:
+    values = draft.values
+    leader: dict[str, Any] = values["leaderElection"]
+    client: dict[str, Any] = values["clientConnection"]
+    return SchedulerConfiguration(
+        version=draft.version,
+        parallelism=values["parallelism"],
+        leader_election=LeaderElection(
+            leader_elect=leader["leaderElect"],
+            lease_duration=leader["leaseDuration"],
+            renew_deadline=leader["renewDeadline"],
+            retry_period=leader["retryPeriod"],
+            resource_lock=leader["resourceLock"],
+            resource_name=leader["resourceName"],
+            resource_namespace=leader["resourceNamespace"],
+        ),
+        client_connection=ClientConnection(
+            kubeconfig=client["kubeconfig"],
+            accept_content_types=client["acceptContentTypes"],
+            content_type=client["contentType"],
+            qps=client["qps"],
+            burst=client["burst"],
+        ),
+        enable_profiling=values["enableProfiling"],
+        enable_contention_profiling=values["enableContentionProfiling"],
+        percentage_of_nodes_to_score=values["percentageOfNodesToScore"],
+        pod_initial_backoff_seconds=values["podInitialBackoffSeconds"],
+        pod_max_backoff_seconds=values["podMaxBackoffSeconds"],
+        profiles=tuple(started.profiles),
+        extenders=tuple(sorted(started.extenders, key=lambda extender: extender.ignorable)),
+        written_extenders=tuple(started.extenders),
+        delay_cache_until_active=values.get("delayCacheUntilActive", False),
+        healthz_bind_address=values.get("healthzBindAddress", ""),
+        metrics_bind_address=values.get("metricsBindAddress", ""),
+    )

@@ -1,0 +1,113 @@
+"""Which plugins run where: a file's wishes merged with the defaults, and multiPoint expanded to points."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from mooring.config.builtin import DEFAULTS, IGNORED_POINTS
+from mooring.config.model import EnabledPlugin, PluginSet
+from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
+
+MULTI_POINT = "multiPoint"
+ALL = "*"
+
+Sets = dict[str, PluginSet]
+
+
+def merged_sets(version: Version, wished: dict[str, Any] | None) -> Sets:
+    """What is asked for at each point and under multiPoint, defaults included."""
+    points = (*POINTS, MULTI_POINT, *(PLACEMENT_POINTS if version == "v1" else ()))
+    wishes = {} if wished is None else {p: w for p, w in wished.items() if p not in IGNORED_POINTS[version]}
+    return {point: _merged(_default_set(version, point), wishes.get(point, {}), version) for point in points}
+
+
+def _default_set(version: Version, point: str) -> tuple[EnabledPlugin, ...]:
+    return tuple(EnabledPlugin(name, weight or 0) for name, weight in DEFAULTS[version].get(point, ()))
+
+
+def _merged(defaults: tuple[EnabledPlugin, ...], wish: dict[str, Any], version: Version) -> PluginSet:
+    """Defaults without those disabled; one that is enabled, too, keeps its place and takes the wished weight."""
+    enabled = [EnabledPlugin(each.get("name", ""), each.get("weight", 0)) for each in wish.get("enabled", [])]
+    disabled = tuple(each.get("name", "") for each in wish.get("disabled", []))
+    # Of several entries with one name the last one replaces the default; the others stay, and fail at start.
+    last = {plugin.name: index for index, plugin in enumerate(enabled)}
+    result: list[EnabledPlugin] = []
+    replaced: set[int] = set()
+    for default in defaults if ALL not in disabled else ():
+        if default.name in disabled:
+            continue
+        index = last.get(default.name)
+        result.append(default if index is None else enabled[index])
+        if index is not None:
+            replaced.add(index)
+    result += [plugin for index, plugin in enumerate(enabled) if index not in replaced]
+    return PluginSet(tuple(result), disabled if version != "v1beta2" else ())
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """Why the plugins of a point cannot run together; `index` is into what was asked for there."""
+
+    point: str
+    plugin: str
+    problem: str
+
+
+def running(sets: Sets, served: dict[str, Collection[str]]) -> tuple[dict[str, tuple[EnabledPlugin, ...]], list[Conflict]]:
+    """What runs at each point, in order, and what stands against it."""
+    conflicts = _conflicts(sets, served)
+    weights = score_weights(sets, served)
+    plan: dict[str, tuple[EnabledPlugin, ...]] = {}
+    for point in (*POINTS, *PLACEMENT_POINTS):
+        names = _order(point, sets, served)
+        plan[point] = tuple(EnabledPlugin(name, weights.get(name, 0) if point == "score" else 0) for name in names)
+    return plan, conflicts
+
+
+def _order(point: str, sets: Sets, served: dict[str, Collection[str]]) -> list[str]:
+    """Plugins named here that multiPoint has, too, then the rest of multiPoint, then the others named here."""
+    own = sets.get(point, PluginSet())
+    named = list(dict.fromkeys(plugin.name for plugin in own.enabled))
+    multi = [plugin.name for plugin in sets[MULTI_POINT].enabled]
+    if ALL in own.disabled or not multi:
+        return named
+    expanded = [name for name in multi if point in served.get(name, ()) and name not in own.disabled]
+    both = [name for name in named if name in expanded]
+    return [*both, *dict.fromkeys(n for n in expanded if n not in named), *(n for n in named if n not in both)]
+
+
+def _conflicts(sets: Sets, served: dict[str, Collection[str]]) -> list[Conflict]:
+    found: list[Conflict] = []
+    for point, own in sets.items():
+        seen: set[str] = set()
+        for plugin in own.enabled:
+            name = plugin.name
+            if name not in served:
+                found.append(Conflict(point, name, f'the plugin "{name}" does not exist'))
+            elif point == MULTI_POINT:
+                twice = name in seen and any(_doubled(name, each, sets, served) for each in (*POINTS, *PLACEMENT_POINTS))
+                found += [Conflict(point, name, f'the plugin "{name}" is enabled twice')] if twice else []
+            elif point not in served[name]:
+                found.append(Conflict(point, name, f'the plugin "{name}" does not serve {point}'))
+            elif name in seen:
+                found.append(Conflict(point, name, f'the plugin "{name}" is enabled twice'))
+            seen.add(name)
+    return found
+
+
+def _doubled(name: str, point: str, sets: Sets, served: dict[str, Collection[str]]) -> bool:
+    """Whether a name that is twice under multiPoint comes twice to a point."""
+    own = sets.get(point, PluginSet())
+    hidden = ALL in own.disabled or name in own.disabled or any(plugin.name == name for plugin in own.enabled)
+    return point in served[name] and not hidden
+
+
+def score_weights(sets: Sets, served: dict[str, Collection[str]], *, point: str = "score") -> dict[str, int]:
+    """The weight of each plugin that scores: that at the point itself comes before that under multiPoint."""
+    weights: dict[str, int] = {}
+    for plugin in (*sets.get(point, PluginSet()).enabled, *sets[MULTI_POINT].enabled):
+        if point in served.get(plugin.name, ()) and plugin.name not in weights:
+            weights[plugin.name] = plugin.weight or 1
+    return weights

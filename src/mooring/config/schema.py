@@ -1,0 +1,207 @@
+"""The fields of KubeSchedulerConfiguration and of the built-in plugins' arguments, as data, for each version."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+Version = Literal["v1", "v1beta3", "v1beta2"]
+
+GROUP: Final = "kubescheduler.config.k8s.io"
+KIND: Final = "KubeSchedulerConfiguration"
+#: The versions that are read, newest first.
+VERSIONS: Final[tuple[Version, ...]] = ("v1", "v1beta3", "v1beta2")
+
+#: The extension points of the configuration, in running order.
+POINTS: Final = (
+    "preEnqueue",
+    "queueSort",
+    "preFilter",
+    "filter",
+    "postFilter",
+    "preScore",
+    "score",
+    "reserve",
+    "permit",
+    "preBind",
+    "bind",
+    "postBind",
+)
+#: Points of pod group scheduling, which v1 has fields for; no plugin is there unless a feature gate is on.
+PLACEMENT_POINTS: Final = ("placementGenerate", "placementScore")
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A single value of a kind."""
+
+    kind: Literal["string", "bool", "int32", "int64", "float32", "bytes", "duration", "raw"]
+    #: Whether null means that it is not set; a duration that may not be null is the one exception.
+    nullable: bool = True
+
+
+class ListOf(msgspec.Struct, frozen=True):
+    """A list of values of one type."""
+
+    item: Type
+
+
+class MapOf(msgspec.Struct, frozen=True):
+    """A mapping from any text to values of one type."""
+
+    item: Type
+
+
+class Struct(msgspec.Struct, frozen=True):
+    """A mapping with known fields."""
+
+    fields: dict[str, Type]
+
+
+Type: TypeAlias = Value | ListOf | MapOf | Struct
+
+STRING: Final = Value("string")
+BOOL: Final = Value("bool")
+INT32: Final = Value("int32")
+INT64: Final = Value("int64")
+FLOAT32: Final = Value("float32")
+BYTES: Final = Value("bytes")
+DURATION: Final = Value("duration", nullable=False)
+OPTIONAL_DURATION: Final = Value("duration")
+RAW: Final = Value("raw")
+STRINGS: Final = ListOf(STRING)
+
+_META: Final[dict[str, Type]] = {"apiVersion": STRING, "kind": STRING}
+
+LEADER_ELECTION: Final = Struct(
+    {
+        "leaderElect": BOOL,
+        "leaseDuration": DURATION,
+        "renewDeadline": DURATION,
+        "retryPeriod": DURATION,
+        "resourceLock": STRING,
+        "resourceName": STRING,
+        "resourceNamespace": STRING,
+    }
+)
+CLIENT_CONNECTION: Final = Struct(
+    {"kubeconfig": STRING, "acceptContentTypes": STRING, "contentType": STRING, "qps": FLOAT32, "burst": INT32}
+)
+EXTENDER: Final = Struct(
+    {
+        "urlPrefix": STRING,
+        "filterVerb": STRING,
+        "preemptVerb": STRING,
+        "prioritizeVerb": STRING,
+        "weight": INT64,
+        "bindVerb": STRING,
+        "enableHTTPS": BOOL,
+        "tlsConfig": Struct(
+            {
+                "insecure": BOOL,
+                "serverName": STRING,
+                "certFile": STRING,
+                "keyFile": STRING,
+                "caFile": STRING,
+                "certData": BYTES,
+                "keyData": BYTES,
+                "caData": BYTES,
+            }
+        ),
+        "httpTimeout": DURATION,
+        "nodeCacheCapable": BOOL,
+        "managedResources": ListOf(Struct({"name": STRING, "ignoredByScheduler": BOOL})),
+        "ignorable": BOOL,
+    }
+)
+
+_PLUGIN: Final = Struct({"name": STRING, "weight": INT32})
+_PLUGIN_SET: Final = Struct({"enabled": ListOf(_PLUGIN), "disabled": ListOf(_PLUGIN)})
+
+
+def _configuration(version: Version) -> Struct:
+    points = (*POINTS, "multiPoint", *(PLACEMENT_POINTS if version == "v1" else ()))
+    profile: dict[str, Type] = {
+        "schedulerName": STRING,
+        "plugins": Struct(dict.fromkeys(points, _PLUGIN_SET)),
+        "pluginConfig": ListOf(Struct({"name": STRING, "args": RAW})),
+    }
+    fields: dict[str, Type] = {
+        **_META,
+        "parallelism": INT32,
+        "leaderElection": LEADER_ELECTION,
+        "clientConnection": CLIENT_CONNECTION,
+        "enableProfiling": BOOL,
+        "enableContentionProfiling": BOOL,
+        "percentageOfNodesToScore": INT32,
+        "podInitialBackoffSeconds": INT64,
+        "podMaxBackoffSeconds": INT64,
+        "profiles": ListOf(Struct(profile)),
+        "extenders": ListOf(EXTENDER),
+    }
+    if version == "v1":
+        profile["percentageOfNodesToScore"] = INT32
+        fields["delayCacheUntilActive"] = BOOL
+    if version == "v1beta2":
+        fields["healthzBindAddress"] = fields["metricsBindAddress"] = STRING
+    return Struct(fields)
+
+
+CONFIGURATION: Final[dict[Version, Struct]] = {version: _configuration(version) for version in VERSIONS}
+
+_RESOURCES: Final = ListOf(Struct({"name": STRING, "weight": INT64}))
+_SHAPE: Final = ListOf(Struct({"utilization": INT32, "score": INT32}))
+_NODE_REQUIREMENTS: Final = ListOf(Struct({"key": STRING, "operator": STRING, "values": STRINGS}))
+_NODE_TERM: Final = Struct({"matchExpressions": _NODE_REQUIREMENTS, "matchFields": _NODE_REQUIREMENTS})
+_LABEL_SELECTOR: Final = Struct({"matchLabels": MapOf(STRING), "matchExpressions": _NODE_REQUIREMENTS})
+
+_ARGS: Final[dict[str, dict[str, Type]]] = {
+    "DefaultPreemption": {"minCandidateNodesPercentage": INT32, "minCandidateNodesAbsolute": INT32},
+    "InterPodAffinity": {"hardPodAffinityWeight": INT32, "ignorePreferredTermsOfExistingPods": BOOL},
+    "NodeAffinity": {
+        "addedAffinity": Struct(
+            {
+                "requiredDuringSchedulingIgnoredDuringExecution": Struct({"nodeSelectorTerms": ListOf(_NODE_TERM)}),
+                "preferredDuringSchedulingIgnoredDuringExecution": ListOf(
+                    Struct({"weight": INT32, "preference": _NODE_TERM})
+                ),
+            }
+        )
+    },
+    "NodeResourcesBalancedAllocation": {"resources": _RESOURCES},
+    "NodeResourcesFit": {
+        "ignoredResources": STRINGS,
+        "ignoredResourceGroups": STRINGS,
+        "scoringStrategy": Struct(
+            {"type": STRING, "resources": _RESOURCES, "requestedToCapacityRatio": Struct({"shape": _SHAPE})}
+        ),
+    },
+    "PodTopologySpread": {
+        "defaultConstraints": ListOf(
+            Struct(
+                {
+                    "maxSkew": INT32,
+                    "topologyKey": STRING,
+                    "whenUnsatisfiable": STRING,
+                    "labelSelector": _LABEL_SELECTOR,
+                    "minDomains": INT32,
+                    "nodeAffinityPolicy": STRING,
+                    "nodeTaintsPolicy": STRING,
+                    "matchLabelKeys": STRINGS,
+                }
+            )
+        ),
+        "defaultingType": STRING,
+    },
+    "VolumeBinding": {"bindTimeoutSeconds": INT64, "shape": _SHAPE},
+    "DynamicResources": {"filterTimeout": OPTIONAL_DURATION, "bindingTimeout": OPTIONAL_DURATION},
+}
+#: Plugins whose arguments have declared fields, for each version. The arguments of all others are kept as written.
+ARGS: Final[dict[Version, dict[str, Struct]]] = {
+    version: {
+        name: Struct({**_META, **fields})
+        for name, fields in _ARGS.items()
+        if name != "DynamicResources" or version == "v1"
+    }
+    for version in VERSIONS
+}

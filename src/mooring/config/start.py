@@ -1,0 +1,226 @@
+"""The last checks, which kube-scheduler makes as it starts: do the plugins exist and fit, can the extenders be reached by TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mooring.config.args_rules import check_fit
+from mooring.config.builtin import RETIRED, SERVED
+from mooring.config.defaults import Draft, ProfileDraft, plain_args
+from mooring.config.document import PluginArgs
+from mooring.config.durations import SECOND, Nanoseconds, format_duration
+from mooring.config.errors import FieldError, nearest
+from mooring.config.merge import MULTI_POINT, Conflict, running, score_weights
+from mooring.config.model import EnabledPlugin, Extender, ExtenderTLS, ManagedResource, PluginSpec, Profile
+from mooring.config.nodes import reflowed
+from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
+from mooring.config.tls import TLSProblem, check_tls
+from mooring.config.validate import same_args
+
+FIT: Final = "NodeResourcesFit"
+_EXTENDER_TIMEOUT: Final = 5 * SECOND
+#: A leader retries up to this much later than retryPeriod says.
+_JITTER: Final = 1.2
+
+
+class Started(msgspec.Struct):
+    """What a scheduler would run with, and what keeps it from starting."""
+
+    profiles: list[Profile]
+    extenders: list[Extender]
+    errors: list[FieldError]
+
+
+def start(draft: Draft, plugins: Mapping[str, PluginSpec]) -> Started:
+    """Put together what would run."""
+    errors = [*_clashes(draft, plugins), *_election(draft.values["leaderElection"])]
+    extenders = [_extender(each, i, errors) for i, each in enumerate(draft.values["extenders"])]
+    errors += _ignored_resources(draft, extenders)
+    served: dict[str, Collection[str]] = {**SERVED[draft.version]}
+    served.update({name: spec.points for name, spec in plugins.items() if name not in served})
+    profiles = [
+        _profile(profile, i, draft.version, served, plugins, errors) for i, profile in enumerate(draft.profiles)
+    ]
+    errors += _one_queue(draft, profiles)
+    return Started(profiles, extenders, errors)
+
+
+def _clashes(draft: Draft, plugins: Mapping[str, PluginSpec]) -> Iterator[FieldError]:
+    for name in sorted(plugins):
+        if name in SERVED[draft.version]:
+            remedy = "Give your plugin another name."
+            yield FieldError("", f'a plugin "{name}" is built in and cannot be registered again', remedy=remedy)
+
+
+def _election(values: dict[str, Any]) -> Iterator[FieldError]:
+    renew, retry = values["renewDeadline"], values["retryPeriod"]
+    if values["leaderElect"] and renew <= int(_JITTER * retry):
+        message = f"{format_duration(renew)} is not longer than 1.2 times retryPeriod ({format_duration(retry)})"
+        yield FieldError("leaderElection.renewDeadline", message, remedy="Make it longer, or retryPeriod shorter.")
+
+
+# Extenders
+
+
+def _extender(values: dict[str, Any], index: int, errors: list[FieldError]) -> Extender:
+    tls = values.get("tlsConfig")
+    settings = ExtenderTLS(**{_TLS_FIELDS[field]: value for field, value in (tls or {}).items()})
+    try:
+        check_tls(settings, https=values.get("enableHTTPS", False))
+    except TLSProblem as problem:
+        path = f"extenders[{index}].tlsConfig.{problem.field}"
+        errors.append(FieldError(path, str(problem), remedy="Correct it or remove the field."))
+    resources = tuple(
+        ManagedResource(each.get("name", ""), each.get("ignoredByScheduler", False))
+        for each in values.get("managedResources", [])
+    )
+    plain = {_EXTENDER_FIELDS[field]: value for field, value in values.items() if field in _EXTENDER_FIELDS}
+    return Extender(
+        **plain,
+        tls_config=settings if tls is not None else None,
+        http_timeout=Nanoseconds(values.get("httpTimeout") or _EXTENDER_TIMEOUT),
+        managed_resources=resources,
+    )
+
+
+_TLS_FIELDS: Final = {
+    "insecure": "insecure",
+    "serverName": "server_name",
+    "certFile": "cert_file",
+    "keyFile": "key_file",
+    "caFile": "ca_file",
+    "certData": "cert_data",
+    "keyData": "key_data",
+    "caData": "ca_data",
+}
+_EXTENDER_FIELDS: Final = {
+    "urlPrefix": "url_prefix",
+    "filterVerb": "filter_verb",
+    "preemptVerb": "preempt_verb",
+    "prioritizeVerb": "prioritize_verb",
+    "weight": "weight",
+    "bindVerb": "bind_verb",
+    "enableHTTPS": "enable_https",
+    "nodeCacheCapable": "node_cache_capable",
+    "ignorable": "ignorable",
+}
+
+
+def _ignored_resources(draft: Draft, extenders: list[Extender]) -> Iterator[FieldError]:
+    """What extenders look after is not counted by NodeResourcesFit, whatever its own arguments say."""
+    ignored = [each.name for extender in extenders for each in extender.managed_resources if each.ignored_by_scheduler]
+    if not ignored:
+        return
+    for i, profile in enumerate(draft.profiles):
+        fit = next((args for args in profile.args if args.name == FIT), None)
+        if fit is not None:
+            fit.value = {**fit.value, "ignoredResources": ignored}
+            continue
+        message = f"an extender takes resources away from {FIT}, which is not enabled here"
+        remedy = f"Add an entry for {FIT} to pluginConfig, with  args: {{}}."
+        yield FieldError(f"profiles[{i}].pluginConfig", message, remedy=remedy)
+
+
+# Profiles
+
+
+def _profile(
+    draft: ProfileDraft,
+    index: int,
+    version: Version,
+    served: dict[str, Collection[str]],
+    plugins: Mapping[str, PluginSpec],
+    errors: list[FieldError],
+) -> Profile:
+    path = f"profiles[{index}]"
+    plan, conflicts = running(draft.sets, served)
+    errors += [_explained(conflict, draft, path, served) for conflict in conflicts]
+    errors += _counts(plan, path)
+    errors += _weights(draft, path, served)
+    enabled = {plugin.name for each in draft.sets.values() for plugin in each.enabled}
+    for i, args in enumerate(draft.args):
+        if args.name in enabled:
+            errors += _args(args, f"{path}.pluginConfig[{i}].args", version, plugins.get(args.name))
+    return Profile(
+        scheduler_name=draft.scheduler_name,
+        percentage_of_nodes_to_score=draft.percentage_of_nodes_to_score,
+        plugins={point: plan[point] for point in POINTS},
+        plugin_config={args.name: plain_args(args) for args in draft.args},
+        plugin_sets=draft.sets,
+    )
+
+
+def _explained(
+    conflict: Conflict, draft: ProfileDraft, path: str, served: dict[str, Collection[str]]
+) -> FieldError:
+    """A conflict with its place in the file and what to do about it."""
+    name, point = conflict.plugin, conflict.point
+    if name in served:
+        points = ", ".join(each for each in POINTS if each in served[name])
+        remedy = f"It serves {points or 'none of the twelve points'}." if "serve" in conflict.problem else "Remove one."
+    elif name in RETIRED:
+        remedy = f"Remove it: {RETIRED[name]}."
+    else:
+        close = nearest(name, served)
+        remedy = f'Did you mean "{close}"?' if close else f"If it is a plugin of yours, load it with --plugin {name}=FILE."
+    return FieldError(f"{path}.plugins.{point}.enabled", conflict.problem, remedy=remedy)
+
+
+def _counts(plan: dict[str, tuple[EnabledPlugin, ...]], path: str) -> Iterator[FieldError]:
+    sorters = [plugin.name for plugin in plan["queueSort"]]
+    if len(sorters) != 1:
+        found = " and ".join(sorters) or "none"
+        message = f"exactly one plugin must sort the queue, found {found}"
+        yield FieldError(f"{path}.plugins.queueSort", message, remedy="Enable one, such as PrioritySort.")
+    if not plan["bind"]:
+        message = "no plugin binds pods to nodes"
+        yield FieldError(f"{path}.plugins.bind", message, remedy="Enable one, such as DefaultBinder.")
+    if len(plan[PLACEMENT_POINTS[0]]) > 1:
+        message = "at most one plugin may generate placements"
+        yield FieldError(f"{path}.plugins.{PLACEMENT_POINTS[0]}", message, remedy="Enable one of them only.")
+
+
+def _weights(draft: ProfileDraft, path: str, served: dict[str, Collection[str]]) -> Iterator[FieldError]:
+    """Negative weights are not refused as such, but a sum below zero is, while it is being made."""
+    for point in ("score", PLACEMENT_POINTS[1]):
+        total = 0
+        for weight in score_weights(draft.sets, served, point=point).values():
+            if total < 0:
+                message = "negative weights make the total score overflow"
+                yield FieldError(f"{path}.plugins.{point}", message, remedy="Give every plugin a weight of 1 or more.")
+                break
+            total += weight
+
+
+def _args(args: PluginArgs, path: str, version: Version, spec: PluginSpec | None) -> Iterator[FieldError]:
+    if args.name == FIT:
+        yield from check_fit(args.value, path, version)
+    elif spec is not None and spec.check_args is not None and not args.declared:
+        for error in spec.check_args(args.value):
+            yield msgspec.structs.replace(error, path=f"{path}.{error.path}" if error.path else path)
+
+
+def _one_queue(draft: Draft, profiles: list[Profile]) -> Iterator[FieldError]:
+    """All profiles share one queue: the same plugin must sort it, with the same arguments."""
+    sorters = [profile.plugins["queueSort"][:1] for profile in profiles]
+    args = [
+        next((each for each in profile.args if sorter and each.name == sorter[0].name), None)
+        for profile, sorter in zip(draft.profiles, sorters, strict=True)
+    ]
+    for i in range(1, len(profiles)):
+        if sorters[i] != sorters[0]:
+            message = "sorts the queue with another plugin than profiles[0]"
+            yield FieldError(f"profiles[{i}].plugins.queueSort", message, remedy="Use one plugin in all profiles.")
+        elif not same_args(_reflowed(args[0], draft.version), _reflowed(args[i], draft.version)):
+            message = "sorts the queue with other arguments than profiles[0]"
+            yield FieldError(f"profiles[{i}].pluginConfig", message, remedy="Give the same arguments in all profiles.")
+
+
+def _reflowed(args: PluginArgs | None, version: Version) -> PluginArgs | None:
+    """Arguments without the blanks between them, which do not count here any more since v1."""
+    if args is None or args.raw is None or version != "v1":
+        return args
+    return msgspec.structs.replace(args, raw=reflowed(args.raw))

@@ -1,0 +1,232 @@
+"""The rules that values of a configuration must keep. All broken ones are found, not just the first."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from mooring.api.labels import is_label_key, label_key_errors
+from mooring.config.args_rules import check_args
+from mooring.config.builtin import REFUSED, RETIRED
+from mooring.config.defaults import Draft, ProfileDraft
+from mooring.config.document import PluginArgs
+from mooring.config.durations import format_duration
+from mooring.config.errors import FieldError
+from mooring.config.schema import POINTS, Version
+
+_PORT: Final = re.compile(r"[-+]?[0-9]{1,18}")
+_OCTETS: Final = re.compile(r"0*([0-9]{1,3})\.0*([0-9]{1,3})\.0*([0-9]{1,3})\.0*([0-9]{1,3})")
+
+
+def validate(draft: Draft) -> list[FieldError]:
+    """Everything that breaks a rule."""
+    values = draft.values
+    return [
+        *_client_connection(values["clientConnection"]),
+        *_leader_election(values["leaderElection"]),
+        *_numbers(values),
+        *_profiles(draft),
+        *_extenders(values["extenders"]),
+        *_bind_address("healthzBindAddress", values.get("healthzBindAddress", "")),
+        *_bind_address("metricsBindAddress", values.get("metricsBindAddress", "")),
+    ]
+
+
+def percentage(path: str, value: int | None) -> Iterator[FieldError]:
+    """A percentage of nodes, where it is set."""
+    if value is not None and not 0 <= value <= 100:
+        yield FieldError(path, f"{value} is no percentage", remedy="Write 0 to 100; 0 lets the scheduler choose.")
+
+
+def _numbers(values: dict[str, Any]) -> Iterator[FieldError]:
+    if values["parallelism"] <= 0:
+        yield FieldError("parallelism", f"{values['parallelism']} is not above 0", remedy="Write 1 or more.")
+    yield from percentage("percentageOfNodesToScore", values["percentageOfNodesToScore"])
+    first, most = values["podInitialBackoffSeconds"], values["podMaxBackoffSeconds"]
+    if first <= 0:
+        yield FieldError("podInitialBackoffSeconds", f"{first} is not above 0", remedy="Write 1 or more.")
+    if most < first:
+        message = f"{most} is less than podInitialBackoffSeconds ({first})"
+        yield FieldError("podMaxBackoffSeconds", message, remedy=f"Write {max(first, 1)} or more.")
+
+
+def _client_connection(values: dict[str, Any]) -> Iterator[FieldError]:
+    if values["burst"] < 0:
+        yield FieldError("clientConnection.burst", f"{values['burst']} is negative", remedy="Write 0 or more.")
+
+
+def _leader_election(values: dict[str, Any]) -> Iterator[FieldError]:
+    if not values["leaderElect"]:
+        return
+    for field in ("leaseDuration", "renewDeadline", "retryPeriod"):
+        if values[field] <= 0:
+            message = f"{format_duration(values[field])} is not above zero"
+            yield FieldError(f"leaderElection.{field}", message, remedy="Write a duration such as 15s.")
+    lease, renew = values["leaseDuration"], values["renewDeadline"]
+    if lease <= renew:
+        message = f"{format_duration(lease)} is not longer than renewDeadline ({format_duration(renew)})"
+        yield FieldError("leaderElection.leaseDuration", message, remedy="Make the lease longer or the deadline shorter.")
+    if values["resourceLock"] != "leases":
+        message = f'"{values["resourceLock"]}" is no kind of lock that exists'
+        yield FieldError("leaderElection.resourceLock", message, remedy='Write "leases" or remove the field.')
+
+
+# Profiles
+
+
+def _profiles(draft: Draft) -> Iterator[FieldError]:
+    named: dict[str, int] = {}
+    for i, profile in enumerate(draft.profiles):
+        path = f"profiles[{i}]"
+        name = profile.scheduler_name
+        if not name:
+            yield FieldError(f"{path}.schedulerName", "a name is required", remedy="Give each profile a name of its own.")
+        yield from percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
+        yield from _plugins(path, profile, draft.version)
+        if name in named:
+            message = f'"{name}" is also the name of profiles[{named[name]}]'
+            yield FieldError(f"{path}.schedulerName", message, remedy="Give each profile a name of its own.")
+        named[name] = i
+    yield from _queue_sort(draft.profiles)
+
+
+def _plugins(path: str, profile: ProfileDraft, version: Version) -> Iterator[FieldError]:
+    for point in POINTS:
+        for i, plugin in enumerate(profile.sets[point].enabled):
+            if plugin.name in REFUSED[version]:
+                yield _refused(f"{path}.plugins.{point}.enabled[{i}]", plugin.name)
+    seen: set[str] = set()
+    for i, args in enumerate(profile.args):
+        place = f"{path}.pluginConfig[{i}]"
+        if args.name in seen:
+            message = f'"{args.name}" has arguments already'
+            yield FieldError(place, message, remedy="Put all arguments of a plugin into one entry.")
+        seen.add(args.name)
+        if args.name in REFUSED[version]:
+            yield _refused(place, args.name)
+        elif args.declared:
+            yield from _without_repetition(check_args(args.name, args.value, f"{place}.args"))
+
+
+def _refused(path: str, name: str) -> FieldError:
+    return FieldError(path, f'the plugin "{name}" is gone since v1', remedy=f"Remove it: {RETIRED[name]}.")
+
+
+def _without_repetition(errors: Iterator[FieldError]) -> Iterator[FieldError]:
+    return iter(dict.fromkeys(errors))
+
+
+def _queue_sort(profiles: list[ProfileDraft]) -> Iterator[FieldError]:
+    """All profiles share one queue, so all must sort it alike."""
+    first = profiles[0].sets["queueSort"]
+    name = first.enabled[0].name if first.enabled else ""
+    if len(first.enabled) > 1:
+        message = f"{len(first.enabled)} plugins sort the queue"
+        yield FieldError("profiles[0].plugins.queueSort.Enabled", message, remedy="Enable one of them only.")
+    args = next((each for each in reversed(profiles[0].args) if name and each.name == name), None)
+    for i, profile in enumerate(profiles[1:], start=1):
+        if profile.sets["queueSort"] != first:
+            message = "sorts the queue differently from profiles[0]"
+            remedy = "Write the same under queueSort in all profiles."
+            yield FieldError(f"profiles[{i}].plugins.queueSort", message, remedy=remedy)
+        for each in profile.args:
+            if each.name == name and not same_args(args, each):
+                message = f'the arguments of "{name}", which sorts the queue, differ from those in profiles[0]'
+                remedy = "Give it the same arguments in all profiles."
+                yield FieldError(f"profiles[{i}].pluginConfig.args", message, remedy=remedy)
+
+
+def same_args(a: PluginArgs | None, b: PluginArgs | None) -> bool:
+    """Whether two plugins have the same arguments."""
+    return _comparable(a) == _comparable(b)
+
+
+def _comparable(args: PluginArgs | None) -> Any:
+    if args is None:
+        return None
+    return _set_only(args.value) if args.declared else args.raw
+
+
+def _set_only(value: Any) -> Any:
+    """Declared arguments without what is zero anyway."""
+    if isinstance(value, dict):
+        return {key: kept for key, each in value.items() if (kept := _set_only(each))}
+    return [_set_only(each) for each in value] if isinstance(value, list) else value
+
+
+# Extenders
+
+
+def _extenders(extenders: list[dict[str, Any]]) -> Iterator[FieldError]:
+    managed: set[str] = set()
+    for i, extender in enumerate(extenders):
+        path = f"extenders[{i}]"
+        weight = extender.get("weight", 0)
+        if extender.get("prioritizeVerb") and weight <= 0:
+            message = f"an extender with a prioritizeVerb needs a weight above 0, not {weight}"
+            yield FieldError(f"{path}.weight", message, remedy="Write 1 or more.")
+        for j, resource in enumerate(extender.get("managedResources", [])):
+            place, name = f"{path}.managedResources[{j}].name", resource.get("name", "")
+            yield from _resource_name(place, name)
+            if name in managed:
+                message = f'"{name}" is managed by an extender already'
+                yield FieldError(place, message, remedy="Name each resource once.")
+            managed.add(name)
+    binders = sum(1 for extender in extenders if extender.get("bindVerb"))
+    if binders > 1:
+        message = f"{binders} extenders have a bindVerb"
+        yield FieldError("extenders", message, remedy="Let only one extender bind.")
+
+
+def _resource_name(path: str, name: str) -> Iterator[FieldError]:
+    problems = label_key_errors(name)
+    for problem in problems:
+        yield FieldError(path, f'"{name}" is no resource name: {problem}')
+    prefix = "requests."
+    own = "/" in name and "kubernetes.io/" not in name and not name.startswith(prefix)
+    if not problems and not (own and is_label_key(prefix + name)):
+        message = f'"{name}" is no extended resource'
+        yield FieldError(path, message, remedy="Write a name with a domain of your own, such as example.com/gpu.")
+
+
+# Addresses of v1beta2
+
+
+def _bind_address(field: str, address: str) -> Iterator[FieldError]:
+    if not address:
+        return
+    remedy = "Remove the field: the scheduler serves metrics and health at its secure port only."
+    parts = _split_address(address)
+    if parts is None:
+        yield FieldError(field, f'"{address}" is not an IP address and a port', remedy=remedy)
+        return
+    host, port = parts
+    if not _is_ip(host):
+        yield FieldError(field, f'"{host}" is no IP address', remedy=remedy)
+    if port != 0:
+        yield FieldError(field, f"the port is {port}, not 0", remedy=remedy)
+
+
+def _split_address(address: str) -> tuple[str, int] | None:
+    """Host and port, the host in brackets if it has colons."""
+    host, colon, port = address.rpartition(":")
+    if host.startswith("["):
+        inner, bracket, rest = host[1:].partition("]")
+        if not bracket or rest or "[" in inner + port or "]" in port:
+            return None
+        host = inner
+    elif ":" in host or any(char in address for char in "[]"):
+        return None
+    return (host, int(port)) if colon and _PORT.fullmatch(port) else None
+
+
+def _is_ip(text: str) -> bool:
+    octets = _OCTETS.fullmatch(text)
+    if octets is not None:
+        return all(int(octet) < 256 for octet in octets.groups())
+    try:
+        return "%" not in text and bool(ipaddress.IPv6Address(text))
+    except ValueError:
+        return False

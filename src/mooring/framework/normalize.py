@@ -1,0 +1,48 @@
+"""Arithmetic that scorers share: whole-number division as Go does it, and the usual way to bring scores to 0..100."""
+
+from __future__ import annotations
+
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+#: The best score a node can get from one plugin.
+MAX_SCORE = 100
+
+
+def truncated(dividend: int, divisor: int) -> int:
+    """Whole-number division that cuts towards zero (Python's ``//`` cuts downwards)."""
+    quotient = dividend // divisor
+    return quotient + 1 if quotient < 0 and quotient * divisor != dividend else quotient
+
+
+def truncated_all(dividends: Ints, divisor: Ints | int) -> Ints:
+    """``truncated`` for a column."""
+    quotients: Ints = dividends // divisor
+    if len(quotients) and quotients.min() < 0:
+        quotients += (quotients < 0) & (quotients * divisor != dividends)
+    return quotients
+
+
+@overload
+def default_normalize(scores: Ints, *, reverse: bool = False) -> Ints | int: ...
+@overload
+def default_normalize(scores: int, *, reverse: bool = False) -> int: ...
+def default_normalize(scores: Ints | int, *, reverse: bool = False) -> Ints | int:
+    """Scale scores so that the highest becomes 100 (with ``reverse``: the highest becomes 0, and 0 becomes 100).
+
+    A number stands for all nodes having that score; a number comes back where all of them end up with the same.
+    """
+    if isinstance(scores, int):
+        top = max(scores, 0)
+        if top == 0:
+            return MAX_SCORE if reverse else scores
+        return 0 if reverse else MAX_SCORE
+    top = max(int(scores.max()), 0) if len(scores) else 0
+    if top == 0:
+        return MAX_SCORE if reverse else scores
+    scaled = truncated_all(scores * MAX_SCORE, top)
+    return np.subtract(MAX_SCORE, scaled, out=scaled) if reverse else scaled

@@ -1,0 +1,173 @@
+"""The score of NodeResourcesFit: a weighted mean of what its strategy makes of each resource.
+
+Hot path. ``score_rows`` works on float columns that ``ResourceColumns`` keeps current; ``score_row`` is the same for
+one row in whole numbers, quicker when a single row changed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.resources import CPU, MEMORY, is_scalar, is_tracked, pod_requests_for_score
+from mooring.framework import NodeTable, PodTemplate
+from mooring.plugins.resource_columns import EXACT_LIMIT, ResourceColumns
+from mooring.plugins.resource_scoring import ScoringStrategy, Strategy, make_strategy
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+#: For each resource that counts for a pod: its index, what the pod asks for, its weight.
+Plan = tuple[tuple[int, int, int], ...]
+
+#: So few rows are quicker one by one.
+_FEW_ROWS = 6
+
+
+class FitColumns(ResourceColumns):
+    """Adds what is to be divided, and what by: a node without the resource divides by infinity, and rates 0."""
+
+    def __init__(self, table: NodeTable, resources: list[str], sign: int) -> None:
+        super().__init__(table, resources, nonzero=True)
+        self._sign = sign
+        self.scaled: Floats = self.capacity
+        self.divisor: Floats = self.capacity
+
+    def _derive_all(self) -> None:
+        self.scaled = 100 * (self.used if self._sign > 0 else self.capacity - self.used)
+        self.divisor = np.where(self.capacity == 0, np.inf, self.capacity)
+
+    def _derive(self, rows: Rows) -> None:
+        capacity, used = self.capacity[:, rows], self.used[:, rows]
+        self.scaled[:, rows] = 100 * (used if self._sign > 0 else capacity - used)
+        self.divisor[:, rows] = np.where(capacity == 0, np.inf, capacity)
+
+    def _derive_row(self, row: int) -> None:
+        for index in range(len(self)):
+            capacity, used = self.capacity.item(index, row), self.used.item(index, row)
+            self.scaled[index, row] = 100 * (used if self._sign > 0 else capacity - used)
+            self.divisor[index, row] = capacity or np.inf
+
+
+class AllocationScorer:
+    """Scores nodes for a pod by one strategy."""
+
+    def __init__(self, table: NodeTable, args: ScoringStrategy) -> None:
+        self._strategy: Strategy = make_strategy(args)
+        # A resource that the scheduler does not count has no capacity on any node, and so no say.
+        self._resources = [spec for spec in args.resources if is_tracked(spec.name)]
+        self._columns = FitColumns(table, [spec.name for spec in self._resources], self._strategy.sign)
+
+    def plan(self, template: PodTemplate) -> Plan:
+        """What counts for a pod: not the extended resources that it does not ask for."""
+        asked = self._asked(template)
+        return tuple(
+            (index, asked.get(spec.name, 0), spec.weight)
+            for index, spec in enumerate(self._resources)
+            if asked.get(spec.name, 0) or not is_scalar(spec.name)
+        )
+
+    @staticmethod
+    def _asked(template: PodTemplate) -> dict[str, int]:
+        pod = template.pod
+        if pod.spec.resources is None and not pod.status.container_statuses and not pod.status.init_container_statuses:
+            cpu, memory = template.nonzero
+            return {**template.requests, CPU: cpu, MEMORY: memory}
+        # Upstream builds this scorer without regard for requests of the pod as a whole, and for what a node gave.
+        return pod_requests_for_score(pod, use_status=False, pod_level=False)
+
+    def score_row(self, plan: Plan, row: int) -> int:
+        """The score of one row."""
+        strategy, columns = self._strategy, self._columns
+        total = weights = 0
+        for index, amount, weight in plan:
+            capacity, used = columns.amounts_at(index, row)
+            if capacity == 0:
+                continue
+            rating = strategy.rate(used + amount, capacity)
+            if rating > 0 or not strategy.picky:
+                total += rating * weight
+                weights += weight
+        if weights == 0:
+            return 0
+        return int(total / weights + 0.5) if strategy.picky else total // weights
+
+    def score_rows(self, plan: Plan, rows: Rows | None) -> Ints:
+        """The scores of some rows (None: of all), as a vector of the caller's own."""
+        columns = self._columns
+        if rows is not None and len(rows) <= _FEW_ROWS:
+            return np.array([self.score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
+        columns.refresh()
+        if not columns.exact or any(amount > EXACT_LIMIT for _, amount, _ in plan):
+            return self._score_ints(plan, rows)
+        if rows is not None and 4 * len(rows) < len(columns.table):
+            return self._score_floats(plan, rows)
+        scores = self._score_floats(plan, None)
+        return scores if rows is None else scores[rows]
+
+    def _score_floats(self, plan: Plan, rows: Rows | None) -> Ints:
+        columns, strategy = self._columns, self._strategy
+        count = len(columns.table) if rows is None else len(rows)
+        total, work, weights = columns.scratch[:3, :count]
+        if strategy.picky or any(columns.missing[index] for index, _, _ in plan):
+            return self._score_unevenly(plan, rows, total, work, weights)
+        for number, (index, amount, weight) in enumerate(plan):
+            rated = work if number else total
+            self._rate(index, amount, rows, rated)
+            if weight != 1:
+                rated *= weight
+            if number:
+                total += work
+        even = sum(weight for _, _, weight in plan)
+        if even == 2:
+            total *= 0.5
+        elif even != 1:
+            total /= even
+        scores: Ints = total.astype(np.int64)
+        return scores
+
+    def _rate(self, index: int, amount: int, rows: Rows | None, out: Floats) -> None:
+        columns = self._columns
+        scaled, divisor = columns.scaled[index], columns.divisor[index]
+        if rows is not None:
+            scaled, divisor = scaled[rows], divisor[rows]
+        np.add(scaled, 100.0 * self._strategy.sign * amount, out=out)
+        np.divide(out, divisor, out=out)
+        self._strategy.rate_floats(out)
+
+    def _score_unevenly(self, plan: Plan, rows: Rows | None, total: Floats, work: Floats, weights: Floats) -> Ints:
+        """Where the sum of weights differs from node to node."""
+        picky = self._strategy.picky
+        total[:] = 0
+        weights[:] = 0
+        for index, amount, weight in plan:
+            self._rate(index, amount, rows, work)
+            capacity = self._columns.capacity[index]
+            counts = (capacity if rows is None else capacity[rows]) != 0
+            if picky:
+                counts &= work > 0
+            work *= counts
+            work *= weight
+            total += work
+            weights += counts * float(weight)
+        np.maximum(weights, 1, out=weights)
+        total /= weights
+        if picky:
+            total += 0.5
+        return total.astype(np.int64)
+
+    def _score_ints(self, plan: Plan, rows: Rows | None) -> Ints:
+        """For amounts that floats cannot hold exactly."""
+        strategy, count = self._strategy, len(self._columns.table)
+        total, weights = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        for index, amount, weight in plan:
+            capacity, used = self._columns.amounts(index)
+            counts = capacity != 0
+            rated = strategy.rate_ints(used + amount, np.where(counts, capacity, 1))
+            if strategy.picky:
+                counts &= rated > 0
+            total += rated * counts * weight
+            weights += counts * weight
+        np.maximum(weights, 1, out=weights)
+        scores = (total / weights + 0.5).astype(np.int64) if strategy.picky else total // weights
+        return scores if rows is None else scores[rows]

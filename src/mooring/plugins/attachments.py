@@ -1,0 +1,85 @@
+"""The volumes that VolumeAttachment objects have on each row of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mooring.api.storage import PersistentVolume, VolumeAttachment
+from mooring.framework import Handle
+from mooring.plugins.csi_volumes import CSIVolume
+
+_NOTHING: frozenset[CSIVolume] = frozenset()
+
+
+class Attachments:
+    """Attachments by node, laid out by row when asked."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._table = handle.table
+        self._volumes = handle.lister(PersistentVolume)
+        #: Node -> its attachments by name.
+        self._by_node: dict[str, dict[str, VolumeAttachment]] = {}
+        #: Persistent volume -> (attachment -> node).
+        self._nodes_of: dict[str, dict[str, str]] = {}
+        self._stale: set[str] = set()
+        self._rows: dict[int, frozenset[CSIVolume]] = {}
+        self._position = -1
+        attachments = handle.lister(VolumeAttachment)
+        for attachment in attachments.list():
+            self._changed(None, attachment)
+        attachments.listen(self._changed)
+        self._volumes.listen(self._volume_changed)
+
+    def _changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
+        if old is not None:
+            node = old.spec.node_name
+            self._stale.add(node)
+            self._by_node.get(node, {}).pop(old.name, None)
+            self._nodes_of.get(old.spec.source.persistent_volume_name or "", {}).pop(old.name, None)
+        if new is not None:
+            node = new.spec.node_name
+            self._stale.add(node)
+            self._by_node.setdefault(node, {})[new.name] = new
+            self._nodes_of.setdefault(new.spec.source.persistent_volume_name or "", {})[new.name] = node
+
+    def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        volume = new or old
+        if volume is not None:
+            self._stale.update(self._nodes_of.get(volume.name, {}).values())
+
+    def on_row(self, row: int) -> frozenset[CSIVolume]:
+        """The volumes attached on a row, as of the last ``changes``."""
+        return self._rows.get(row, _NOTHING)
+
+    def changes(self) -> Iterator[tuple[int, frozenset[CSIVolume], frozenset[CSIVolume]]]:
+        """Rows with what was attached there when last asked, and what is now, where the two differ."""
+        table = self._table
+        position, size = table.node_changes.position, len(table.nodes)
+        if position == self._position and not self._stale:
+            return
+        rows = table.node_changes.since(self._position, size // 2) if self._position >= 0 else None
+        if rows is None:
+            rows = list(range(size))
+        rows += [table.row_of[name] for name in self._stale if name in table.row_of]
+        self._position = position
+        self._stale.clear()
+        if not self._by_node and not self._rows:
+            return
+        for row in rows:
+            if row < size:
+                before, now = self.on_row(row), self._on_node(table.nodes[row].name)
+                if before != now:
+                    self._rows[row] = now
+                    yield row, before, now
+
+    def _on_node(self, name: str) -> frozenset[CSIVolume]:
+        attachments = self._by_node.get(name)
+        if not attachments:
+            return _NOTHING
+        found = set()
+        for attachment in attachments.values():
+            driver, volume_name = attachment.spec.attacher, attachment.spec.source.persistent_volume_name
+            volume = self._volumes.get(volume_name) if driver and volume_name is not None else None
+            if volume is not None and volume.spec.csi is not None:
+                found.add(CSIVolume(driver, volume.spec.csi.volume_handle))
+        return frozenset(found)

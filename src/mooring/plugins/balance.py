@@ -1,0 +1,154 @@
+"""How evenly a node's resources are used: the arithmetic of NodeResourcesBalancedAllocation.
+
+Hot path. ``balance`` is the plain form for one node; ``BalanceColumns`` computes it for all rows, and keeps the balance
+without any pod to place, which changes only where pods come and go.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework import NodeTable
+from mooring.plugins.resource_columns import EXACT_LIMIT, ResourceColumns
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+#: For each resource that counts: its index in the columns, and what the pod asks for.
+Plan = tuple[tuple[int, int], ...]
+
+_ONE = np.float64(1)
+_HALF = np.float64(0.5)
+_HUNDRED = np.float64(100)
+
+
+def balance(amounts: Sequence[tuple[int, int]]) -> int:
+    """100 if the resources (used, capacity) are used to equal shares, less the more the shares differ."""
+    shares = [min(float(used) / float(capacity), 1.0) for used, capacity in amounts]
+    deviation = 0.0
+    if len(shares) == 2:
+        deviation = abs((shares[0] - shares[1]) / 2)
+    elif len(shares) > 2:
+        mean = _added(shares) / len(shares)
+        deviation = math.sqrt(_added([(share - mean) * (share - mean) for share in shares]) / len(shares))
+    return int((1 - deviation) * 100)
+
+
+def _added(numbers: list[float]) -> float:
+    total = 0.0
+    for number in numbers:  # one by one, as upstream adds; sum() rounds differently from Python 3.12 on
+        total += number
+    return total
+
+
+class BalanceColumns(ResourceColumns):
+    """The balance of all rows, with and without a pod."""
+
+    def __init__(self, table: NodeTable, resources: Sequence[str]) -> None:
+        super().__init__(table, resources, nonzero=False)
+        #: Balances without a pod, by the resources that count; there are few such sets.
+        self._without: dict[tuple[int, ...], Ints] = {}
+
+    def without(self, indexes: tuple[int, ...]) -> Ints:
+        """The balance of all rows as they are, if these resources count. Read only: it is the live column."""
+        known = self._without.get(indexes)
+        if known is None:
+            known = self._without[indexes] = self.balances([(index, 0) for index in indexes], None)
+        return known
+
+    def _derive_all(self) -> None:
+        self._without.clear()
+
+    def _derive(self, rows: Rows) -> None:
+        for indexes, known in self._without.items():
+            known[rows] = self.balances([(index, 0) for index in indexes], rows)
+
+    def _derive_row(self, row: int) -> None:
+        for indexes, known in self._without.items():
+            known[row] = self.balance_at([(index, 0) for index in indexes], row)[0]
+
+    def balance_at(self, plan: Sequence[tuple[int, int]], row: int) -> tuple[int, int]:
+        """The balance of one row with the pod, and without it."""
+        before, after = [], []
+        for index, amount in plan:
+            capacity, used = self.amounts_at(index, row)
+            if capacity:
+                before.append((used, capacity))
+                after.append((used + amount, capacity))
+        return balance(after), balance(before)
+
+    def balances(self, plan: Sequence[tuple[int, int]], rows: Rows | None) -> Ints:
+        """The balance of some rows (None: of all) with the pod, as a vector of the caller's own."""
+        count = len(self.table) if rows is None else len(rows)
+        if any(self.missing[index] for index, _ in plan):
+            return self._uneven(plan, rows, count)
+        if len(plan) < 2:
+            return np.full(count, 100, dtype=np.int64)
+        shares = [self._share(index, amount, rows, count) for index, amount in plan]
+        deviation = shares[0]
+        if len(plan) == 2:
+            deviation -= shares[1]
+            deviation *= _HALF
+            np.abs(deviation, out=deviation)
+        else:
+            deviation = self._deviation(shares, count)
+        np.subtract(_ONE, deviation, out=deviation)
+        deviation *= _HUNDRED
+        result: Ints = deviation.astype(np.int64)
+        return result
+
+    def _share(self, index: int, amount: int, rows: Rows | None, count: int) -> Floats:
+        """The used share of a resource, at most 1."""
+        out = self.scratch[3 + index, :count]
+        capacity = self.capacity[index] if rows is None else self.capacity[index, rows]
+        if self.exact and amount <= EXACT_LIMIT:
+            np.add(self.used[index] if rows is None else self.used[index, rows], float(amount), out=out)
+        else:
+            used = self.amounts(index)[1]
+            out[:] = (used if rows is None else used[rows]) + amount
+        np.divide(out, capacity, out=out)
+        np.minimum(out, _ONE, out=out)
+        return out
+
+    def _deviation(self, shares: list[Floats], count: int) -> Floats:
+        """The standard deviation of three or more shares."""
+        mean, squares, work = self.scratch[:3, :count]
+        np.add(shares[0], shares[1], out=mean)
+        for share in shares[2:]:
+            mean += share
+        mean /= len(shares)
+        squares[:] = 0
+        for share in shares:
+            np.subtract(share, mean, out=work)
+            work *= work
+            squares += work
+        squares /= len(shares)
+        return np.sqrt(squares, out=squares)
+
+    def _uneven(self, plan: Sequence[tuple[int, int]], rows: Rows | None, count: int) -> Ints:
+        """The same where some nodes lack a resource, which then does not count for them."""
+        shares, has = [], []
+        for index, amount in plan:
+            capacity, used = (column if rows is None else column[rows] for column in self.amounts(index))
+            present = capacity != 0
+            share = np.minimum((used + amount).astype(np.float64) / np.where(present, capacity, 1), _ONE)
+            shares.append(share * present)
+            has.append(present)
+        counts = np.add.reduce(has, dtype=np.float64)
+        divisor = np.maximum(counts, 1)
+        mean = sum(shares[1:], shares[0]) / divisor
+        squares = np.zeros(count)
+        for share, present in zip(shares, has, strict=True):
+            squares += (share - mean) * (share - mean) * present
+        deviation = np.sqrt(squares / divisor)
+        # Two shares are compared directly; fewer do not deviate. A missing share is 0 and never the greater one.
+        two = counts == 2
+        lowest = np.minimum.reduce([np.where(p, s, np.inf) for s, p in zip(shares, has, strict=True)])
+        deviation[two] = (np.maximum.reduce(shares)[two] - lowest[two]) / 2
+        deviation[counts < 2] = 0
+        result: Ints = ((1 - deviation) * 100).astype(np.int64)
+        return result

@@ -1,0 +1,97 @@
+"""What nodes know about CSI drivers, in columns by row: volume limits, and in-tree plugins that drivers took over."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.storage import CSINode
+from mooring.framework import Handle
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+#: Stands for "as many as you like".
+NO_LIMIT: Final = 2**62
+
+
+def volume_limits(node: CSINode) -> dict[str, int]:
+    """How many volumes of each driver a node takes; a driver that is not listed has no limit."""
+    return {
+        driver.name: driver.allocatable.count
+        for driver in node.spec.drivers
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+
+
+def migrated_plugins(node: CSINode) -> frozenset[str]:
+    """The in-tree plugins whose volumes CSI drivers serve on a node, as the node says itself."""
+    return frozenset(node.annotations.get(MIGRATED_PLUGINS, "").split(",")) - {""}
+
+
+class CSINodeColumns:
+    """The CSINode objects by row of the table. Call ``sync`` before reading; only what changed is read again."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._table = handle.table
+        self._lister = handle.lister(CSINode)
+        self._lister.listen(self._changed)
+        self._stale: set[str] = set()
+        self._position = -1
+        #: Rows whose node has a CSINode object.
+        self.exists: Mask = np.zeros(0, dtype=np.bool_)
+        #: Rows where some driver has a limit.
+        self.limited: Mask = np.zeros(0, dtype=np.bool_)
+        #: Driver -> limit by row.
+        self.limits: dict[str, Ints] = {}
+        #: In-tree plugin -> rows where a driver took it over.
+        self.migrated: dict[str, Mask] = {}
+
+    def _changed(self, old: CSINode | None, new: CSINode | None) -> None:
+        changed = new or old
+        if changed is not None:
+            self._stale.add(changed.name)
+
+    def sync(self) -> None:
+        """Take over what changed."""
+        table = self._table
+        position, size = table.node_changes.position, len(table.nodes)
+        if position == self._position and not self._stale:
+            return
+        if size > len(self.exists):
+            self._grow(max(64, 2 * size))
+        rows = table.node_changes.since(self._position, size // 2) if self._position >= 0 else None
+        if rows is None:
+            rows = list(range(size))
+        rows += [table.row_of[name] for name in self._stale if name in table.row_of]
+        self._stale.clear()
+        self._position = position
+        for row in rows:
+            if row < size:  # the last row may be gone by now
+                self._read(row, self._lister.get(table.nodes[row].name))
+
+    def _read(self, row: int, node: CSINode | None) -> None:
+        limits = volume_limits(node) if node is not None else {}
+        plugins = migrated_plugins(node) if node is not None else frozenset()
+        self.exists[row] = node is not None
+        self.limited[row] = bool(limits)
+        for driver in limits.keys() - self.limits.keys():
+            self.limits[driver] = np.full(len(self.exists), NO_LIMIT, dtype=np.int64)
+        for plugin in plugins - self.migrated.keys():
+            self.migrated[plugin] = np.zeros(len(self.exists), dtype=np.bool_)
+        for driver, column in self.limits.items():
+            column[row] = limits.get(driver, NO_LIMIT)
+        for plugin, mask in self.migrated.items():
+            mask[row] = plugin in plugins
+
+    def _grow(self, size: int) -> None:
+        more = size - len(self.exists)
+        self.exists = np.concatenate([self.exists, np.zeros(more, dtype=np.bool_)])
+        self.limited = np.concatenate([self.limited, np.zeros(more, dtype=np.bool_)])
+        for driver, column in self.limits.items():
+            self.limits[driver] = np.concatenate([column, np.full(more, NO_LIMIT, dtype=np.int64)])
+        for plugin, mask in self.migrated.items():
+            self.migrated[plugin] = np.concatenate([mask, np.zeros(more, dtype=np.bool_)])

@@ -1,0 +1,102 @@
+"""ImageLocality: prefers nodes that have the pod's images already, weighed by size and by how spread an image is."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.framework import CycleState, NodeInfo, Nodes, NodeTable, Plugin, PodTemplate
+from mooring.framework.normalize import MAX_SCORE, truncated, truncated_all
+
+Ints = npt.NDArray[np.int64]
+#: Images (normalised names, as often as the pod uses them) and the number of containers.
+Wanted = tuple[tuple[str, ...], int]
+
+_MIB = 1 << 20
+_LEAST = 23 * _MIB
+_MOST_PER_CONTAINER = 1000 * _MIB
+#: Sets of images that scores are kept for.
+_KEEP = 64
+
+
+class ImageLocality(Plugin):
+    """Scores nodes by the images they have.
+
+    The score of one node depends on how many other nodes have an image, so it is not declared as the node's own; it
+    changes only when a node does, and is kept until then for all pods with the same images.
+    """
+
+    def setup(self) -> None:
+        """Begin with nothing kept."""
+        self._kept: dict[Wanted, tuple[tuple[int, int], Ints | int]] = {}
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
+        """Nearly free if no node has any of the images, or if nothing changed."""
+        wanted = self._wanted(self.handle.template(pod))
+        table = nodes.table
+        known = [name for name in wanted[0] if table.images.get(name) is not None]
+        if not known:
+            return 0
+        version = (table.structure, table.node_changes.position)
+        kept = self._kept.get(wanted)
+        if kept is None or kept[0] != version:
+            if len(self._kept) >= _KEEP:
+                self._kept.pop(next(iter(self._kept)))
+            kept = self._kept[wanted] = (version, _scores(table, known, wanted[1]))
+        scores = kept[1]
+        if isinstance(scores, int):
+            return scores
+        return scores.copy() if nodes.rows is None else scores[nodes.rows]
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """The same for one node."""
+        names, containers = self._wanted(self.handle.template(pod))
+        table = node.table
+        total = 0
+        for name in names:
+            image = table.images.get(name)
+            if image is not None and image.rows.get(node.row):
+                total += _worth(image.size, image.rows.total, len(table))
+        return _score(total, containers)
+
+    def _wanted(self, template: PodTemplate) -> Wanted:
+        return template.kept(self, lambda: _images(template.pod))
+
+
+def _images(pod: Pod) -> Wanted:
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    names = [container.image for container in containers]
+    names += [volume.image.reference for volume in pod.spec.volumes if volume.image is not None]
+    return tuple(map(normalized_name, names)), len(containers)
+
+
+def normalized_name(name: str) -> str:
+    """An image's name with a tag; without one it means ``latest``."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+def _worth(size: int, nodes_with: int, nodes: int) -> int:
+    """An image on few nodes counts for less, lest all pods go where the first one went."""
+    return int(float(size) * (nodes_with / nodes))
+
+
+def _score(total: int, containers: int) -> int:
+    most = _MOST_PER_CONTAINER * containers
+    clamped = _LEAST if total < _LEAST else min(total, most)
+    return truncated(MAX_SCORE * (clamped - _LEAST), most - _LEAST)
+
+
+def _scores(table: NodeTable, names: list[str], containers: int) -> Ints | int:
+    """The scores of all rows; a number if they are the same."""
+    count = len(table)
+    totals = np.zeros(count, dtype=np.int64)
+    for name in names:
+        image = table.images.get(name)
+        if image is not None:
+            totals += (image.rows.array(count) > 0) * np.int64(_worth(image.size, image.rows.total, count))
+    most = _MOST_PER_CONTAINER * containers
+    clamped = np.where(totals < _LEAST, _LEAST, np.minimum(totals, most))
+    scores = truncated_all(MAX_SCORE * (clamped - _LEAST), most - _LEAST)
+    lowest = int(scores.min())
+    return lowest if lowest == int(scores.max()) else scores

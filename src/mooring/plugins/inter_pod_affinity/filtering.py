@@ -1,0 +1,254 @@
+"""Required terms: the pod's own, and those of placed pods that do not want it near.
+
+Hot path. Counts come by topology domain; each key gives one verdict a domain, and nodes come in with one look-up a key.
+The plain per-node form is in ``tests/plugins/reference/inter_pod_affinity.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework.counters import TermCounter
+from mooring.framework.labels import LabelColumn
+from mooring.framework.nodes import Nodes
+from mooring.framework.status import Status
+from mooring.framework.table import NodeTable
+from mooring.framework.templates import PodTemplate
+from mooring.framework.verdicts import Verdicts
+from mooring.framework.what_if import Victims, WhatIf
+from mooring.plugins.inter_pod_affinity.own_terms import OwnTerms
+
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.int8]
+
+#: The more a verdict weighs, the higher its number: of several, the highest is kube-scheduler's answer.
+_UNWANTED, _UNWILLING, _LONELY = 1, 2, 3
+_STATUSES: Final = {
+    _LONELY: Status.unresolvable("node(s) didn't match pod affinity rules"),
+    _UNWILLING: Status.unschedulable("node(s) didn't match pod anti-affinity rules"),
+    _UNWANTED: Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"),
+}
+
+
+class KeyCounts:
+    """Counts by the domains of one topology key. Never changed, so that copies of a state can share it."""
+
+    __slots__ = ("affinity", "anti", "column", "existing")
+
+    def __init__(
+        self,
+        column: LabelColumn,
+        affinity: Ints | None = None,
+        anti: Ints | None = None,
+        existing: Ints | None = None,
+    ) -> None:
+        self.column = column
+        #: Pods that match all affinity terms; None if no affinity term has this key.
+        self.affinity = affinity
+        #: Pods that match an anti-affinity term of the pod, once a term.
+        self.anti = anti
+        #: Anti-affinity terms of placed pods that match the pod.
+        self.existing = existing
+
+    def plus(self, code: int, affinity: int, anti: int, existing: int) -> KeyCounts:
+        """The counts with some more in a domain."""
+        return KeyCounts(
+            self.column,
+            None if self.affinity is None else self._changed(self.affinity, code, affinity),
+            self._changed(self.anti, code, anti),
+            self._changed(self.existing, code, existing),
+        )
+
+    def _changed(self, counts: Ints | None, code: int, delta: int) -> Ints | None:
+        if not delta:
+            return counts
+        changed = np.zeros(self.column.size, dtype=np.int64) if counts is None else counts.copy()
+        changed[code] += delta
+        return changed
+
+    def verdicts(self, *, first: bool) -> Bytes:
+        """A verdict by code, the last one for nodes without the key. ``first``: affinity needs only the key."""
+        table = np.zeros(self.column.size + 1, dtype=np.int8)
+        domains = table[:-1]
+        if self.existing is not None:
+            np.greater(self.existing, 0, out=domains.view(np.bool_))
+        if self.anti is not None:
+            domains[self.anti > 0] = _UNWILLING
+        if self.affinity is not None:
+            table[-1] = _LONELY
+            if not first:
+                domains[self.affinity <= 0] = _LONELY
+        return table
+
+    def at(self, counts: Ints | None, nodes: Nodes) -> Ints:
+        """The counts of the nodes' domains; 0 without the key."""
+        if counts is None:
+            return np.zeros(len(nodes), dtype=np.int64)
+        return np.append(counts, 0).take(nodes.codes(self.column))
+
+
+class AffinityState:
+    """What a pod's required terms, and those of placed pods, see of the cluster in one attempt."""
+
+    __slots__ = ("_keys", "_own", "_table", "_template", "_total")
+
+    def __init__(
+        self, table: NodeTable, template: PodTemplate, own: OwnTerms, keys: dict[str, KeyCounts], total: int
+    ) -> None:
+        self._table = table
+        self._template = template
+        self._own = own
+        self._keys = keys
+        #: Pods that match all affinity terms, once for each key that their node has.
+        self._total = total
+
+    def clone(self) -> AffinityState:
+        """A copy to try something on."""
+        return AffinityState(self._table, self._template, self._own, dict(self._keys), self._total)
+
+    def _is_first(self) -> bool:
+        """Whether the pod may be the first of a group that wants to be together."""
+        required = self._own.required
+        if required is None or self._total:
+            return False
+        return required.counter.matches(self._template, self._table.namespaces)
+
+    # Hypothetical changes
+
+    def _near(self, other: PodTemplate) -> int:
+        required = self._own.required
+        return int(required is not None and required.counter.matches(other, self._table.namespaces))
+
+    def _unwilling(self, other: PodTemplate, key: str) -> int:
+        return sum(
+            term.keys[0] == key and term.counter.matches(other, self._table.namespaces) for term in self._own.anti
+        )
+
+    def _unwanted(self, other: PodTemplate, key: str) -> int:
+        return self._unwanted_keys(other).count(key)
+
+    def _unwanted_keys(self, other: PodTemplate) -> list[str]:
+        """The keys of another pod's anti-affinity terms that mean this pod."""
+        return [
+            term.topology_key
+            for term in other.affinity.required_anti
+            if term.pods.selector.matches(self._template.labels)
+            and term.pods.covers_namespace(self._template.namespace, self._table.namespaces, must_exist=False)
+        ]
+
+    def shift(self, other: PodTemplate, row: int, delta: int) -> None:
+        """Pretend that a pod of a template came to a row (+1) or left it (-1)."""
+        near, unwanted = self._near(other), self._unwanted_keys(other)
+        for key in dict.fromkeys((*self._keys, *unwanted)):
+            counts = self._keys.get(key) or KeyCounts(self._table.label(key))
+            code = int(counts.column.codes[row])
+            if code < 0:
+                continue
+            if near and counts.affinity is not None:
+                self._total += delta
+            self._keys[key] = counts.plus(
+                code, delta * near, delta * self._unwilling(other, key), delta * unwanted.count(key)
+            )
+
+    # Verdicts
+
+    def filter(self, nodes: Nodes) -> Verdicts | None:
+        """The verdict on each node: affinity first, then anti-affinity, then that of placed pods."""
+        found: Bytes | None = None
+        first = self._is_first()
+        for counts in self._keys.values():
+            answer = counts.verdicts(first=first).take(nodes.codes(counts.column))
+            found = answer if found is None else np.maximum(found, answer, out=found)
+        if found is None or not found.any():
+            return None
+        return Verdicts(found, _STATUSES.__getitem__)
+
+    def what_if(self, victims: Victims) -> WhatIf:
+        """The same for many candidate nodes, each with the pods that could be removed from it."""
+        nodes, shape = victims.nodes, victims.index.shape
+        near_keys = [(key, counts) for key, counts in self._keys.items() if counts.affinity is not None]
+        near = victims.by_template(self._near) if near_keys else np.zeros(shape, dtype=np.int64)
+        values = [counts.at(counts.affinity, nodes) for _, counts in near_keys]
+        labelled = [nodes.codes(counts.column) >= 0 for _, counts in near_keys]
+        effects = [near * present[:, None] for present in labelled]
+        total, anti, existing = (np.zeros(shape[0], dtype=np.int64) for _ in range(3))
+        total += self._total
+        by_anti, by_existing = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for key, counts in self._keys.items():
+            present = (nodes.codes(counts.column) >= 0)[:, None]
+            anti += counts.at(counts.anti, nodes)
+            existing += counts.at(counts.existing, nodes)
+            by_anti += present * victims.by_template(partial(self._unwilling, key=key))
+            by_existing += present * victims.by_template(partial(self._unwanted, key=key))
+        rule = _Rule(labelled, shape[0], matches_self=self._near(self._template) == 1)
+        return WhatIf(
+            np.stack([*values, total, anti, existing]),
+            np.stack([*effects, sum(effects, np.zeros(shape, dtype=np.int64)), by_anti, by_existing]),
+            rule.judge,
+        )
+
+
+class _Rule:
+    """How candidate nodes are judged by their counts: affinity by key, its total, anti-affinity of both kinds."""
+
+    __slots__ = ("_keys", "_matches_self", "_unlabelled")
+
+    def __init__(self, labelled: list[npt.NDArray[np.bool_]], count: int, *, matches_self: bool) -> None:
+        self._keys = len(labelled)
+        self._matches_self = matches_self
+        self._unlabelled = np.zeros(count, dtype=np.bool_)
+        for present in labelled:
+            self._unlabelled |= ~present
+
+    def judge(self, counts: Ints) -> Verdicts:
+        """A verdict a node."""
+        affinity, (total, anti, existing) = counts[: self._keys], counts[self._keys :]
+        lonely = self._unlabelled
+        if self._keys:
+            missing = (affinity <= 0).any(axis=0)
+            if self._matches_self:
+                missing &= total != 0
+            lonely = lonely | missing
+        codes = (existing > 0).astype(np.int8)
+        codes[anti > 0] = _UNWILLING
+        codes[lonely] = _LONELY
+        return Verdicts(codes, _STATUSES.__getitem__)
+
+
+def affinity_state(
+    table: NodeTable, template: PodTemplate, own: OwnTerms, unwanted: Mapping[str, list[TermCounter]]
+) -> AffinityState:
+    """Look up what the pod's required terms count, and the terms of placed pods against it, by key."""
+    keys: dict[str, KeyCounts] = {}
+    total = 0
+
+    def counts_of(key: str) -> KeyCounts:
+        found = keys.get(key)
+        if found is None:
+            found = keys[key] = KeyCounts(table.label(key))
+        return found
+
+    if own.required is not None:
+        counter = own.required.counter
+        for key in own.required.keys:
+            counts, by_domain = counts_of(key), counter.by_domain(key)
+            counts.affinity = by_domain.array(counts.column.size)
+            total += by_domain.total
+    for term in own.anti:
+        counts, by_domain = counts_of(term.keys[0]), term.counter.by_domain(term.keys[0])
+        if by_domain.total:
+            found = by_domain.array(counts.column.size)
+            counts.anti = found if counts.anti is None else counts.anti + found
+    for key, terms in unwanted.items():
+        counts = counts_of(key)
+        counts.existing = terms[0].counts.array(counts.column.size)
+        if len(terms) > 1:
+            counts.existing = counts.existing.copy()
+            for carried in terms[1:]:
+                carried.counts.add_to(counts.existing)
+    return AffinityState(table, template, own, keys, total)

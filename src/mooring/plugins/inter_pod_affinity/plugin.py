@@ -1,0 +1,143 @@
+"""The plugin itself: whose terms matter for a pod, and what is asked when."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.framework.counters import TermCounter
+from mooring.framework.events import ActionType, ClusterEvent, Hint
+from mooring.framework.node_info import NodeInfo, PodInfo
+from mooring.framework.nodes import Nodes
+from mooring.framework.plugin import Plugin
+from mooring.framework.state import CycleState, StateKey
+from mooring.framework.status import Status
+from mooring.framework.templates import PodTemplate
+from mooring.framework.terms import PodAffinityTerms, affinity_terms
+from mooring.framework.verdicts import Verdicts
+from mooring.framework.what_if import Victims, WhatIf
+from mooring.plugins.inter_pod_affinity import hints
+from mooring.plugins.inter_pod_affinity.filtering import AffinityState, affinity_state
+from mooring.plugins.inter_pod_affinity.own_terms import OwnTerms
+from mooring.plugins.inter_pod_affinity.scoring import AffinityScores, affinity_scores, normalize
+
+Ints = npt.NDArray[np.int64]
+
+_FILTER: StateKey[AffinityState] = StateKey("InterPodAffinity/filter")
+_SCORE: StateKey[AffinityScores] = StateKey("InterPodAffinity/score")
+
+
+class AffinityArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Arguments of InterPodAffinity."""
+
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class InterPodAffinity(Plugin):
+    """Filters and scores nodes by the pods that run near them."""
+
+    Args = AffinityArgs
+    args: AffinityArgs
+
+    # Filter
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Look up the counts of the pod's required terms, and the terms of placed pods against it."""
+        table = self.handle.table
+        template = table.template(pod)
+        terms = template.affinity
+        if terms.error:
+            return Status.unresolvable(f"parsing pod: {terms.error}")
+        unwanted = self._unwanted(template)
+        if not (unwanted or terms.required or terms.required_anti):
+            return Status.skip()
+        state.write(_FILTER, affinity_state(table, template, self._own(template), unwanted))
+        return None
+
+    def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
+        """Pretend that a pod is on a node."""
+        state.read(_FILTER).shift(added.template, node.row, 1)
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
+        """Pretend that a pod is gone from a node."""
+        state.read(_FILTER).shift(removed.template, node.row, -1)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        """Reject nodes away from pods that must be near, and near to pods that must not."""
+        return state.read(_FILTER).filter(nodes)
+
+    def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
+        """The filter as a function of the counts in the candidates' own domains."""
+        return state.read(_FILTER).what_if(victims)
+
+    # Score
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Add up what preferred terms are worth by domain."""
+        table = self.handle.table
+        template = table.template(pod)
+        terms = template.affinity
+        if self.args.ignore_preferred_terms_of_existing_pods and not (terms.preferred or terms.error):
+            return Status.skip()
+        if terms.error:
+            return Status.error(f"failed to parse pod: {terms.error}")
+        existing = table.counters.terms_matching(template)
+        if not (existing or terms.preferred):
+            return Status.skip()
+        scores = affinity_scores(table, self._own(template), existing, self.args.hard_pod_affinity_weight)
+        if scores is None:
+            return Status.skip()
+        state.write(_SCORE, scores)
+        return None
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+        """The worth of each node's domains."""
+        return state.read(_SCORE).score(nodes)
+
+    def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
+        """From the least to the most liked node."""
+        return normalize(scores)
+
+    # Terms
+
+    def _own(self, template: PodTemplate) -> OwnTerms:
+        return template.kept((self, "own"), lambda: OwnTerms(template, self.handle.table.counters))
+
+    def _unwanted(self, template: PodTemplate) -> dict[str, list[TermCounter]]:
+        """Anti-affinity terms of placed pods that mean this pod, by topology key."""
+        found: dict[str, list[TermCounter]] = {}
+        for carried in self.handle.table.counters.terms_matching(template):
+            if carried.kind == "required_anti" and carried.counts.total:
+                found.setdefault(carried.term.topology_key, []).append(carried)
+        return found
+
+    # Events
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """What can make room for a pod: pods that come, go or change their labels, and nodes of the topology."""
+        pod_changes = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
+        node_changes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+        return [
+            ClusterEvent("Pod", pod_changes, self._after_pod_change),
+            ClusterEvent("Node", node_changes, self._after_node_change),
+        ]
+
+    def _after_pod_change(self, pod: object, old: object, new: object) -> Hint:
+        waiting = cast(Pod, pod)
+        own = self._readable_terms(waiting)
+        return hints.after_pod_change(waiting, own, cast("Pod | None", old), cast("Pod | None", new))
+
+    def _after_node_change(self, pod: object, old: object, new: object) -> Hint:
+        return hints.after_node_change(self._readable_terms(cast(Pod, pod)), cast("Node | None", old), cast(Node, new))
+
+    def _readable_terms(self, pod: Pod) -> PodAffinityTerms:
+        terms = affinity_terms(pod)
+        if terms.error:
+            raise ValueError(terms.error)  # which the queue takes for "worth an attempt"
+        return terms

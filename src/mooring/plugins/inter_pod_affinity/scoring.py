@@ -1,0 +1,75 @@
+"""Preferred terms: the pod's own, and what placed pods think of having it near.
+
+Hot path; the plain per-node form is in ``tests/plugins/reference/inter_pod_affinity.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework.counters import TermCounter
+from mooring.framework.counts import Counts
+from mooring.framework.labels import LabelColumn
+from mooring.framework.nodes import Nodes
+from mooring.framework.table import NodeTable
+from mooring.plugins.inter_pod_affinity.own_terms import OwnTerms
+
+Ints = npt.NDArray[np.int64]
+
+
+class AffinityScores:
+    """What each domain of each topology key is worth to a pod."""
+
+    __slots__ = ("_worth",)
+
+    def __init__(self, worth: dict[str, tuple[LabelColumn, Ints]]) -> None:
+        #: By key: its column, and the worth by code, with a last entry (0) for nodes without the key.
+        self._worth = worth
+
+    def score(self, nodes: Nodes) -> Ints:
+        """The raw scores: the sum over all keys of what the node's domain is worth."""
+        total: Ints | None = None
+        for column, worth in self._worth.values():
+            found = worth.take(nodes.codes(column))
+            total = found if total is None else np.add(total, found, out=total)
+        assert total is not None, "there is a key, or scoring is skipped"
+        return total
+
+
+def affinity_scores(
+    table: NodeTable, own: OwnTerms, existing: Iterable[TermCounter], hard_weight: int
+) -> AffinityScores | None:
+    """Add up what terms are worth by domain; None if no term found any pod."""
+    worth: dict[str, tuple[LabelColumn, Ints]] = {}
+
+    def add(key: str, counts: Counts, weight: int) -> None:
+        if not counts.total:
+            return
+        known = worth.get(key)
+        if known is None:
+            column = table.label(key)
+            known = worth[key] = (column, np.zeros(column.size + 1, dtype=np.int64))
+        counts.add_to(known[1], weight)
+
+    for term in own.preferred:
+        add(term.keys[0], term.counter.by_domain(term.keys[0]), term.weight)
+    for carried in existing:
+        if carried.kind == "preferred":
+            add(carried.term.topology_key, carried.counts, carried.term.weight)
+        elif carried.kind == "required" and hard_weight > 0:
+            add(carried.term.topology_key, carried.counts, hard_weight)
+    return AffinityScores(worth) if worth else None
+
+
+def normalize(scores: Ints) -> Ints:
+    """Spread scores over 0 to 100; all 0 if they are equal."""
+    least, most = int(scores.min()), int(scores.max())
+    if most == least:
+        return np.zeros(len(scores), dtype=np.int64)
+    # Divided first, then multiplied, then cut off, as kube-scheduler does: 29 of 100 gives 28.
+    share = (scores - least) / (most - least)
+    share *= 100.0
+    return share.astype(np.int64)

@@ -1,0 +1,91 @@
+"""NodeDeclaredFeatures: a pod that relies on a feature goes only to nodes that say they have it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.framework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Hint,
+    NodeInfo,
+    Nodes,
+    Plugin,
+    StateKey,
+    Status,
+    Verdicts,
+    Victims,
+    WhatIf,
+    depends_on,
+)
+
+RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+
+_REJECTED = Status.unresolvable("node(s) didn't match Pod's required features")
+_NEEDED: StateKey[frozenset[str]] = StateKey("PreFilterNodeDeclaredFeatures")
+_UNPREPARED = Status.error('error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
+
+
+class NodeDeclaredFeatures(Plugin):
+    """Rejects nodes that do not declare a feature the pod needs."""
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Skip pods that need nothing special."""
+        needed = self.handle.template(pod).kept(self, lambda: needed_features(pod))
+        if not needed:
+            return Status.skip()
+        state.write(_NEEDED, needed)
+        return None
+
+    @depends_on("node")
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        """One look at each distinct set of features."""
+        needed = state.get(_NEEDED)
+        if needed is None:
+            return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), _UNPREPARED)
+        lacking = nodes.table.features.lookup(lambda declared: not needed.issubset(declared), absent=True)
+        return Verdicts.reject(lacking.take(nodes.feature_codes), _REJECTED)
+
+    @depends_on("node")
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """The same for one node."""
+        needed = state.get(_NEEDED)
+        if needed is None:
+            return _UNPREPARED
+        return None if needed.issubset(node.node.status.declared_features) else _REJECTED
+
+    def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
+        """Other pods make no difference."""
+        return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """Nodes that come or declare more, and the pod's own changes."""
+        return [
+            ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE, _features_changed),
+            ClusterEvent("Pod", ActionType.UPDATE, _needs_changed),
+        ]
+
+
+def needed_features(pod: Pod) -> frozenset[str]:
+    """The declared features that placing a pod depends on, in kube-scheduler 1.36."""
+    needed = set()
+    for container in (*pod.spec.containers, *pod.spec.init_containers):
+        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
+            needed.add(RESTART_ALL_CONTAINERS)
+    if pod.spec.host_network and pod.spec.host_users is False:
+        needed.add(USER_NAMESPACES_HOST_NETWORK)
+    return frozenset(needed)
+
+
+def _features_changed(_pod: Pod, old: Node | None, new: Node) -> Hint:
+    same = old is not None and old.status.declared_features == new.status.declared_features
+    return Hint.SKIP if same else Hint.QUEUE
+
+
+def _needs_changed(pod: Pod, old: Pod, new: Pod) -> Hint:
+    changed = new.uid == pod.uid and needed_features(old) != needed_features(new)
+    return Hint.QUEUE if changed else Hint.SKIP

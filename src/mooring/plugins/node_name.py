@@ -1,0 +1,54 @@
+"""NodeName: a pod that names its node goes nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mooring.api.pod import Pod
+from mooring.framework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    NodeInfo,
+    Nodes,
+    Plugin,
+    Status,
+    Verdicts,
+    Victims,
+    WhatIf,
+)
+
+_REJECTED = Status.unresolvable("node(s) didn't match the requested node name")
+
+
+class NodeName(Plugin):
+    """Rejects all nodes but the one in ``spec.nodeName``.
+
+    A pod's node is not part of its template, so the answer is not kept from one pod to the next.
+    """
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        """Free for the pods that name no node."""
+        wanted = pod.node_name
+        if not wanted:
+            return None
+        rejected = np.ones(len(nodes), dtype=np.bool_)
+        row = nodes.table.row_of.get(wanted)
+        if row is not None:
+            if nodes.rows is None:
+                rejected[row] = False
+            else:
+                rejected[nodes.rows == row] = False
+        return Verdicts.reject(rejected, _REJECTED)
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """The same for one node."""
+        return _REJECTED if pod.node_name and pod.node_name != node.name else None
+
+    def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
+        """Other pods make no difference."""
+        return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """A node that comes may be the one."""
+        return [ClusterEvent("Node", ActionType.ADD)]

@@ -1,0 +1,70 @@
+"""NodeUnschedulable: cordoned nodes take no pods, but for those that tolerate it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mooring.api.affinity import Taint
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.api.tolerations import NO_SCHEDULE, tolerates
+from mooring.framework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Hint,
+    NodeInfo,
+    Nodes,
+    Plugin,
+    Status,
+    Verdicts,
+    Victims,
+    WhatIf,
+    depends_on,
+)
+
+#: The taint that cordoning stands for.
+UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+_REJECTED = Status.unresolvable("node(s) were unschedulable")
+
+
+class NodeUnschedulable(Plugin):
+    """Rejects nodes with ``spec.unschedulable``."""
+
+    @depends_on("node")
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        """Nearly free as long as no node is cordoned."""
+        cordoned = nodes.unschedulable
+        if not np.count_nonzero(cordoned) or tolerates_cordon(pod):
+            return None
+        return Verdicts.reject(cordoned.copy(), _REJECTED)
+
+    @depends_on("node")
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """The same for one node."""
+        return _REJECTED if node.node.unschedulable and not tolerates_cordon(pod) else None
+
+    def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
+        """Other pods make no difference."""
+        return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """Nodes that come or are uncordoned, and the pod learning to tolerate it."""
+        return [
+            ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _uncordoned),
+            ClusterEvent("Pod", ActionType.UPDATE_POD_TOLERATION, _tolerates_now),
+        ]
+
+
+def tolerates_cordon(pod: Pod) -> bool:
+    """Whether the pod goes to cordoned nodes."""
+    return any(tolerates(toleration, UNSCHEDULABLE) for toleration in pod.spec.tolerations)
+
+
+def _uncordoned(_pod: Pod, old: Node | None, new: Node) -> Hint:
+    came_open = (old is None or old.unschedulable) and not new.unschedulable
+    return Hint.QUEUE if came_open else Hint.SKIP
+
+
+def _tolerates_now(pod: Pod, _old: Pod | None, new: Pod) -> Hint:
+    return Hint.QUEUE if new.uid == pod.uid and tolerates_cordon(new) else Hint.SKIP

@@ -1,0 +1,130 @@
+"""Spread constraints, compiled: what a pod (or the default configuration) asks for, ready to be counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from mooring.api.affinity import TopologySpreadConstraint
+from mooring.api.selectors import Selector, compile_selector, selector_from_labels
+from mooring.framework.counters import CounterRegistry, PodCounter
+from mooring.framework.regions import Region, Regions
+from mooring.framework.templates import PodTemplate
+from mooring.framework.terms import PodTerm
+
+HARD: Final = "DoNotSchedule"
+SOFT: Final = "ScheduleAnyway"
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+
+#: What holds for pods without constraints where the configuration leaves the choice to the scheduler.
+SYSTEM_DEFAULTS: Final = (
+    TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable=SOFT, max_skew=3),
+    TopologySpreadConstraint(topology_key=ZONE, when_unsatisfiable=SOFT, max_skew=5),
+)
+
+
+class Constraint(msgspec.Struct, frozen=True):
+    """One compiled constraint."""
+
+    max_skew: int
+    topology_key: str
+    selector: Selector
+    min_domains: int = 1
+    #: Whether pods count only on nodes that fit the pod's node affinity.
+    honor_affinity: bool = True
+    #: Whether pods count only on nodes whose taints the pod tolerates.
+    honor_taints: bool = False
+
+
+def compile_constraints(
+    constraints: Iterable[TopologySpreadConstraint], labels: Mapping[str, str], action: str
+) -> tuple[Constraint, ...]:
+    """Compile the constraints of one kind (HARD or SOFT). Raises SelectorError if a selector is invalid."""
+    return tuple(_compile(each, labels) for each in constraints if each.when_unsatisfiable == action)
+
+
+def _compile(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> Constraint:
+    selector = compile_selector(constraint.label_selector)
+    alike = {key: labels[key] for key in constraint.match_label_keys if key in labels}
+    if alike:
+        selector = selector.with_requirements(*selector_from_labels(alike).requirements)
+    return Constraint(
+        max_skew=constraint.max_skew,
+        topology_key=constraint.topology_key,
+        selector=selector,
+        min_domains=1 if constraint.min_domains is None else constraint.min_domains,
+        honor_affinity=constraint.node_affinity_policy in {None, "Honor"},
+        honor_taints=constraint.node_taints_policy == "Honor",
+    )
+
+
+class Target:
+    """A constraint of a template, with the counter of the pods it is about and the nodes they count on."""
+
+    __slots__ = ("_counter", "_registry", "_term", "constraint", "namespace", "region", "self_match")
+
+    def __init__(
+        self, constraint: Constraint, template: PodTemplate, region: Region, registry: CounterRegistry
+    ) -> None:
+        selector = constraint.selector
+        self.constraint = constraint
+        self.namespace = template.namespace
+        self.region = region
+        #: 1 if the pod itself is one of those it wants spread.
+        self.self_match = int(selector.matches(template.labels))
+        self._registry = registry
+        self._counter: PodCounter | None = None
+        # An empty selector counts no pods, although it matches every one of them.
+        countless = selector.is_empty or selector.matches_nothing
+        self._term = None if countless else PodTerm(frozenset((template.namespace,)), selector)
+
+    @property
+    def counter(self) -> PodCounter | None:
+        """The counter of matching pods that are not being deleted; None if no pod ever counts."""
+        if self._term is None:
+            return None
+        if self._counter is None:
+            self._counter = self._registry.counter((self._term,), living_only=True)
+        else:
+            self._counter = self._registry.renew(self._counter)
+        return self._counter
+
+    def weight_of(self, template: PodTemplate) -> int:
+        """1 if a pod of a template counts when it is added or removed hypothetically, else 0."""
+        return int(template.namespace == self.namespace and self.constraint.selector.matches(template.labels))
+
+
+class Plan:
+    """The constraints of one kind of a template."""
+
+    __slots__ = ("keyed", "keys", "targets")
+
+    def __init__(
+        self,
+        constraints: tuple[Constraint, ...],
+        template: PodTemplate,
+        regions: Regions,
+        registry: CounterRegistry,
+        *,
+        all_keys: bool = True,
+    ) -> None:
+        keys = frozenset(constraint.topology_key for constraint in constraints)
+        #: Each topology key once, and the nodes that have all of them.
+        self.keys = keys
+        self.keyed = regions.of(keys)
+        self.targets = tuple(
+            Target(
+                constraint,
+                template,
+                regions.of(
+                    keys if all_keys else frozenset(),
+                    template.node_requirement if constraint.honor_affinity else None,
+                    template.pod.spec.tolerations if constraint.honor_taints else None,
+                ),
+                registry,
+            )
+            for constraint in constraints
+        )

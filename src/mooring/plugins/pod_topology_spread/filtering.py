@@ -1,0 +1,189 @@
+"""Hard constraints: how many matching pods each domain has, and which nodes would make the spread too uneven.
+
+Hot path. The work per decision is by domain; nodes come in with one look-up at the end. The plain per-node form is in
+``tests/plugins/reference/pod_topology_spread.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework.labels import Codes, LabelColumn, Mask
+from mooring.framework.nodes import Nodes
+from mooring.framework.status import Status
+from mooring.framework.templates import PodTemplate
+from mooring.framework.verdicts import Verdicts
+from mooring.framework.what_if import Victims, WhatIf
+from mooring.plugins.pod_topology_spread.constraints import Plan, Target
+
+Ints = npt.NDArray[np.int64]
+
+_UNEVEN, _UNLABELLED = 1, 2
+_STATUSES: Final = {
+    _UNEVEN: Status.unschedulable("node(s) didn't match pod topology spread constraints"),
+    _UNLABELLED: Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)"),
+}
+#: More than any count: the minimum over no domain.
+_MANY: Final = 2**31 - 1
+
+
+class Tally:
+    """The counts by domain of one constraint. Never changed, so that copies of a state can share it."""
+
+    __slots__ = ("_known", "column", "counts", "domains", "target")
+
+    def __init__(self, target: Target, column: LabelColumn, counts: Ints, known: Mask, domains: int) -> None:
+        self.target = target
+        self.column = column
+        #: By code; domains without eligible nodes have 0.
+        self.counts = counts
+        #: Which codes have eligible nodes, and how many do.
+        self._known = known
+        self.domains = domains
+
+    def plus(self, code: int, delta: int) -> Tally:
+        """The tally with so many pods more in a domain."""
+        counts = self.counts.copy()
+        counts[code] += delta
+        return Tally(self.target, self.column, counts, self._known, self.domains)
+
+    @property
+    def too_few_domains(self) -> bool:
+        """Whether the smallest count is taken to be 0, because there are fewer domains than asked for."""
+        return self.domains < self.target.constraint.min_domains
+
+    def minimum(self) -> int:
+        """The smallest count of a domain."""
+        if self.too_few_domains:
+            return 0
+        if self.domains == len(self.counts):
+            return int(self.counts.min(initial=_MANY))
+        return int(self.counts.min(where=self._known, initial=_MANY))
+
+    def verdicts(self) -> npt.NDArray[np.int8]:
+        """A verdict by code, the last one for nodes without the key."""
+        constraint = self.target.constraint
+        table = np.empty(len(self.counts) + 1, dtype=np.int8)
+        limit = constraint.max_skew + self.minimum() - self.target.self_match
+        np.greater(self.counts, limit, out=table[:-1].view(np.bool_))
+        table[-1] = _UNLABELLED
+        return table
+
+    def minimum_elsewhere(self, codes: Codes) -> Ints:
+        """For each code, the smallest count of another domain."""
+        counts = np.where(self._known, self.counts, _MANY)
+        if not len(counts):
+            return np.full(len(codes), _MANY, dtype=np.int64)
+        smallest = int(counts.argmin())
+        least = int(counts[smallest])
+        counts[smallest] = _MANY
+        return np.where(codes == smallest, int(counts.min()), least)
+
+    def knows(self, codes: Codes) -> Mask:
+        """Which codes have eligible nodes."""
+        return np.append(self._known, False).take(codes)
+
+
+class SpreadState:
+    """What a pod's hard constraints see of the cluster in one attempt."""
+
+    __slots__ = ("plan", "tallies")
+
+    def __init__(self, plan: Plan, tallies: list[Tally]) -> None:
+        self.plan = plan
+        self.tallies = tallies
+
+    def clone(self) -> SpreadState:
+        """A copy to try something on."""
+        return SpreadState(self.plan, list(self.tallies))
+
+    def shift(self, template: PodTemplate, row: int, delta: int) -> None:
+        """Pretend that a pod of a template came to a row (+1) or left it (-1).
+
+        As in kube-scheduler, pods that are being deleted and an empty selector are not left out here.
+        """
+        if not self.plan.keyed.covers(row):
+            return
+        for place, tally in enumerate(self.tallies):
+            if tally.target.region.covers(row) and tally.target.weight_of(template):
+                self.tallies[place] = tally.plus(int(tally.column.codes[row]), delta)
+
+    def filter(self, nodes: Nodes) -> Verdicts | None:
+        """The verdict on each node: of the first constraint, in order, that it does not meet."""
+        found: npt.NDArray[np.int8] | None = None
+        all_labelled = self.plan.keyed.everything
+        for tally in self.tallies:
+            table = tally.verdicts()
+            if all_labelled and not table[:-1].any():
+                continue
+            answer = table.take(nodes.codes(tally.column))
+            if found is None:
+                found = answer
+            else:
+                np.copyto(found, answer, where=found == 0)
+        if found is None or not found.any():
+            return None
+        return Verdicts(found, _STATUSES.__getitem__)
+
+    def what_if(self, victims: Victims) -> WhatIf:
+        """The same for many candidate nodes, each with the pods that could be removed from it."""
+        shape = victims.index.shape
+        values = np.zeros((len(self.tallies), shape[0]), dtype=np.int64)
+        effects = np.zeros((len(self.tallies), *shape), dtype=np.int64)
+        rules = []
+        for place, tally in enumerate(self.tallies):
+            codes = victims.nodes.codes(tally.column)
+            values[place] = np.append(tally.counts, 0).take(codes)
+            eligible = victims.nodes.take(tally.target.region.mask)
+            effects[place] = victims.by_template(tally.target.weight_of) * eligible[:, None]
+            rules.append(_Rule(tally, codes))
+        return WhatIf(values, effects, lambda counts: _judge(rules, counts))
+
+
+class _Rule:
+    """How one constraint judges candidate nodes by the counts of their domains."""
+
+    __slots__ = ("_allowed", "_elsewhere", "_known", "_too_few", "_unlabelled")
+
+    def __init__(self, tally: Tally, codes: Codes) -> None:
+        self._allowed = tally.target.constraint.max_skew - tally.target.self_match
+        self._elsewhere = tally.minimum_elsewhere(codes)
+        self._known = tally.knows(codes)
+        self._too_few = tally.too_few_domains
+        self._unlabelled = codes < 0
+
+    def judge(self, counts: Ints) -> npt.NDArray[np.int8]:
+        """A verdict a node."""
+        least: Ints | int = 0
+        if not self._too_few:
+            least = np.where(self._known, np.minimum(self._elsewhere, counts), self._elsewhere)
+        answer = (counts - least > self._allowed).astype(np.int8)
+        answer[self._unlabelled] = _UNLABELLED
+        return answer
+
+
+def _judge(rules: list[_Rule], counts: Ints) -> Verdicts:
+    found = rules[0].judge(counts[0])
+    for rule, row in zip(rules[1:], counts[1:], strict=True):
+        np.copyto(found, rule.judge(row), where=found == 0)
+    return Verdicts(found, _STATUSES.__getitem__)
+
+
+def spread_state(plan: Plan) -> SpreadState:
+    """Look up what the constraints of a plan count."""
+    plan.keyed.refresh()
+    tallies = []
+    for target in plan.targets:
+        region, key = target.region.refresh(), target.constraint.topology_key
+        column = region.column(key)
+        known, domains = region.domains(key)
+        counter = target.counter
+        if counter is None:
+            counts: Ints = np.zeros(column.size, dtype=np.int64)
+        else:
+            counts = counter.by_domain(key, region).array(column.size)
+        tallies.append(Tally(target, column, counts, known, domains))
+    return SpreadState(plan, tallies)

@@ -1,0 +1,180 @@
+"""The plugin itself: which constraints hold for a pod, and what is asked when."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.affinity import TopologySpreadConstraint
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.api.selectors import SelectorError
+from mooring.framework.events import ActionType, ClusterEvent, Hint
+from mooring.framework.node_info import NodeInfo, PodInfo
+from mooring.framework.nodes import Nodes
+from mooring.framework.plugin import Plugin
+from mooring.framework.regions import Regions
+from mooring.framework.state import CycleState, StateKey
+from mooring.framework.status import Status
+from mooring.framework.templates import PodTemplate
+from mooring.framework.verdicts import Verdicts
+from mooring.framework.what_if import Victims, WhatIf
+from mooring.plugins.default_selector import DefaultSelectors
+from mooring.plugins.pod_topology_spread import hints
+from mooring.plugins.pod_topology_spread.constraints import (
+    HARD,
+    SOFT,
+    SYSTEM_DEFAULTS,
+    Constraint,
+    Plan,
+    compile_constraints,
+)
+from mooring.plugins.pod_topology_spread.filtering import SpreadState, spread_state
+from mooring.plugins.pod_topology_spread.scoring import SpreadScores, normalize
+
+Ints = npt.NDArray[np.int64]
+
+_FILTER: StateKey[SpreadState] = StateKey("PodTopologySpread/filter")
+_SCORE: StateKey[SpreadScores] = StateKey("PodTopologySpread/score")
+
+
+class SpreadArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Arguments of PodTopologySpread."""
+
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    defaulting_type: Literal["System", "List"] = "System"
+
+
+class PodTopologySpread(Plugin):
+    """Filters and scores nodes by how evenly pods are spread over topology domains."""
+
+    Args = SpreadArgs
+    args: SpreadArgs
+
+    def setup(self) -> None:
+        """Find out which constraints hold for pods that have none."""
+        self._system = self.args.defaulting_type == "System"
+        defaults = SYSTEM_DEFAULTS if self._system else self.args.default_constraints
+        self._defaults = {action: compile_constraints(defaults, {}, action) for action in (HARD, SOFT)}
+        self._selectors = DefaultSelectors(self.handle)
+        self._regions = Regions(self.handle.table)
+
+    # Filter
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Look up the counts of the pod's hard constraints."""
+        try:
+            plan = self._plan(self.handle.template(pod), HARD)
+        except SelectorError as error:
+            text = f"obtaining pod's hard topology spread constraints: {error}"
+            return Status.error(f"get constraints from pod: {text}")
+        if plan is None:
+            return Status.skip()
+        state.write(_FILTER, spread_state(plan))
+        return None
+
+    def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
+        """Pretend that a pod is on a node."""
+        state.read(_FILTER).shift(added.template, node.row, 1)
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
+        """Pretend that a pod is gone from a node."""
+        state.read(_FILTER).shift(removed.template, node.row, -1)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        """Reject nodes without the topology keys, and those where one pod more would be too many."""
+        return state.read(_FILTER).filter(nodes)
+
+    def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
+        """The filter as a function of the counts in the candidates' own domains."""
+        return state.read(_FILTER).what_if(victims)
+
+    # Score
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Weigh the pod's soft constraints by the number of domains."""
+        try:
+            plan = self._plan(self.handle.template(pod), SOFT)
+        except SelectorError as error:
+            text = f"obtaining pod's soft topology spread constraints: {error}"
+            return Status.error(f"calculating preScoreState: {text}")
+        if plan is None:
+            return Status.skip()
+        require_all = bool(pod.spec.topology_spread_constraints) or not self._system
+        state.write(_SCORE, SpreadScores(plan, nodes, require_all=require_all))
+        return None
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+        """Count the matching pods in each node's domains."""
+        return state.read(_SCORE).score(nodes)
+
+    def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
+        """Few pods give a high score."""
+        return normalize(scores, state.read(_SCORE).ignored)
+
+    # Constraints
+
+    def _plan(self, template: PodTemplate, action: str) -> Plan | None:
+        """The compiled constraints of one kind; None if there are none. Raises SelectorError."""
+        own = template.pod.spec.topology_spread_constraints
+        if own:
+            return template.kept((self, action), lambda: _Kept(self._compile(template, action, own))).plan
+        defaults = self._defaults[action]
+        if not defaults:
+            return None
+        selector = self._selectors.of(template)
+        if selector.is_empty:
+            return None
+        return template.kept(
+            (self, action, selector),
+            lambda: _Kept(self._make(template, tuple(msgspec.structs.replace(c, selector=selector) for c in defaults))),
+        ).plan
+
+    def _compile(self, template: PodTemplate, action: str, own: tuple[TopologySpreadConstraint, ...]) -> Plan | None:
+        return self._make(template, compile_constraints(own, template.labels, action))
+
+    def _make(self, template: PodTemplate, constraints: tuple[Constraint, ...]) -> Plan | None:
+        if not constraints:
+            return None
+        all_keys = bool(template.pod.spec.topology_spread_constraints) or not self._system
+        registry = self.handle.table.counters
+        return Plan(constraints, template, self._regions, registry, all_keys=all_keys)
+
+    # Events
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """What can make room for a pod: other pods that count, tolerations, and nodes of the topology."""
+        pod_changes = (
+            ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
+        )
+        node_changes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        return [
+            ClusterEvent("Pod", pod_changes, self._after_pod_change),
+            ClusterEvent("Node", node_changes, self._after_node_change),
+        ]
+
+    def _after_pod_change(self, pod: object, old: object, new: object) -> Hint:
+        waiting, before, after = cast(Pod, pod), cast("Pod | None", old), cast("Pod | None", new)
+        if any(other is not None and not hints.concerns(other, waiting) for other in (before, after)):
+            return Hint.SKIP
+        return hints.after_pod_change(waiting, self._hard_constraints(waiting), before, after)
+
+    def _after_node_change(self, pod: object, old: object, new: object) -> Hint:
+        constraints = self._hard_constraints(cast(Pod, pod))
+        return hints.after_node_change(constraints, cast("Node | None", old), cast("Node | None", new))
+
+    def _hard_constraints(self, pod: Pod) -> tuple[Constraint, ...]:
+        plan = self._plan(self.handle.template(pod), HARD)
+        return () if plan is None else tuple(target.constraint for target in plan.targets)
+
+
+class _Kept:
+    """A plan kept with a template; that there is none is worth keeping, too."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self, plan: Plan | None) -> None:
+        self.plan = plan

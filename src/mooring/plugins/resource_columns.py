@@ -1,0 +1,113 @@
+"""Amounts as floating-point columns, kept current row by row, for scorers that divide them.
+
+Hot path. Dividing whole numbers is slow, and so is converting them for each decision. Quotients of whole numbers below
+2**53 come out of floating-point division so close that cutting off the fraction gives the exact whole quotient, so
+scorers work on floats as long as all amounts are small enough (``exact``), and on integers otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework import NodeTable
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+
+#: Amounts up to here can be multiplied by 100 without losing a digit in a float.
+EXACT_LIMIT = 2**53 // 100
+#: So many changed rows are written one by one, more in bulk.
+_FEW_ROWS = 8
+_NONZERO = {"cpu": 0, "memory": 1}
+
+
+class ResourceColumns:
+    """Capacity and use of some resources on all rows. Subclasses add what they derive from these."""
+
+    def __init__(self, table: NodeTable, resources: Sequence[str], *, nonzero: bool) -> None:
+        self.table = table
+        #: For each resource its slot, and which of the table's columns with defaults to use instead (None: none).
+        self._places = [(table.slot(name), _NONZERO.get(name) if nonzero else None) for name in resources]
+        self.capacity: Floats = np.zeros((len(resources), 0))
+        self.used: Floats = np.zeros((len(resources), 0))
+        #: Room for intermediate results: three columns, and one for each resource.
+        self.scratch: Floats = np.zeros((3 + len(resources), 0))
+        #: Whether all amounts are small enough for floats, and of which resources some node has none.
+        self.exact = True
+        self.missing = [False] * len(resources)
+        self._structure = -1
+        self._position = -1
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def refresh(self) -> None:
+        """Bring the columns up to date: O(changed rows)."""
+        table = self.table
+        changed = None
+        if self._structure == table.structure:
+            changed = table.changes.since(self._position, len(table) >> 2)
+        if changed is None:
+            self._rebuild()
+        elif len(changed) > _FEW_ROWS:
+            self._read(np.array(changed))
+            self._derive(np.array(changed))
+        else:
+            for row in changed:
+                self._read_row(row)
+                self._derive_row(row)
+        self._position = table.changes.position
+
+    def amounts(self, index: int) -> tuple[Ints, Ints]:
+        """Capacity and use of a resource on all rows, as the whole numbers they are."""
+        table, count = self.table, len(self.table)
+        slot, default = self._places[index]
+        used = table.requested[slot] if default is None else table.nonzero[default]
+        return table.allocatable[slot, :count], used[:count]
+
+    def amounts_at(self, index: int, row: int) -> tuple[int, int]:
+        """Capacity and use of a resource on one row."""
+        table = self.table
+        slot, default = self._places[index]
+        used = table.requested.item(slot, row) if default is None else table.nonzero.item(default, row)
+        return table.allocatable.item(slot, row), used
+
+    def _rebuild(self) -> None:
+        count = len(self.table)
+        self.capacity, self.used = np.empty((len(self), count)), np.empty((len(self), count))
+        self.scratch = np.empty((3 + len(self), count))
+        self.exact = True
+        self.missing = [False] * len(self)
+        self._read(slice(None))
+        self._derive_all()
+        self._structure = self.table.structure
+
+    def _read(self, rows: Rows | slice) -> None:
+        for index in range(len(self)):
+            capacity, used = (column[rows] for column in self.amounts(index))
+            self.capacity[index, rows], self.used[index, rows] = capacity, used
+            if len(capacity):
+                self.missing[index] |= int(capacity.min()) == 0
+                self.exact &= int(capacity.max()) <= EXACT_LIMIT and int(used.max()) <= EXACT_LIMIT
+
+    def _read_row(self, row: int) -> None:
+        for index in range(len(self)):
+            capacity, used = self.amounts_at(index, row)
+            self.capacity[index, row], self.used[index, row] = capacity, used
+            if capacity == 0:
+                self.missing[index] = True
+            if capacity > EXACT_LIMIT or used > EXACT_LIMIT:
+                self.exact = False
+
+    def _derive_all(self) -> None:
+        """Compute what follows from capacity and use, anew: the number of rows may have changed."""
+
+    def _derive(self, rows: Rows) -> None:
+        """The same for some rows."""
+
+    def _derive_row(self, row: int) -> None:
+        """The same for one row."""

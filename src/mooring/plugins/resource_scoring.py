@@ -1,0 +1,141 @@
+"""How NodeResourcesFit rates what a node would have left, or would have used: its three scoring strategies.
+
+Each strategy comes in three forms that agree: for one resource of one node in whole numbers (``rate``), for a column of
+floats (``rate_floats``, in place, quick) and for a column of whole numbers (``rate_ints``, for amounts beyond floats).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework.normalize import MAX_SCORE, truncated, truncated_all
+from mooring.plugins.shape import ShapePoint, score_table
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+_HUNDRED = np.float64(100)
+_ZERO = np.float64(0)
+
+
+class ResourceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A resource that counts in scoring, and how much."""
+
+    name: str
+    weight: int = 1
+
+
+class Ratio(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What RequestedToCapacityRatio is shaped like."""
+
+    shape: tuple[ShapePoint, ...] = ()
+
+
+class ScoringStrategy(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Which strategy, over which resources."""
+
+    type: str = "LeastAllocated"
+    resources: tuple[ResourceSpec, ...] = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
+    requested_to_capacity_ratio: Ratio | None = None
+
+
+class Strategy(Protocol):
+    """Rates one resource; the node's score is the weighted mean over resources."""
+
+    #: What is divided by the capacity: 100 x free (-1) or 100 x used (+1).
+    sign: int
+    #: Whether a resource rated 0 is left out of the mean, and the mean is rounded rather than cut.
+    picky: bool
+
+    def rate(self, requested: int, capacity: int) -> int:
+        """The rating where so much would be requested; ``capacity`` is not 0."""
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """Turn 100 x free (or used) / capacity into ratings, in place."""
+
+    def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
+        """``rate`` for a column."""
+
+
+class LeastAllocated:
+    """The more is left, the better."""
+
+    sign = -1
+    picky = False
+
+    def rate(self, requested: int, capacity: int) -> int:
+        """The share that is left, in percent."""
+        return 0 if requested > capacity else truncated((capacity - requested) * MAX_SCORE, capacity)
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """An overcommitted node has a negative share left, and rates 0."""
+        np.maximum(quotients, _ZERO, out=quotients)
+        np.floor(quotients, out=quotients)
+
+    def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
+        """The same for a column."""
+        rated = truncated_all((capacity - requested) * MAX_SCORE, capacity)
+        rated[requested > capacity] = 0
+        return rated
+
+
+class MostAllocated:
+    """The more is used, the better."""
+
+    sign = 1
+    picky = False
+
+    def rate(self, requested: int, capacity: int) -> int:
+        """The share that is used, in percent."""
+        return truncated(min(requested, capacity) * MAX_SCORE, capacity)
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """An overcommitted node rates 100."""
+        np.minimum(quotients, _HUNDRED, out=quotients)
+        np.floor(quotients, out=quotients)
+
+    def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
+        """The same for a column."""
+        return truncated_all(np.minimum(requested, capacity) * MAX_SCORE, capacity)
+
+
+class RequestedToCapacityRatio:
+    """As good as a configured function of the utilization says."""
+
+    sign = 1
+    picky = True
+
+    def __init__(self, shape: tuple[ShapePoint, ...]) -> None:
+        self._table = score_table(shape)
+        self._floats: Floats = np.array(self._table, dtype=np.float64)
+        self._ints: Ints = np.array(self._table, dtype=np.int64)
+
+    def rate(self, requested: int, capacity: int) -> int:
+        """The function's value at the utilization."""
+        return self._table[MAX_SCORE if requested > capacity else truncated(requested * MAX_SCORE, capacity)]
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """An overcommitted node counts as full."""
+        np.minimum(quotients, _HUNDRED, out=quotients)
+        quotients[:] = self._floats[quotients.astype(np.intp)]
+
+    def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
+        """The same for a column."""
+        used = truncated_all(np.minimum(requested, capacity) * MAX_SCORE, capacity)
+        return self._ints[used]
+
+
+def make_strategy(args: ScoringStrategy) -> Strategy:
+    """The strategy that the configuration names."""
+    if args.type == "LeastAllocated":
+        return LeastAllocated()
+    if args.type == "MostAllocated":
+        return MostAllocated()
+    if args.type == "RequestedToCapacityRatio":
+        if args.requested_to_capacity_ratio is None or not args.requested_to_capacity_ratio.shape:
+            raise ValueError("scoringStrategy.requestedToCapacityRatio.shape: give at least one point")
+        return RequestedToCapacityRatio(args.requested_to_capacity_ratio.shape)
+    raise ValueError(f"scoring strategy {args.type} is not supported")

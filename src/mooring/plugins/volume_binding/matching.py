@@ -1,0 +1,119 @@
+"""Which free volumes a pod's waiting claims would get, node by node.
+
+Claims take volumes smallest claim first, and each takes the smallest volume that will do; what one takes the next
+cannot have. Which volumes can be reached depends on the node, so this is worked out for each group of nodes that the
+volumes' affinities do not tell apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mooring.api.selectors import Selector, SelectorError, compile_selector
+from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.framework import Nodes
+from mooring.plugins.storage_class import claim_class
+from mooring.plugins.volume_binding.node_groups import NodeGroups, keys_of
+from mooring.plugins.volume_binding.volume_index import VolumeEntry, VolumeIndex, storage_of
+
+
+class MatchError(ValueError):
+    """A claim that no volume can be looked for; the text is kube-scheduler's."""
+
+
+class Candidates(NamedTuple):
+    """The volumes that a claim may get on some node: those that name it, and free ones, smallest first."""
+
+    claim: PersistentVolumeClaim
+    claimed: list[VolumeEntry]
+    free: list[VolumeEntry]
+
+
+class Match(NamedTuple):
+    """What a claim gets in each group of nodes; groups that are missing leave it without."""
+
+    claim: PersistentVolumeClaim
+    volumes: dict[int, VolumeEntry]
+
+
+def match_claims(
+    claims: Iterable[PersistentVolumeClaim], index: VolumeIndex, nodes: Nodes
+) -> tuple[NodeGroups, list[Match]]:
+    """What each claim gets where, in the order in which they choose. Raises MatchError."""
+    ordered = sorted(claims, key=lambda claim: storage_of(claim.spec.resources.requests))
+    candidates = [candidates_of(claim, index) for claim in ordered]
+    entries = (entry for each in candidates for entry in (*each.claimed, *each.free))
+    groups = NodeGroups(nodes, keys_of({id(entry.reach): entry.reach for entry in entries}.values()))
+    taken: dict[str, set[int]] = {}
+    matches = []
+    for each in candidates:
+        volumes = _choose(each, groups, taken)
+        for group, entry in volumes.items():
+            taken.setdefault(entry.name, set()).add(group)
+        matches.append(Match(each.claim, volumes))
+    return groups, matches
+
+
+def candidates_of(claim: PersistentVolumeClaim, index: VolumeIndex) -> Candidates:
+    """The volumes that suit a claim but for their reach."""
+    spec, class_name = claim.spec, claim_class(claim)
+    selector = _selector(claim)
+    size, mode = storage_of(spec.resources.requests), spec.volume_mode or "Filesystem"
+    attributes, modes = spec.volume_attributes_class_name or "", frozenset(spec.access_modes)
+    claimed = [
+        entry
+        for entry in index.claimed(class_name, claim.namespace, claim.name)
+        if entry.capacity >= size
+        and entry.mode == mode
+        and entry.attributes_class == attributes
+        and is_bound_to(entry.volume, claim)
+    ]
+    free = [
+        entry
+        for entry in index.free(class_name, size)
+        if entry.mode == mode
+        and entry.attributes_class == attributes
+        and modes <= entry.access_modes
+        and (selector is None or selector.matches(entry.volume.labels))
+    ]
+    return Candidates(claim, claimed, free)
+
+
+def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume is meant for a claim: by name, and by uid if it says one."""
+    ref = volume.spec.claim_ref
+    if ref is None or (ref.name, ref.namespace) != (claim.name, claim.namespace):
+        return False
+    return not ref.uid or ref.uid == claim.uid
+
+
+def _selector(claim: PersistentVolumeClaim) -> Selector | None:
+    if claim.spec.selector is None:
+        return None
+    try:
+        return compile_selector(claim.spec.selector)
+    except SelectorError as error:
+        place = f"{claim.namespace}/{claim.name}"
+        raise MatchError(f"error creating internal label selector for claim: {place}: {error}") from None
+
+
+def _choose(candidates: Candidates, groups: NodeGroups, taken: dict[str, set[int]]) -> dict[int, VolumeEntry]:
+    """What a claim gets in each group, given what earlier claims took where."""
+    found: dict[int, VolumeEntry] = {}
+    undecided = set(groups.present)
+    for entry in candidates.claimed:
+        # A volume that names the claim decides: where it cannot be reached the claim gets none.
+        decided = undecided - taken.get(entry.name, set())
+        found.update(dict.fromkeys(decided & groups.within(entry.reach), entry))
+        undecided -= decided
+    for entry in candidates.free:
+        if not undecided:
+            break
+        takers = groups.within(entry.reach) & undecided
+        if entry.name in taken:
+            takers -= taken[entry.name]
+        if takers:
+            found.update(dict.fromkeys(takers, entry))
+            undecided -= takers
+    return found

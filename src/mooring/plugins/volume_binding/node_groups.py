@@ -1,0 +1,97 @@
+"""Nodes told apart by a few labels only, so that what depends on those is worked out once a group."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.selectors import IN, NodeRequirement, NodeTerm
+from mooring.framework import Nodes
+from mooring.plugins.volume_binding.reach import Reach
+
+Mask = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.intp]
+
+
+class NodeGroups:
+    """A partition of some nodes by the values of some labels. Groups are numbers below ``size``."""
+
+    def __init__(self, nodes: Nodes, keys: Iterable[str]) -> None:
+        self._columns = {key: nodes.label(key) for key in sorted(set(keys))}
+        #: By label: the code of each group; -1 (the last entry of any look-up table) where it has none.
+        self._codes: dict[str, Codes] = {}
+        self._known: dict[int, frozenset[int]] = {}
+        self._values: dict[tuple[str, str], list[int]] | None = None
+        if not self._columns:
+            self._of: Codes = np.zeros(len(nodes), dtype=np.intp)
+            self.size = 1
+            self.present = frozenset({0}) if len(nodes) else frozenset()
+        elif len(self._columns) == 1:
+            self._by_one(nodes, *self._columns)
+        else:
+            self._by_many(nodes)
+
+    def _by_one(self, nodes: Nodes, key: str) -> None:
+        """With one label its codes are the groups; those without it come last."""
+        codes = nodes.codes(key)
+        self.size = self._columns[key].size + 1
+        self._of = np.where(codes < 0, self.size - 1, codes)
+        self._codes[key] = np.append(np.arange(self.size - 1), -1)
+        self.present = frozenset(np.flatnonzero(np.bincount(self._of, minlength=self.size)).tolist())
+
+    def _by_many(self, nodes: Nodes) -> None:
+        rows = np.stack([nodes.codes(key) for key in self._columns])
+        groups, self._of = np.unique(rows, axis=1, return_inverse=True)
+        self._of = self._of.reshape(-1)
+        self.size = groups.shape[1]
+        self._codes = {key: groups[number].astype(np.intp) for number, key in enumerate(self._columns)}
+        self.present = frozenset(range(self.size))
+
+    def spread(self, groups: Collection[int]) -> Mask:
+        """Which nodes are in any of some groups."""
+        chosen = np.zeros(self.size, dtype=np.bool_)
+        chosen[list(groups)] = True
+        found: Mask = chosen[self._of]
+        return found
+
+    def within(self, reach: Reach) -> frozenset[int]:
+        """The groups that a volume's reach covers."""
+        if reach is None:
+            return self.present
+        known = self._known.get(id(reach))
+        if known is None:
+            known = self._known[id(reach)] = self._find(reach)
+        return known
+
+    def _find(self, reach: tuple[NodeTerm, ...]) -> frozenset[int]:
+        if len(reach) == 1 and len(reach[0].expressions) == 1 and reach[0].expressions[0].operator == IN:
+            return self._with_value(reach[0].expressions[0])
+        covered = np.zeros(self.size, dtype=np.bool_)
+        for term in reach:
+            found = np.ones(self.size, dtype=np.bool_)
+            for each in term.expressions:
+                found &= self._columns[each.key].requirement(each)[self._codes[each.key]]
+            covered |= found
+        return frozenset(np.flatnonzero(covered).tolist()) & self.present
+
+    def _with_value(self, requirement: NodeRequirement) -> frozenset[int]:
+        """The usual case, a list of values of one label, by dictionary: there may be a volume for each node."""
+        if self._values is None:
+            self._values = {}
+            for key, codes in self._codes.items():
+                values = self._columns[key].values
+                for group in self.present:
+                    code = codes[group]
+                    if code >= 0:
+                        self._values.setdefault((key, values[code] or ""), []).append(group)
+        found: list[int] = []
+        for value in requirement.values:
+            found += self._values.get((requirement.key, value), ())
+        return frozenset(found)
+
+
+def keys_of(reaches: Iterable[Reach]) -> set[str]:
+    """The labels that some reaches are about."""
+    return {each.key for reach in reaches if reach is not None for term in reach for each in term.expressions}

@@ -1,0 +1,258 @@
+"""VolumeBinding: a pod goes where its volumes can be used, found or made, and they are reserved for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.framework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Nodes,
+    Plugin,
+    StateKey,
+    Status,
+    Verdicts,
+    Victims,
+    WhatIf,
+)
+from mooring.framework.status import SKIP
+from mooring.framework.volume_writer import VolumeWriter
+from mooring.plugins.csi_nodes import CSINodeColumns
+from mooring.plugins.pod_volumes import volumes_of
+from mooring.plugins.shape import ShapePoint
+from mooring.plugins.volume_binding.assume_cache import AssumeCache, AssumeError
+from mooring.plugins.volume_binding.binding import Assumptions, PodVolumes
+from mooring.plugins.volume_binding.bound_claims import CONFLICT, MISSING, BoundClaims
+from mooring.plugins.volume_binding.claims import ClaimSorter, PodClaims
+from mooring.plugins.volume_binding.hints import (
+    after_capacity_changed,
+    after_class_changed,
+    after_csi_node_changed,
+    after_driver_changed,
+)
+from mooring.plugins.volume_binding.matching import MatchError
+from mooring.plugins.volume_binding.provisioning import NO_SPACE, NO_VOLUME
+from mooring.plugins.volume_binding.volume_binder import BindingError, VolumeBinder
+from mooring.plugins.volume_binding.volume_index import VolumeIndex
+from mooring.plugins.volume_binding.waiting_claims import WaitingClaims
+from mooring.plugins.volume_hints import own_claim
+
+# In the order in which kube-scheduler gives them.
+REASON_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
+REASON_NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
+REASON_NO_SPACE: Final = "node(s) did not have enough free storage"
+REASON_MISSING: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+_NOT_FOUND: Final = Status.error("not found")
+#: A verdict is what is said of bound claims plus so many times what is said of waiting ones; then come errors.
+_WAITING, _ERRORS = 3, 9
+
+
+class BindingState:
+    """What one attempt knows about the pod's volumes. Clones share it: it does not depend on other pods."""
+
+    __slots__ = ("all_bound", "claims", "filtered", "volumes")
+
+    def __init__(self, claims: PodClaims | None) -> None:
+        #: None if the pod has none.
+        self.claims = claims
+        #: Whether Filter looked at them.
+        self.filtered = False
+        #: What Reserve assumed, by node.
+        self.volumes: dict[str, PodVolumes] = {}
+        self.all_bound = False
+
+
+STATE: Final[StateKey[BindingState]] = StateKey("VolumeBinding")
+
+
+class VolumeBinding(Plugin):
+    """Matches a pod's claims with volumes, or with nodes where volumes can be made, and sees to their binding."""
+
+    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+        """How long binding may take, and the shape of the scores (not used: see ``scoring``)."""
+
+        bind_timeout_seconds: int = 600
+        shape: tuple[ShapePoint, ...] | None = None
+
+    args: Args
+
+    def setup(self) -> None:
+        """Index the volumes and claims."""
+        handle = self.handle
+        self._index = VolumeIndex()
+        self._volumes: AssumeCache[PersistentVolume] = AssumeCache(
+            handle.lister(PersistentVolume), "persistentvolumes", self._volume_changed
+        )
+        for volume in handle.lister(PersistentVolume).list():
+            self._index.set(volume.name, volume)
+        stored = handle.lister(PersistentVolumeClaim)
+        claims: AssumeCache[PersistentVolumeClaim] = AssumeCache(stored, "persistentvolumeclaims")
+        self._claims = ClaimSorter(stored, claims, handle.lister(StorageClass))
+        self._bound = BoundClaims(self._volumes, CSINodeColumns(handle))
+        self._waiting = WaitingClaims(self._index, handle)
+        self._assumptions = Assumptions(self._volumes, claims)
+        self._binder = VolumeBinder(handle, self._assumptions)
+
+    def _volume_changed(self, name: str, _namespace: str) -> None:
+        self._index.set(name, self._volumes.get(name))
+
+    # Where to
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Find the pod's claims; nothing to do if it has none, no hope if one is not as it should be."""
+        summary = volumes_of(self.handle.template(pod))
+        if not summary.claimed:
+            state.write(STATE, BindingState(None))
+            return SKIP
+        fault = self._claims.check(pod, summary.uses)
+        if fault is not None:
+            return Status.unresolvable(fault)
+        claims = self._claims.sort(pod, summary.uses)
+        if isinstance(claims, Status):
+            return claims
+        state.write(STATE, BindingState(claims))
+        return None
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        """Bound volumes must be usable; for waiting claims volumes must be there, or be possible to make."""
+        known = state.get(STATE)
+        if known is None:  # PreFilter is not in the profile
+            return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), _NOT_FOUND)
+        claims = known.claims
+        if claims is None:
+            return None
+        known.filtered = True
+        bound, errors = self._bound.check(claims.bound, nodes)
+        codes = np.zeros(len(nodes), dtype=np.int64) if bound is None else bound.astype(np.int64)
+        codes[codes >= _WAITING] += _ERRORS - _WAITING
+        if claims.waiting:
+            self._check_waiting(claims.waiting, nodes, codes, errors)
+        return Verdicts(codes, lambda code: _status(code, errors)) if codes.any() else None
+
+    def _check_waiting(
+        self, claims: list[PersistentVolumeClaim], nodes: Nodes, codes: npt.NDArray[np.int64], errors: list[str]
+    ) -> None:
+        """Add what is to be said about waiting claims, but where there is an error already."""
+        places = self._waiting.candidates(claims, nodes)
+        candidates = nodes if places is None else Nodes(nodes.table, _rows(nodes)[places])
+        waiting = np.full(len(nodes), NO_VOLUME * _WAITING, dtype=np.int64)  # so say nodes other than the chosen one
+        try:
+            found = self._waiting.check(claims, candidates).astype(np.int64) * _WAITING
+        except MatchError as error:
+            found = np.full(len(candidates), _ERRORS + len(errors), dtype=np.int64)
+            errors.append(str(error))
+        waiting[slice(None) if places is None else places] = found
+        fine = codes < _ERRORS
+        np.copyto(codes, waiting, where=fine & (waiting >= _ERRORS))
+        np.add(codes, waiting, out=codes, where=fine & (waiting < _ERRORS))
+
+    def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
+        """Other pods make no difference."""
+        return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """There are no scores: the feature gate StorageCapacityScoring is off."""
+        return SKIP
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> int:
+        """As ``pre_score``."""
+        return 0
+
+    # Reserving and binding
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Assume that the volumes chosen for the node are the pod's."""
+        known = state.get(STATE)
+        if known is None:
+            return _NOT_FOUND
+        row = self.handle.table.row_of.get(node_name)
+        claims = known.claims
+        if not known.filtered or claims is None or not claims.waiting or row is None:
+            known.all_bound = True
+            return None
+        try:
+            choice = self._waiting.choose(claims.waiting, Nodes(self.handle.table, np.array([row], dtype=np.intp)))
+            known.volumes[node_name] = self._assumptions.assume(choice.pairs, choice.to_make, node_name)
+        except (AssumeError, MatchError) as error:
+            return Status.error(str(error))
+        known.all_bound = False
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Take back what was assumed."""
+        known = state.get(STATE)
+        volumes = known.volumes.get(node_name) if known is not None else None
+        if volumes is not None:
+            self._assumptions.revert(volumes)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Whether there is something to bind."""
+        known = state.get(STATE)
+        if known is None:
+            return _NOT_FOUND
+        if known.all_bound:
+            return SKIP
+        return None if node_name in known.volumes else _no_volumes(node_name)
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | Awaitable[Status | None] | None:
+        """Write the bindings and wait until they are there; without a cluster they stay assumed."""
+        known = state.get(STATE)
+        if known is None:
+            return _NOT_FOUND
+        if known.all_bound:
+            return None
+        volumes = known.volumes.get(node_name)
+        if volumes is None:
+            return _no_volumes(node_name)
+        writer = self.handle.volumes
+        return None if writer is None else self._bind(writer, pod, node_name, volumes)
+
+    async def _bind(self, writer: VolumeWriter, pod: Pod, node_name: str, volumes: PodVolumes) -> Status | None:
+        try:
+            await self._binder.bind(writer, pod, node_name, volumes, self.args.bind_timeout_seconds)
+        except BindingError as error:
+            return Status.error(str(error))
+        return None
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """What can bring a volume, a claim, room to make one, or a node that fits."""
+        change = ActionType.ADD | ActionType.UPDATE
+        return [
+            ClusterEvent("StorageClass", change, after_class_changed),
+            ClusterEvent("PersistentVolumeClaim", change, own_claim),
+            ClusterEvent("PersistentVolume", change),
+            ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+            ClusterEvent("CSINode", change, after_csi_node_changed),
+            ClusterEvent("CSIDriver", ActionType.UPDATE, after_driver_changed),
+            ClusterEvent("CSIStorageCapacity", change, after_capacity_changed),
+        ]
+
+
+def _rows(nodes: Nodes) -> npt.NDArray[np.intp]:
+    return np.arange(len(nodes)) if nodes.rows is None else nodes.rows
+
+
+def _no_volumes(node_name: str) -> Status:
+    return Status.error(f'no pod volume found for node "{node_name}"')
+
+
+def _status(code: int, errors: list[str]) -> Status:
+    if code >= _ERRORS:
+        return Status.error(errors[code - _ERRORS])
+    waiting, bound = divmod(code, _WAITING)
+    said = (
+        (bound == CONFLICT, REASON_CONFLICT),
+        (waiting == NO_VOLUME, REASON_NO_VOLUME),
+        (waiting == NO_SPACE, REASON_NO_SPACE),
+        (bound == MISSING, REASON_MISSING),
+    )
+    return Status.unresolvable(*(reason for holds, reason in said if holds))

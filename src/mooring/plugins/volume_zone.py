@@ -1,0 +1,178 @@
+"""VolumeZone: a pod goes where the zone and region labels of its volumes say."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.api.selectors import IN, Requirement
+from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.framework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Hint,
+    Nodes,
+    Plugin,
+    StateKey,
+    Status,
+    Verdicts,
+    Victims,
+    WhatIf,
+)
+from mooring.framework.status import SKIP
+from mooring.plugins.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from mooring.plugins.pod_volumes import volumes_of
+from mooring.plugins.storage_class import WAIT_FOR_CONSUMER, claim_class
+from mooring.plugins.volume_hints import own_named_claim
+
+Mask = npt.NDArray[np.bool_]
+
+TOPOLOGY_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+#: Where a node has no such label of old, the current one counts.
+_CURRENT: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+
+ZONE_CONFLICT: Final = Status.unresolvable("node(s) had no available volume zone")
+
+
+class VolumeTopology(NamedTuple):
+    """A topology label of a volume: which one, and the values that a node may have."""
+
+    volume: str
+    key: str
+    values: frozenset[str]
+
+
+STATE: Final[StateKey[tuple[VolumeTopology, ...]]] = StateKey("PreFilterVolumeZone")
+
+
+class VolumeZone(Plugin):
+    """Rejects nodes outside the zones and regions of the volumes that a pod's claims are bound to."""
+
+    def setup(self) -> None:
+        """Find the listers."""
+        self._claims = self.handle.lister(PersistentVolumeClaim)
+        self._volumes = self.handle.lister(PersistentVolume)
+        self._classes = self.handle.lister(StorageClass)
+        self._labelled: tuple[int, int, Mask] = (-1, -1, np.zeros(0, dtype=np.bool_))
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Collect the labels of the pod's volumes; nothing to do if there are none."""
+        claims = volumes_of(self.handle.template(pod)).claims
+        if not claims:
+            return SKIP
+        topologies = self._topologies(pod.namespace, claims)
+        if isinstance(topologies, Status):
+            return topologies
+        if not topologies:
+            return SKIP
+        state.write(STATE, topologies)
+        return None
+
+    def _topologies(self, namespace: str, claims: tuple[str, ...]) -> tuple[VolumeTopology, ...] | Status:
+        found: list[VolumeTopology] = []
+        for name in claims:
+            if not name:
+                return Status.unresolvable("PersistentVolumeClaim had no name")
+            claim = self._claims.get(name, namespace)
+            if claim is None:
+                return Status.unresolvable(f'persistentvolumeclaim "{name}" not found')
+            if not claim.spec.volume_name:
+                rejection = self._unbound(claim)
+                if rejection is not None:
+                    return rejection
+                continue
+            volume = self._volumes.get(claim.spec.volume_name)
+            if volume is None:
+                return Status.unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
+            found += volume_topologies(volume)
+        return tuple(found)
+
+    def _unbound(self, claim: PersistentVolumeClaim) -> Status | None:
+        """A claim without a volume is fine if it waits for the pod."""
+        name = claim_class(claim)
+        if not name:
+            return Status.unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+        storage_class = self._classes.get(name)
+        if storage_class is None:
+            return Status.unresolvable(f'storageclass.storage.k8s.io "{name}" not found')
+        if storage_class.volume_binding_mode is None:
+            return Status.unresolvable(f'VolumeBindingMode not set for StorageClass "{name}"')
+        if storage_class.volume_binding_mode == WAIT_FOR_CONSUMER:
+            return None
+        return Status.unresolvable("PersistentVolume had no name")
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        """Every label of every volume must be met; nodes without any topology label take every volume."""
+        topologies = state.get(STATE)
+        if topologies is None:  # PreFilter is not in the profile
+            found = self._topologies(pod.namespace, volumes_of(self.handle.template(pod)).claims)
+            if isinstance(found, Status):
+                return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), found)
+            topologies = found
+        met: Mask | None = None
+        for key, values in dict.fromkeys((each.key, each.values) for each in topologies):
+            meets = _meets(nodes, key, values)
+            met = meets if met is None else met & meets
+        if met is None or met.all():
+            return None
+        return Verdicts.reject(~met & self._with_labels(nodes), ZONE_CONFLICT)
+
+    def _with_labels(self, nodes: Nodes) -> Mask:
+        """Which nodes have any of the topology labels; kept until a node changes."""
+        table = nodes.table
+        structure, position, mask = self._labelled
+        if structure != table.structure or position != table.node_changes.position:
+            every = Nodes(table)
+            mask = np.logical_or.reduce([every.has_label(key) for key in TOPOLOGY_LABELS])
+            self._labelled = (table.structure, table.node_changes.position, mask)
+        return nodes.take(mask)
+
+    def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
+        """Other pods make no difference."""
+        return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """What can bring a volume, a claim, a class or a node that fits."""
+        return [
+            ClusterEvent("StorageClass", ActionType.ADD, after_class_added),
+            ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+            ClusterEvent("PersistentVolumeClaim", ActionType.ADD | ActionType.UPDATE, own_named_claim),
+            ClusterEvent("PersistentVolume", ActionType.ADD | ActionType.UPDATE, after_volume_changed),
+        ]
+
+
+def volume_topologies(volume: PersistentVolume) -> list[VolumeTopology]:
+    """The topology labels of a volume; one with an empty zone among several is ignored."""
+    found = []
+    for key in TOPOLOGY_LABELS:
+        label = volume.labels.get(key)
+        if label is not None:
+            values = frozenset(value.strip() for value in label.split(ZONE_DELIMITER))
+            if "" not in values:
+                found.append(VolumeTopology(volume.name, key, values))
+    return found
+
+
+def _meets(nodes: Nodes, key: str, values: frozenset[str]) -> Mask:
+    codes = nodes.codes(key)
+    found: Mask = nodes.label(key).requirement(Requirement(key, IN, values))[codes]
+    current = _CURRENT.get(key)
+    if current is not None and (absent := codes < 0).any():
+        found |= absent & _meets(nodes, current, values)
+    return found
+
+
+def after_class_added(_pod: Pod, _old: StorageClass | None, new: StorageClass) -> Hint:
+    """Queue for a class whose volumes wait for a pod."""
+    return Hint.QUEUE if new.volume_binding_mode == WAIT_FOR_CONSUMER else Hint.SKIP
+
+
+def after_volume_changed(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume) -> Hint:
+    """Queue for a new volume, or one whose topology labels changed."""
+    if old is None or volume_topologies(old) != volume_topologies(new):
+        return Hint.QUEUE
+    return Hint.SKIP

@@ -1,0 +1,136 @@
+"""From a chosen node to a bound pod: Reserve, Permit, then PreBind, Bind and PostBind.
+
+Reserve and Permit belong to the scheduling cycle and never wait. The rest is the binding cycle: it may await the
+outside (a Permit that was asked for, volumes, the API server), and many of them run beside the next decisions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+
+from mooring.api.pod import Pod
+from mooring.framework.results import PermitWait
+from mooring.framework.state import CycleState
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.waiting import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
+from mooring.scheduler.answers import as_status, failure
+from mooring.scheduler.profile import Bound, Profile
+
+_WAITING = "one or more plugins asked to wait and no plugin rejected pod"
+
+
+def reserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
+    """Run Reserve; the first that does not agree decides."""
+    for bound in profile.reserve:
+        status = _call(bound, "Reserve", state, pod, node_name)
+        if not status.is_success:
+            return status
+    return SUCCESS
+
+
+def unreserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> list[Status]:
+    """Run Unreserve of all Reserve plugins, last first; what breaks is told, but stops nobody."""
+    statuses = [_call(bound, "Unreserve", state, pod, node_name) for bound in profile.unreserve]
+    return [status for status in statuses if not status.is_success]
+
+
+def permit(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
+    """Run Permit. A Wait puts the pod among the waiting ones, for ``wait_on_permit`` to wait for."""
+    waits: dict[str, tuple[float, float]] = {}
+    now = profile.handle.clock()
+    for bound in profile.permit:
+        try:
+            answer = bound.call(state, pod, node_name)
+        except Exception as error:
+            return failure(f'running Permit plugin "{bound.name}"', bound.name, error).status
+        seconds = _wait_seconds(answer)
+        if seconds is not None:
+            seconds = min(seconds, MAX_WAIT_SECONDS)
+            waits[bound.name] = (seconds, now + seconds)
+            continue
+        status = _checked(answer, bound, "Permit")
+        if not status.is_success:
+            return status
+    if not waits:
+        return SUCCESS
+    profile.handle.waiting_pods.add(WaitingPod(pod, node_name, waits))
+    return Status.wait(_WAITING)
+
+
+async def wait_on_permit(waiting_pods: WaitingPods, pod: Pod) -> Status:
+    """Wait until a held pod is allowed, rejected or out of time."""
+    waiting = waiting_pods.get(pod.uid)
+    if waiting is None:
+        return SUCCESS
+    settled: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+    waiting.when_settled(lambda status: None if settled.done() else settled.set_result(status))
+    try:
+        return await settled
+    finally:
+        waiting_pods.remove(pod.uid)
+
+
+async def bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
+    """Run PreBind, Bind and PostBind."""
+    for bound in profile.pre_bind:
+        status = await _call_outside(bound, "PreBind", state, pod, node_name)
+        if not status.is_success:
+            return status
+    status = await _bind(profile, state, pod, node_name)
+    if not status.is_success:
+        return status
+    for bound in profile.post_bind:
+        await _call_outside(bound, "PostBind", state, pod, node_name)
+    return SUCCESS
+
+
+async def _bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
+    """The first Bind plugin that does not pass decides."""
+    for bound in profile.bind:
+        status = await _call_outside(bound, "Bind", state, pod, node_name)
+        if status.code is not Code.SKIP:
+            return status
+    return Status(Code.SKIP, ("all bind plugins skipped the pod",))
+
+
+def _call(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str) -> Status:
+    try:
+        answer = bound.call(state, pod, node_name)
+    except Exception as error:
+        return failure(f'running {point} plugin "{bound.name}"', bound.name, error).status
+    return _checked(answer, bound, point)
+
+
+async def _call_outside(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str) -> Status:
+    try:
+        answer = bound.call(state, pod, node_name)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except Exception as error:
+        return failure(f'running {point} plugin "{bound.name}"', bound.name, error).status
+    return _checked(answer, bound, point, skip=point == "Bind")
+
+
+def _checked(answer: Any, bound: Bound, point: str, *, skip: bool = False) -> Status:
+    where = f'running {point} plugin "{bound.name}"'
+    try:
+        status = as_status(answer)
+    except TypeError as error:
+        return failure(where, bound.name, error).status
+    if status.is_success or (skip and status.code is Code.SKIP):
+        return status
+    if status.is_rejected and point in ("Reserve", "Permit"):
+        return status.by(bound.name)
+    return Status.error(f"{where}: {status.message}").by(bound.name)
+
+
+def _wait_seconds(answer: object) -> float | None:
+    if isinstance(answer, PermitWait):
+        return answer.seconds
+    if isinstance(answer, tuple) and len(answer) == 2:  # (Status.wait(...), seconds), as in Go
+        status, seconds = answer
+        if isinstance(status, Status) and status.code is Code.WAIT:
+            return float(seconds)
+    return None

@@ -1,0 +1,64 @@
+"""From a configuration to something that decides: registry, profiles, cycles."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from mooring.config import SchedulerConfiguration
+from mooring.framework.binding import Binder
+from mooring.framework.handle import EventRecorder, Handle
+from mooring.framework.plugin import Plugin
+from mooring.framework.waiting import WaitingPods
+from mooring.plugins.registry import BUILTIN
+from mooring.scheduler.cache import Cache
+from mooring.scheduler.cycle import Cycle
+from mooring.scheduler.profile import Profile
+from mooring.scheduler.sampling import Sampler
+
+
+class Profiles:
+    """A cycle for each profile of a configuration, on one cache."""
+
+    def __init__(
+        self,
+        config: SchedulerConfiguration,
+        cache: Cache,
+        *,
+        plugins: Mapping[str, type[Plugin]] | None = None,
+        clock: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+        recorder: EventRecorder | None = None,
+        activate: Callable[[Iterable[str]], None] | None = None,
+        binder: Binder | None = None,
+    ) -> None:
+        self.config = config
+        self.cache = cache
+        self.waiting_pods = WaitingPods()
+        registry = {**BUILTIN, **(plugins or {})}
+        sampler = Sampler(cache.table)
+        self.cycles: dict[str, Cycle] = {}
+        for profile in config.profiles:
+            handle = Handle(
+                profile_name=profile.scheduler_name,
+                table=cache.table,
+                objects=cache.objects,
+                nominator=cache.nominator,
+                waiting_pods=self.waiting_pods,
+                recorder=recorder,
+                clock=clock,
+                rng=rng,
+                activate=activate,
+                binder=binder,
+            )
+            percentage = profile.percentage_of_nodes_to_score
+            if percentage is None:
+                percentage = config.percentage_of_nodes_to_score
+            built = Profile(profile, handle, registry, frozenset(BUILTIN))
+            self.cycles[profile.scheduler_name] = Cycle(built, sampler, percentage)
+
+    @property
+    def first(self) -> Cycle:
+        """The first profile's cycle."""
+        return next(iter(self.cycles.values()))

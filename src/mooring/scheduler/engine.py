@@ -1,0 +1,238 @@
+"""The engine: events go in, decisions come out. It owns the cache, the queue and the profiles, and does no I/O.
+
+A shell around it (the live process, or a simulation) feeds ``put`` and ``remove`` with what it observes, calls
+``schedule_one`` while the queue is ready, and carries out what comes back: a ``Decided`` pod is bound by ``bind``, a
+``Failed`` one is reported and its victims evicted.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from mooring.api.meta import KubeObject
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.config import SchedulerConfiguration
+from mooring.framework.binding import Binder
+from mooring.framework.events import ActionType
+from mooring.framework.handle import EventRecorder
+from mooring.framework.plugin import Plugin
+from mooring.framework.state import CycleState
+from mooring.framework.status import Code, Status
+from mooring.scheduler import binding
+from mooring.scheduler.build import Profiles
+from mooring.scheduler.cache import Cache
+from mooring.scheduler.cycle import Cycle, Placement, Unplaced
+from mooring.scheduler.queue import QueuedPod, SchedulingQueue
+from mooring.scheduler.queue.hints import node_update_actions
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """A pod has a node: it is assumed there, reserved and permitted (or held at Permit), and wants to be bound."""
+
+    queued: QueuedPod
+    #: The pod as it will be, with its node's name.
+    pod: Pod
+    node_name: str
+    state: CycleState
+    cycle: Cycle
+    evaluated: int
+    feasible: int
+    #: Whether some Permit plugin asked to wait.
+    waits: bool = False
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """An attempt came to nothing; the pod is back in the queue."""
+
+    queued: QueuedPod
+    unplaced: Unplaced
+    #: Pods to evict so that the pod will fit, by uid.
+    victims: tuple[str, ...] = ()
+    #: The nomination to publish: None leaves it, "" clears it.
+    nominated_node: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """The reason of the pod's condition."""
+        status = self.unplaced.status
+        return "Unschedulable" if status.is_rejected else "SchedulerError"
+
+
+class Engine:
+    """Everything that decides, for all profiles of a configuration."""
+
+    def __init__(
+        self,
+        config: SchedulerConfiguration,
+        *,
+        plugins: Mapping[str, type[Plugin]] | None = None,
+        clock: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+        recorder: EventRecorder | None = None,
+        binder: Binder | None = None,
+    ) -> None:
+        self.cache = Cache()
+        self.profiles = Profiles(
+            config,
+            self.cache,
+            plugins=plugins,
+            clock=clock,
+            rng=rng,
+            recorder=recorder,
+            activate=self._activate,
+            binder=binder,
+        )
+        sorter = self.profiles.first.profile.queue_sort[0]
+        self.queue = SchedulingQueue(
+            clock=clock,
+            pre_enqueue={
+                name: {bound.name: bound.call for bound in cycle.profile.pre_enqueue}
+                for name, cycle in self.profiles.cycles.items()
+            },
+            hint_map={name: cycle.profile.events() for name, cycle in self.profiles.cycles.items()},
+            less=None if sorter.name == "PrioritySort" else sorter.call,
+            pod_initial_backoff=config.pod_initial_backoff_seconds,
+            pod_max_backoff=config.pod_max_backoff_seconds,
+        )
+
+    # What happens in the cluster
+
+    def put(self, item: KubeObject) -> None:
+        """An object appeared or changed."""
+        if isinstance(item, Pod):
+            self._put_pod(item)
+        elif isinstance(item, Node):
+            self._put_node(item)
+        else:
+            old = self.cache.objects.lister(type(item)).get(item.name, item.metadata.namespace)
+            self.cache.put(item)
+            action = ActionType.ADD if old is None else ActionType.UPDATE
+            self.queue.on_event(item.kind, action, old, item)
+
+    def remove(self, item: KubeObject) -> None:
+        """An object is gone."""
+        if isinstance(item, Pod):
+            placed = self.cache.table.pods.get(item.uid)
+            self.cache.remove(item)
+            self.queue.delete(item)
+            if placed is not None:
+                self.queue.assigned_pod_deleted(item)
+            return
+        if isinstance(item, Node):
+            self.queue.on_event("Node", ActionType.DELETE, item, None)
+            self.cache.remove(item)
+            return
+        self.cache.remove(item)
+        self.queue.on_event(item.kind, ActionType.DELETE, item, None)
+
+    def _put_pod(self, pod: Pod) -> None:
+        if pod.is_finished:
+            self.remove(pod)
+        elif pod.node_name:
+            known = self.cache.table.pods.get(pod.uid)
+            was_assumed = pod.uid in self.cache.assumed
+            self.cache.put(pod)
+            self.queue.delete(pod)
+            if known is None:
+                self.queue.assigned_pod_added(pod)
+            elif not was_assumed:
+                self.queue.assigned_pod_updated(known.pod, pod)
+        elif pod.uid not in self.cache.assumed and pod.scheduler_name in self.profiles.cycles:
+            self.cache.put(pod)  # its nomination, if it has one
+            found = self.queue.find(pod.key)
+            if found is None:
+                self.queue.add(pod)
+            else:
+                self.queue.update(found[1].pod, pod)
+
+    def _put_node(self, node: Node) -> None:
+        row = self.cache.table.row_of.get(node.name)
+        old = None if row is None else self.cache.table.nodes[row].node
+        self.cache.put(node)
+        if old is None:
+            self.queue.on_event("Node", ActionType.ADD, None, node)
+            return
+        for action in node_update_actions(old, node):
+            self.queue.on_event("Node", action, old, node)
+
+    def _activate(self, keys: Iterable[str]) -> None:
+        self.queue.activate(keys)
+
+    # Decisions
+
+    def schedule_one(self) -> Decided | Failed | None:
+        """Try the next pod; None if there is none, or if it went away meanwhile."""
+        queued = self.queue.pop()
+        if queued is None:
+            return None
+        pod = queued.pod
+        cycle = self.profiles.cycles.get(pod.scheduler_name)
+        if cycle is None or pod.is_terminating or pod.uid in self.cache.assumed:
+            self.queue.done(queued.uid)
+            return None
+        decision = cycle.schedule(pod)
+        if isinstance(decision, Unplaced):
+            return self._failed(queued, decision)
+        return self._decided(queued, cycle, decision)
+
+    def _decided(self, queued: QueuedPod, cycle: Cycle, placement: Placement) -> Decided | Failed:
+        node_name, state, profile = placement.node_name, placement.state, cycle.profile
+        pod = self.cache.assume(queued.pod, node_name).pod
+        status = binding.reserve(profile, state, pod, node_name)
+        if status.is_success:
+            status = binding.permit(profile, state, pod, node_name)
+        if not status.is_success and status.code is not Code.WAIT:
+            self.undo(cycle, state, pod, node_name)
+            return self._failed(queued, _turned_down(status, state))
+        if state.pods_to_activate:
+            self.queue.activate(state.pods_to_activate)
+        waits = status.code is Code.WAIT
+        return Decided(queued, pod, node_name, state, cycle, placement.evaluated, placement.feasible, waits)
+
+    async def bind(self, decided: Decided) -> Failed | None:
+        """Carry a decision out; None when the pod is bound, else what became of it."""
+        cycle, pod = decided.cycle, decided.pod
+        status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
+        rejected = not status.is_success
+        if not rejected:
+            self.queue.done(decided.queued.uid)
+            status = await binding.bind(cycle.profile, decided.state, pod, decided.node_name)
+        if status.is_success:
+            if decided.state.pods_to_activate:
+                self.queue.activate(decided.state.pods_to_activate)
+            return None
+        self.undo(cycle, decided.state, pod, decided.node_name)
+        failed = self._failed(decided.queued, _turned_down(status, decided.state))
+        self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
+        return failed
+
+    def undo(self, cycle: Cycle, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Take an assumption back: Unreserve, then forget."""
+        binding.unreserve(cycle.profile, state, pod, node_name)
+        self.cache.forget(pod)
+
+    def _failed(self, queued: QueuedPod, unplaced: Unplaced) -> Failed:
+        result, pod = unplaced.result, queued.pod
+        if result.nominated_node:
+            self.cache.nominate(pod, result.nominated_node)
+        elif result.nominated_node == "":
+            self.cache.nominator.remove(pod.uid)
+        pending = unplaced.status.code is Code.PENDING
+        self.queue.add_unschedulable(
+            queued,
+            unschedulable_plugins=() if pending else unplaced.rejectors,
+            pending_plugins=unplaced.rejectors if pending else (),
+        )
+        return Failed(queued, unplaced, result.victims, result.nominated_node)
+
+
+def _turned_down(status: Status, state: CycleState) -> Unplaced:
+    """A failure after a node was chosen."""
+    message = f"0/1 nodes are available: 1 {status.message}." if status.is_rejected else status.message
+    rejectors = frozenset((status.plugin,)) if status.is_rejected and status.plugin else frozenset()
+    return Unplaced(message, status, state, rejectors=rejectors)

@@ -1,0 +1,36 @@
+"""What the queue counts, for metrics to read whenever somebody asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from mooring.scheduler.queue.queued_pod import Place, QueuedPod
+
+
+class QueueCounters:
+    """Plain numbers; whoever exports metrics reads them."""
+
+    __slots__ = ("hints", "incoming", "rejected")
+
+    def __init__(self) -> None:
+        #: (queue, event) -> pods that came there: ``queue_incoming_pods_total``.
+        self.incoming: Counter[tuple[str, str]] = Counter()
+        #: (plugin, event, Queue|QueueSkip|Error) -> hints asked.
+        self.hints: Counter[tuple[str, str, str]] = Counter()
+        #: (plugin, profile) -> waiting pods that the plugin turned down or holds back: ``unschedulable_pods``.
+        self.rejected: Counter[tuple[str, str]] = Counter()
+
+    def came(self, place: Place, event: str) -> None:
+        """A pod came to one of the queues; gated pods count as unschedulable, as in kube-scheduler."""
+        name = Place.UNSCHEDULABLE.value if place is Place.GATED else place.value
+        self.incoming[name, event] += 1
+
+    def reject(self, queued: QueuedPod) -> None:
+        """A pod waits because of its rejecting plugins."""
+        for plugin in queued.rejectors:
+            self.rejected[plugin, queued.profile] += 1
+
+    def release(self, queued: QueuedPod) -> None:
+        """A pod does not wait any more."""
+        for plugin in queued.rejectors:
+            self.rejected[plugin, queued.profile] -= 1

@@ -1,0 +1,385 @@
+"""SchedulingQueue: which pod is tried next, and when a pod that failed is tried again.
+
+A pod is in one of four places. Pods that are ready wait in *active*, ordered by QueueSort. A pod that failed goes to
+*unschedulable* until an event happens that, by the hints of the plugins that turned it down, may help; it then goes to
+*backoff* until it has sat out its time, and from there to *active*. A pod that a PreEnqueue plugin holds back is
+*gated*. A pod that was popped is *in flight* until ``done`` or ``add_unschedulable``.
+
+The queue is a state machine: no threads, no I/O, no sleeping. Time passes when ``tick`` is called. All operations are
+O(log n), or O(pods concerned) for events.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from mooring.api.pod import Pod
+from mooring.framework.events import ActionType
+from mooring.scheduler.queue.backoff import BackoffQueue
+from mooring.scheduler.queue.counters import QueueCounters
+from mooring.scheduler.queue.gates import Gates, PreEnqueueMap
+from mooring.scheduler.queue.heap import LazyHeap, key_from_less
+from mooring.scheduler.queue.hints import ASSIGNED_POD, UNSCHEDULABLE_POD, event_label, pod_update_actions
+from mooring.scheduler.queue.inflight import Flight, InFlight
+from mooring.scheduler.queue.interests import ErrorReport, Event, HintMap, Interests, Strategy
+from mooring.scheduler.queue.pool import UnschedulablePool
+from mooring.scheduler.queue.queued_pod import Less, Place, QueuedPod, SortKey, priority_key
+
+#: How often pods that have waited too long are looked for.
+FLUSH_INTERVAL = 30.0
+
+# What moves pods besides cluster events, as kube-scheduler's metrics name it.
+_FAILED = "ScheduleAttemptFailure"
+_BACKOFF_COMPLETE = "BackoffComplete"
+_POP_FROM_BACKOFF = "PopFromBackoffQ"
+_FORCE_ACTIVATE = "ForceActivate"
+_TIMEOUT = "UnschedulableTimeout"
+_ADDED = event_label(UNSCHEDULABLE_POD, ActionType.ADD)
+_UPDATED = event_label(UNSCHEDULABLE_POD, ActionType.UPDATE)
+
+_MOVED = frozenset((Place.ACTIVE, Place.BACKOFF))
+
+
+class SchedulingQueue:
+    """The pods that wait for a node, of all profiles."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        pre_enqueue: PreEnqueueMap | None = None,
+        hint_map: HintMap | None = None,
+        less: Less | None = None,
+        sort_key: SortKey | None = None,
+        pod_initial_backoff: float = 1.0,
+        pod_max_backoff: float = 10.0,
+        max_in_unschedulable: float = 300.0,
+        pop_from_backoff: bool = True,
+        on_error: ErrorReport | None = None,
+    ) -> None:
+        """Order by ``sort_key`` if given (quick), else by ``less``, else as PrioritySort does."""
+        order = sort_key or (key_from_less(less) if less is not None else priority_key)
+        self._clock = clock
+        self._pop_from_backoff = pop_from_backoff
+        self._max_in_unschedulable = max_in_unschedulable
+        self._next_flush = clock() + FLUSH_INTERVAL
+        self.counters = QueueCounters()
+        self._interests = Interests(hint_map or {}, self.counters, on_error)
+        self._gates = Gates(pre_enqueue or {}, self.counters, on_error)
+        self._active = LazyHeap(order)
+        self._backoff = BackoffQueue(
+            initial=pod_initial_backoff, maximum=pod_max_backoff, sort_key=order, aligned=pop_from_backoff
+        )
+        self._pool = UnschedulablePool()
+        self._in_flight = InFlight()
+        #: How many attempts were started.
+        self.cycle = 0
+
+    # What happens to the pods that wait
+
+    def add(self, pod: Pod) -> None:
+        """A pod without a node appeared."""
+        queued = QueuedPod.new(pod, self._clock())
+        present = self._get(queued.key)
+        self._to_active(queued, _ADDED)
+        if present is not None:  # A namesake: one of the two does not wait any more.
+            self.counters.release(queued if self._get(queued.key) is present else present)
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """A pod without a node changed.
+
+        Callers leave out updates that change nothing (same resource version) and pods that are assumed to be on a node.
+        """
+        flight = self._in_flight.get(new.uid)
+        if flight is not None:
+            flight.latest = new
+            for event in self._update_events(old, new):
+                self._in_flight.record(event)
+            return
+        key = new.key
+        if (queued := self._active.get(key)) is not None:
+            self._replace(queued, new)
+            self._active.reorder(queued)
+        elif (queued := self._backoff.get(key)) is not None:
+            self._replace(queued, new)
+            self._backoff.reorder(queued)
+        elif (queued := self._pool.get(key)) is not None:
+            self._replace(queued, new)
+            self._update_in_pool(queued, self._update_events(old, new))
+        else:
+            self._to_active(QueuedPod.new(new, self._clock()), _UPDATED)
+
+    def _replace(self, queued: QueuedPod, pod: Pod) -> None:
+        queued.pod = pod
+        if queued.profile != pod.scheduler_name:  # A namesake whose predecessor was not seen to go.
+            self.counters.release(queued)
+            queued.profile = pod.scheduler_name
+            self.counters.reject(queued)
+            if queued.key in self._pool:
+                self._pool.put(queued)
+
+    def delete(self, pod: Pod) -> None:
+        """A pod is gone, or has a node; if it is in flight, it will not come back."""
+        flight = self._in_flight.get(pod.uid)
+        if flight is not None:
+            flight.gone = True
+        key = pod.key
+        queued = self._active.remove(key) or self._backoff.remove(key) or self._pool.remove(key)
+        if queued is not None:
+            self.counters.release(queued)
+
+    def activate(self, keys: Iterable[str]) -> None:
+        """Make pods (``namespace/name``) ready without an event; one in flight is tried again after its back-off."""
+        for key in keys:
+            if (queued := self._pool.get(key)) is not None:
+                self._to_active(queued, _FORCE_ACTIVATE)
+            elif (queued := self._backoff.remove(key)) is not None:
+                self._to_active(queued, _FORCE_ACTIVATE, checked=self._pop_from_backoff)
+            elif (flight := self._flight_of(key)) is not None:
+                self._in_flight.record(Event(self._interests.wildcard(_FORCE_ACTIVATE), None, flight.queued.pod))
+
+    def _flight_of(self, key: str) -> Flight | None:
+        """The attempt at the pod that has a name now, not at one that a namesake has replaced."""
+        queued = self._active.get(key)
+        return self._in_flight.latest(key) if queued is None else self._in_flight.get(queued.uid)
+
+    # Attempts
+
+    def pop(self) -> QueuedPod | None:
+        """The pod to try now, or None. It is in flight until ``done`` or ``add_unschedulable``."""
+        while (queued := self._next()) is not None:
+            queued.attempts += 1
+            self.counters.release(queued)
+            # The same pod may have been added again while it was in flight; it is not tried twice at a time.
+            if self._in_flight.start(queued):
+                self.cycle += 1
+                break
+        return queued
+
+    def _next(self) -> QueuedPod | None:
+        queued = self._active.pop()
+        if queued is None and self._pop_from_backoff:
+            queued = self._backoff.pop_early()
+            if queued is not None:
+                self.counters.came(Place.ACTIVE, _POP_FROM_BACKOFF)
+        return queued
+
+    def done(self, uid: str) -> None:
+        """A pod's attempt is over, or so far on its way that only an error can bring it back."""
+        self._in_flight.done(uid)
+
+    def add_unschedulable(
+        self,
+        queued: QueuedPod,
+        *,
+        unschedulable_plugins: Iterable[str] = (),
+        pending_plugins: Iterable[str] = (),
+        pod: Pod | None = None,
+    ) -> Place | None:
+        """A popped pod comes back because its attempt failed; without plugins, because something broke.
+
+        ``pod`` is its newest version if the caller knows one; the queue knows of updates while it was in flight. The
+        answer is where the pod went; None if nowhere, since it is gone, has a node, or waits already.
+        """
+        uid = queued.uid
+        flight = self._in_flight.get(uid)
+        try:
+            latest = pod or (flight.latest if flight is not None else None) or queued.pod
+            gone = flight is not None and flight.gone
+            if gone or latest.node_name or latest.uid != uid or self._get(queued.key) is not None:
+                return None
+            queued.pod = latest
+            queued.failed(self._clock(), frozenset(unschedulable_plugins), frozenset(pending_plugins))
+            self.counters.reject(queued)
+            return self._requeue(queued, self._replay(queued, flight), _FAILED)
+        finally:
+            self._in_flight.done(uid)
+
+    def _replay(self, queued: QueuedPod, flight: Flight | None) -> Strategy:
+        """What the events that a pod missed while it was in flight mean for it."""
+        if not queued.rejectors or flight is None:
+            return Strategy.AFTER_BACKOFF
+        best = Strategy.SKIP
+        enough = Strategy.IMMEDIATELY if queued.pending_plugins else Strategy.AFTER_BACKOFF
+        for event in self._in_flight.missed(flight):
+            best = max(best, self._interests.strategy(queued, event))
+            if best >= enough:
+                break
+        return best
+
+    # What happens in the cluster
+
+    def on_event(
+        self,
+        resource: str,
+        action: ActionType,
+        old: object = None,
+        new: object = None,
+        *,
+        only: Callable[[Pod], bool] | None = None,
+    ) -> int:
+        """Something happened to an object: wake the pods that it may help, and tell how many.
+
+        ``only`` restricts the event to some of the waiting pods. Events that nobody registered for are ignored.
+        """
+        event = Event(self._interests.of(resource, action), old, new)
+        if not event.interest.exists:
+            return 0
+        pods = self._pool.concerned(event.interest)
+        return self._wake(pods if only is None else [queued for queued in pods if only(queued.pod)], event)
+
+    def assigned_pod_added(self, pod: Pod) -> int:
+        """A pod came to a node."""
+        return self.on_event(ASSIGNED_POD, ActionType.ADD, None, pod)
+
+    def assigned_pod_updated(self, old: Pod, new: Pod) -> int:
+        """A pod on a node changed."""
+        return sum(self.on_event(ASSIGNED_POD, action, old, new) for action in pod_update_actions(old, new))
+
+    def assigned_pod_deleted(self, pod: Pod, *, only: Callable[[Pod], bool] | None = None) -> int:
+        """A pod left its node, or the node it was assumed on or nominated to."""
+        return self.on_event(ASSIGNED_POD, ActionType.DELETE, pod, None, only=only)
+
+    def tick(self, now: float | None = None) -> int:
+        """Time has passed: pods whose back-off is over become ready; tells how many pods moved.
+
+        Call it about every second, or when ``next_tick`` says so. Every 30 seconds pods that have waited for an event
+        for more than five minutes are woken too.
+        """
+        now = self._clock() if now is None else now
+        moved = 0
+        for queued in self._backoff.pop_completed(now):
+            moved += self._to_active(queued, _BACKOFF_COMPLETE, checked=self._pop_from_backoff) in _MOVED
+        if now >= self._next_flush:
+            self._next_flush = now + FLUSH_INTERVAL
+            moved += self._flush(now)
+        return moved
+
+    def _flush(self, now: float) -> int:
+        pods = self._pool.older_than(now - self._max_in_unschedulable)
+        for queued in pods:
+            queued.was_flushed = True
+            queued.flush_timestamp = now
+        return self._wake(pods, Event(self._interests.wildcard(_TIMEOUT)), now) if pods else 0
+
+    @property
+    def next_tick(self) -> float:
+        """The first moment at which ``tick`` may have something to do; infinity if there is none."""
+        stale = math.nextafter(self._pool.oldest + self._max_in_unschedulable, math.inf)
+        return min(self._backoff.next_completion, max(stale, self._next_flush))
+
+    # Moving pods
+
+    def _wake(self, pods: list[QueuedPod], event: Event, now: float | None = None) -> int:
+        moved = 0
+        label = event.interest.label
+        for queued in pods:
+            if self._pool.get(queued.key) is not queued:
+                continue  # A plugin's hint has activated it meanwhile.
+            strategy = self._interests.strategy(queued, event)
+            if strategy is not Strategy.SKIP:
+                self._pool.remove(queued.key)
+                moved += self._requeue(queued, strategy, label, now) in _MOVED
+        self._in_flight.record(event)
+        return moved
+
+    def _update_events(self, old: Pod, new: Pod) -> list[Event]:
+        resource = ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD
+        return [Event(self._interests.of(resource, action), old, new) for action in pod_update_actions(old, new)]
+
+    def _update_in_pool(self, queued: QueuedPod, events: list[Event]) -> None:
+        for event in events:
+            strategy = self._interests.strategy(queued, event)
+            if strategy is not Strategy.SKIP and self._requeue(queued, strategy, event.interest.label) in _MOVED:
+                return
+
+    def _requeue(self, queued: QueuedPod, strategy: Strategy, event: str, now: float | None = None) -> Place:
+        """Put a pod where a strategy wants it, or where its gates keep it."""
+        if strategy is Strategy.SKIP:
+            return self._to_pool(queued, event)
+        if strategy is Strategy.AFTER_BACKOFF:
+            now = self._clock() if now is None else now
+            if self._backoff.is_backing_off(queued, now):
+                return self._to_backoff(queued, event)
+        return self._to_active(queued, event)
+
+    def _to_active(self, queued: QueuedPod, event: str, *, checked: bool = False) -> Place:
+        """Make a pod ready unless it is held back; ``checked`` if the gates have let it pass already."""
+        key = queued.key
+        if not checked and not self._gates.check(queued):
+            if key in self._active or key in self._backoff:
+                return Place.GATED
+            return self._to_pool(queued, event)
+        if queued.initial_attempt_timestamp is None:
+            queued.initial_attempt_timestamp = self._clock()
+        self._pool.remove(key)
+        self._backoff.remove(key)
+        self._active.push(queued)
+        self.counters.came(Place.ACTIVE, event)
+        return Place.ACTIVE
+
+    def _to_backoff(self, queued: QueuedPod, event: str) -> Place:
+        # A pod may be popped from here, so its gates must have let it pass.
+        if self._pop_from_backoff and not self._gates.check(queued):
+            return self._to_pool(queued, event)
+        self._pool.remove(queued.key)
+        self._backoff.push(queued)
+        self.counters.came(Place.BACKOFF, event)
+        return Place.BACKOFF
+
+    def _to_pool(self, queued: QueuedPod, event: str) -> Place:
+        if queued.gated:
+            # It will not be tried, so that it was flushed has no meaning for its next attempt.
+            queued.was_flushed = False
+        place = Place.GATED if queued.gated else Place.UNSCHEDULABLE
+        if self._pool.put(queued):
+            self.counters.came(place, event)
+        return place
+
+    # Looking in
+
+    def _get(self, key: str) -> QueuedPod | None:
+        return self._active.get(key) or self._backoff.get(key) or self._pool.get(key)
+
+    def find(self, key: str) -> tuple[Place, QueuedPod] | None:
+        """Where a pod (``namespace/name``) is."""
+        if (queued := self._active.get(key)) is not None:
+            return Place.ACTIVE, queued
+        if (queued := self._backoff.get(key)) is not None:
+            return Place.BACKOFF, queued
+        if (queued := self._pool.get(key)) is not None:
+            return (Place.GATED if queued.gated else Place.UNSCHEDULABLE), queued
+        flight = self._in_flight.latest(key)
+        return None if flight is None else (Place.IN_FLIGHT, flight.queued)
+
+    def __iter__(self) -> Iterator[tuple[Place, QueuedPod]]:
+        """All pods with where they are; ready ones and those in back-off in the order of their turn. O(n log n)."""
+        yield from ((Place.ACTIVE, queued) for queued in self._active)
+        yield from ((Place.BACKOFF, queued) for queued in self._backoff)
+        yield from ((Place.GATED if queued.gated else Place.UNSCHEDULABLE, queued) for queued in self._pool)
+        yield from ((Place.IN_FLIGHT, queued) for queued in self._in_flight)
+
+    @property
+    def ready(self) -> bool:
+        """Whether ``pop`` would give a pod (unless all that wait are in flight already)."""
+        return len(self._active) > 0 or (self._pop_from_backoff and self._backoff.may_pop_early)
+
+    def pending(self) -> dict[str, int]:
+        """How many pods wait where: ``pending_pods`` by queue."""
+        gated = self._pool.gated
+        return {
+            Place.ACTIVE.value: len(self._active),
+            Place.BACKOFF.value: len(self._backoff),
+            Place.UNSCHEDULABLE.value: len(self._pool) - gated,
+            Place.GATED.value: gated,
+        }
+
+    def in_flight_events(self) -> Counter[str]:
+        """How many events are kept for pods in flight, by label."""
+        return self._in_flight.events()
+
+    def backoff_ends(self, queued: QueuedPod) -> float:
+        """When a pod's back-off is over; minus infinity if it has none."""
+        return self._backoff.expiration(queued)
