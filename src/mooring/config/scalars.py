@@ -130,9 +130,9 @@ def key_float(number: float) -> str:
 def single(number: float) -> str | None:
     """The shortest decimal that means the same number in single precision; None if that is too small for it."""
     try:
-        packed = struct.pack("f", number)
+        packed = struct.pack("<f", number)
         shorter = (f"{number:.{digits}g}" for digits in range(1, 18))
-        return next(text for text in shorter if struct.pack("f", float(text)) == packed)
+        return next(text for text in shorter if struct.pack("<f", float(text)) == packed)
     except OverflowError:
         return None
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, get_type_hints
 
 import msgspec
 
 if TYPE_CHECKING:
     from mooring.framework.handle import Handle
+    from mooring.framework.templates import PodTemplate
 
 F = TypeVar("F", bound=Callable[..., Any])
 Dependence = Literal["node", "pods"]
@@ -50,6 +51,14 @@ class Plugin:
         if handle is not None:
             self.handle = handle
         self.setup()
+
+    def signature(self, template: PodTemplate) -> Hashable:
+        """What the answers declared with ``depends_on`` depend on, of a pod's template; by default all of it.
+
+        Templates with equal signatures share the answers: a plugin that reads nothing but the tolerations returns
+        these, and then all pods with the same tolerations are one case.
+        """
+        return template
 
     def setup(self) -> None:
         """Called once, after ``self.args`` and ``self.handle`` are set; raise ValueError to refuse the arguments."""

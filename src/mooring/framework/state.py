@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -25,8 +25,8 @@ class StateKey(Generic[T]):
 class MissingStateError(LookupError):
     """An entry was read that nobody wrote in this attempt."""
 
-    def __init__(self, key: StateKey[object]) -> None:
-        super().__init__(f"{key.name} is not in the cycle state; was it written in pre_filter or pre_score?")
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} is not in the cycle state; was it written in pre_filter or pre_score?")
 
 
 class CycleState:
@@ -39,7 +39,7 @@ class CycleState:
     __slots__ = ("_entries", "pods_to_activate", "skip_filter", "skip_score")
 
     def __init__(self) -> None:
-        self._entries: dict[StateKey[object], object] = {}
+        self._entries: dict[StateKey[Any], Any] = {}
         #: Plugins whose PreFilter (PreScore) answered Skip: their Filter (Score) is not asked in this attempt.
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
@@ -48,22 +48,24 @@ class CycleState:
 
     def write(self, key: StateKey[T], value: T) -> None:
         """Keep a value for later points of this attempt."""
-        self._entries[cast(StateKey[object], key)] = value
+        self._entries[key] = value
 
     def read(self, key: StateKey[T]) -> T:
         """The value written before; raises MissingStateError if there is none."""
         try:
-            return cast(T, self._entries[cast(StateKey[object], key)])
+            value: T = self._entries[key]
         except KeyError:
-            raise MissingStateError(cast(StateKey[object], key)) from None
+            raise MissingStateError(key.name) from None
+        return value
 
     def get(self, key: StateKey[T]) -> T | None:
         """The value written before, or None."""
-        return cast("T | None", self._entries.get(cast(StateKey[object], key)))
+        value: T | None = self._entries.get(key)
+        return value
 
     def delete(self, key: StateKey[T]) -> None:
         """Forget an entry; it need not exist."""
-        self._entries.pop(cast(StateKey[object], key), None)
+        self._entries.pop(key, None)
 
     def clone(self) -> CycleState:
         """A copy in which hypothetical changes stay without effect on this one."""

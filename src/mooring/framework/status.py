@@ -61,9 +61,13 @@ class Status(msgspec.Struct, frozen=True, gc=False):
         return cls(Code.ERROR, reasons)
 
     @classmethod
-    def skip(cls) -> Status:
-        """The plugin has nothing to do for this pod; see each extension point."""
-        return SKIP
+    def skip(cls, *, template: bool = False) -> Status:
+        """The plugin has nothing to do for this pod; see each extension point.
+
+        With ``template``: nor for any other pod of the same template, whatever the cluster is like, so it need not
+        be asked again.
+        """
+        return SKIP_TEMPLATE if template else SKIP
 
     @classmethod
     def pending(cls, *reasons: str) -> Status:
@@ -97,6 +101,7 @@ class Status(msgspec.Struct, frozen=True, gc=False):
 
 SUCCESS = Status()
 SKIP = Status(Code.SKIP)
+SKIP_TEMPLATE = Status(Code.SKIP, plugin="*")
 
 
 def merge_reasons(statuses: Iterable[Status]) -> tuple[str, ...]:

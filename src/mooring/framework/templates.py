@@ -35,6 +35,7 @@ class PodTemplate:
     __slots__ = (
         "_affinity",
         "_requirement",
+        "_resource_key",
         "cache",
         "counters",
         "counters_epoch",
@@ -44,6 +45,7 @@ class PodTemplate:
         "nonzero",
         "placed",
         "pod",
+        "registry",
         "requests",
         "scalars",
         "term_counters",
@@ -67,6 +69,9 @@ class PodTemplate:
         self.cache: dict[object, object] = {}
         self._affinity: PodAffinityTerms | None = None
         self._requirement: RequiredNodeAffinity | None = None
+        self._resource_key = b""
+        #: Whose template it is: a pod may be looked at by several tables.
+        self.registry: TemplateRegistry | None = None
         # Below: owned by the node table.
         #: Rows with pods of this template -> [living, terminating] pods there.
         self.placed: dict[int, list[int]] = {}
@@ -89,6 +94,13 @@ class PodTemplate:
             self._requirement = required_node_affinity(self.pod)
         return self._requirement
 
+    @property
+    def resource_key(self) -> bytes:
+        """Equal for templates that ask for the same amounts in the same way."""
+        if not self._resource_key:
+            self._resource_key = resource_key(self.pod)
+        return self._resource_key
+
     def kept(self, key: object, make: Callable[[], T]) -> T:
         """What was kept under a key, made the first time it is asked for."""
         value = self.cache.get(key)
@@ -108,17 +120,18 @@ class TemplateRegistry:
     def of(self, pod: Pod) -> PodTemplate:
         """The pod's template."""
         attributes = pod.__dict__
-        known = attributes.get(_CACHE)
-        if known is not None and known[0] is self:
-            return cast(PodTemplate, known[1])
+        known: PodTemplate | None = attributes.get(_CACHE)
+        if known is not None and known.registry is self:
+            return known
         key = template_key(pod)
         template = self._templates.get(key)
         if template is None:
             template = PodTemplate(pod)
+            template.registry = self
             self._prepare(template)
             self._templates[key] = template
             self._evict()
-        attributes[_CACHE] = (self, template)
+        attributes[_CACHE] = template
         return template
 
     def _evict(self) -> None:
@@ -136,7 +149,7 @@ class TemplateRegistry:
 
 def template_key(pod: Pod) -> bytes:
     """Everything of a pod that a scheduling decision may depend on, but for its name, node and priority."""
-    spec, status = pod.spec, pod.status
+    spec = pod.spec
     parts: list[object] = [
         pod.namespace,
         pod.labels,
@@ -154,12 +167,34 @@ def template_key(pod: Pod) -> bytes:
         spec.host_network,
         spec.host_users,
     ]
-    if status.container_statuses or status.init_container_statuses or status.allocated_resources:
-        parts += [
-            [(c.name, c.allocated_resources, c.resources) for c in status.container_statuses],
-            [(c.name, c.allocated_resources, c.resources) for c in status.init_container_statuses],
-            status.resources,
-            status.allocated_resources,
-            [c for c in status.conditions if c.type.startswith("PodResize")],
-        ]
+    parts += _given(pod)
     return _encode(parts)
+
+
+def resource_key(pod: Pod) -> bytes:
+    """Everything of a pod that its amounts follow from."""
+    spec = pod.spec
+    parts: list[object] = [
+        [container.resources.requests for container in spec.containers],
+        [(container.resources.requests, container.restart_policy) for container in spec.init_containers],
+        spec.overhead,
+        spec.resources,
+    ]
+    given = _given(pod)
+    if given:
+        parts += [[container.name for container in spec.containers], spec.init_containers, *given]
+    return _encode(parts)
+
+
+def _given(pod: Pod) -> list[object]:
+    """What the node gave the pod, where it says so (pods can be resized in place)."""
+    status = pod.status
+    if not (status.container_statuses or status.init_container_statuses or status.allocated_resources):
+        return []
+    return [
+        [(c.name, c.allocated_resources, c.resources) for c in status.container_statuses],
+        [(c.name, c.allocated_resources, c.resources) for c in status.init_container_statuses],
+        status.resources,
+        status.allocated_resources,
+        [c for c in status.conditions if c.type.startswith("PodResize")],
+    ]

@@ -92,9 +92,11 @@ class AllocationScorer:
             return 0
         return int(total / weights + 0.5) if strategy.picky else total // weights
 
-    def score_rows(self, plan: Plan, rows: Rows | None) -> Ints:
+    def score_rows(self, plan: Plan, rows: Rows | None) -> Ints | int:
         """The scores of some rows (None: of all), as a vector of the caller's own."""
         columns = self._columns
+        if not plan:
+            return 0
         if rows is not None and len(rows) <= _FEW_ROWS:
             return np.array([self.score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
         columns.refresh()

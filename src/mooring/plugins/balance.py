@@ -116,7 +116,8 @@ class BalanceColumns(ResourceColumns):
 
     def _deviation(self, shares: list[Floats], count: int) -> Floats:
         """The standard deviation of three or more shares."""
-        mean, squares, work = self.scratch[:3, :count]
+        mean, work = self.scratch[0, :count], self.scratch[1, :count]
+        squares: Floats = self.scratch[2, :count]
         np.add(shares[0], shares[1], out=mean)
         for share in shares[2:]:
             mean += share
@@ -127,7 +128,8 @@ class BalanceColumns(ResourceColumns):
             work *= work
             squares += work
         squares /= len(shares)
-        return np.sqrt(squares, out=squares)
+        np.sqrt(squares, out=squares)
+        return squares
 
     def _uneven(self, plan: Sequence[tuple[int, int]], rows: Rows | None, count: int) -> Ints:
         """The same where some nodes lack a resource, which then does not count for them."""

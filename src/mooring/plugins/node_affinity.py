@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import msgspec
 import numpy as np
@@ -93,6 +93,11 @@ class NodeAffinity(Plugin):
         """Skip pods that accept any node; narrow to the nodes that a pod asks for by name."""
         return self._plan(self.handle.template(pod)).pre_filter
 
+    def signature(self, template: PodTemplate) -> Hashable:
+        """Only the node selector and the node affinity matter."""
+        selector, affinity = template.pod.spec.node_selector, template.pod.spec.affinity
+        return (selector and tuple(sorted(selector.items())), affinity and affinity.node_affinity)
+
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
         """One look-up a requirement and node."""
@@ -171,10 +176,10 @@ class NodeAffinity(Plugin):
         preferred = affinity.preferred if affinity is not None else ()
         pre_filter: Status | PreFilterResult | None = None
         if required is None and self._added is None and spec.node_selector is None:
-            pre_filter = Status.skip()
+            pre_filter = Status.skip(template=True)
         elif required is not None:
             pre_filter = _narrow(required.node_selector_terms)
-        pre_score: Status | None = None if preferred or self._prefers else Status.skip()
+        pre_score: Status | None = None if preferred or self._prefers else Status.skip(template=True)
         terms: tuple[WeightedNodeTerm, ...] = ()
         try:
             terms = compile_preferred_terms(preferred)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from mooring.api.node import Node
@@ -14,6 +16,7 @@ from mooring.framework import (
     NodeInfo,
     Nodes,
     Plugin,
+    PodTemplate,
     StateKey,
     Status,
     Verdicts,
@@ -37,9 +40,13 @@ class NodeDeclaredFeatures(Plugin):
         """Skip pods that need nothing special."""
         needed = self.handle.template(pod).kept(self, lambda: needed_features(pod))
         if not needed:
-            return Status.skip()
+            return Status.skip(template=True)
         state.write(_NEEDED, needed)
         return None
+
+    def signature(self, template: PodTemplate) -> Hashable:
+        """Only the features that the pod needs matter."""
+        return template.kept(self, lambda: needed_features(template.pod))
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 
 import numpy as np
@@ -41,9 +42,13 @@ class NodePorts(Plugin):
         """Skip pods without host ports."""
         ports = self.handle.template(pod).host_ports
         if not ports:
-            return Status.skip()
+            return Status.skip(template=True)
         state.write(_PORTS, ports)
         return None
+
+    def signature(self, template: PodTemplate) -> Hashable:
+        """Only the host ports matter."""
+        return template.host_ports
 
     @depends_on("node", "pods")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +40,13 @@ class NodeResourcesBalancedAllocation(Plugin):
         """Skip pods that ask for nothing that counts."""
         plan = self._plan(pod)
         if plan is None:
-            return Status.skip()
+            return Status.skip(template=True)
         state.write(_PLAN, plan)
         return None
+
+    def signature(self, template: PodTemplate) -> Hashable:
+        """Only the amounts matter."""
+        return template.resource_key
 
     @depends_on("node", "pods")
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:

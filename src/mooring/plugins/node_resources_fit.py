@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -101,6 +103,10 @@ class NodeResourcesFit(Plugin):
         state.write(_DEMAND, template.kept(self, lambda: self._demand(template)))
         return None
 
+    def signature(self, template: PodTemplate) -> Hashable:
+        """Only the amounts matter."""
+        return template.resource_key
+
     @depends_on("node", "pods")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
         """A subtraction and a comparison a resource; more only where something does not fit."""
@@ -163,7 +169,7 @@ class NodeResourcesFit(Plugin):
         return None
 
     @depends_on("node", "pods")
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """The strategy's mean over the configured resources."""
         plan = state.get(_PLAN)
         return self._scorer.score_rows(self._plan(pod) if plan is None else plan, nodes.rows)

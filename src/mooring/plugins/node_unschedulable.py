@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from mooring.api.affinity import Taint
@@ -16,6 +18,7 @@ from mooring.framework import (
     NodeInfo,
     Nodes,
     Plugin,
+    PodTemplate,
     Status,
     Verdicts,
     Victims,
@@ -30,6 +33,10 @@ _REJECTED = Status.unresolvable("node(s) were unschedulable")
 
 class NodeUnschedulable(Plugin):
     """Rejects nodes with ``spec.unschedulable``."""
+
+    def signature(self, template: PodTemplate) -> Hashable:
+        """Only the tolerations matter."""
+        return template.pod.spec.tolerations
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:

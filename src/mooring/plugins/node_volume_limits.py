@@ -23,7 +23,7 @@ from mooring.framework import (
     WhatIf,
 )
 from mooring.framework.nodes import WhatIfNodes
-from mooring.framework.status import SKIP
+from mooring.framework.status import SKIP_TEMPLATE
 from mooring.plugins.attached_volumes import AttachedVolumes
 from mooring.plugins.csi_nodes import CSINodeColumns, volume_limits
 from mooring.plugins.csi_translation import inline_driver
@@ -58,7 +58,7 @@ class NodeVolumeLimits(Plugin):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Nothing to do for a pod without volumes that are attached."""
-        return None if volumes_of(self.handle.template(pod)).attachable else SKIP
+        return None if volumes_of(self.handle.template(pod)).attachable else SKIP_TEMPLATE
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
         """Count what is attached and what the pod brings along, driver by driver."""
@@ -194,8 +194,8 @@ class NodeVolumeLimits(Plugin):
             return WhatIf.constant(verdicts, victims)
         limited = self._limited(new)
         columns = [self._columns(driver, new, nodes) for driver in limited]
-        model = LimitsModel(self._attached, limited, victims)
-        return model.what_if(columns, nodes.take(self._nodes.limited), lambda c: self._fault_on(nodes[c]), TOO_MANY)
+        model = LimitsModel(self._attached, limited, columns, nodes.take(self._nodes.limited), victims)
+        return model.what_if(lambda candidate: self._fault_on(nodes[candidate]), TOO_MANY)
 
     def events_to_register(self) -> list[ClusterEvent]:
         """What can free a volume, raise a limit, or bring the claim that was missing."""

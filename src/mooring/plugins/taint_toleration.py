@@ -6,6 +6,8 @@ their set up.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,7 @@ from mooring.framework import (
     Nodes,
     NodeTable,
     Plugin,
+    PodTemplate,
     StateKey,
     Status,
     Verdicts,
@@ -57,6 +60,10 @@ class TaintToleration(Plugin):
     def setup(self) -> None:
         """Begin with nothing judged."""
         self._judgements: dict[Tolerations, Judgement] = {}
+
+    def signature(self, template: PodTemplate) -> Hashable:
+        """Only the tolerations matter."""
+        return template.pod.spec.tolerations
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:

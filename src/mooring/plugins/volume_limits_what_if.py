@@ -6,7 +6,7 @@ subtraction; a volume that several possible victims share gets a counter of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,9 @@ from mooring.plugins.csi_volumes import CSIVolume, FaultyUseError
 from mooring.plugins.pod_volumes import volumes_of
 
 Ints = npt.NDArray[np.int64]
+
+#: Verdict codes: too many volumes, or (from there on, by place) a pod whose volumes make no sense.
+_FULL, _FAULTS = 1, 2
 
 
 class DriverColumns(NamedTuple):
@@ -40,61 +43,70 @@ class _Freed(NamedTuple):
 
 
 class LimitsModel:
-    """Collects what victims use, and lays it out as counters."""
+    """Lays out what victims use as counters: volumes and new volumes by driver, faults, then uses of shared volumes."""
 
-    def __init__(self, attached: AttachedVolumes, new: dict[str, list[CSIVolume]], victims: Victims) -> None:
+    def __init__(
+        self,
+        attached: AttachedVolumes,
+        new: dict[str, list[CSIVolume]],
+        columns: list[DriverColumns],
+        limited: npt.NDArray[np.bool_],
+        victims: Victims,
+    ) -> None:
         self._attached = attached
         self._new = new
+        self._columns = columns
         self._drivers = {driver: number for number, driver in enumerate(new)}
         self._victims = victims
         self._faults: Ints = np.zeros(victims.index.shape, dtype=np.int64)
+        #: Nodes where a faulty pod is an error: those that have a limit at all.
+        self._limited = limited
+        self._freed = self._find_freed()
+        self._shared = _slots([each for each in self._freed if len(each.uses) > 1])
+        #: Where the counters begin.
+        self._added = len(columns)
+        self._broken = 2 * len(columns)
+        self._first_shared = self._broken + 1
 
-    def what_if(
-        self,
-        columns: list[DriverColumns],
-        limited: npt.NDArray[np.bool_],
-        fault_on: Callable[[int], Status],
-        full: Status,
-    ) -> WhatIf:
-        """The model; ``limited`` marks the nodes where a faulty pod is an error, ``fault_on`` says which by place."""
-        freed = self._freed()
-        shared = _slots([each for each in freed if len(each.uses) > 1])
-        drivers, (candidates, width) = len(columns), self._victims.index.shape
-        # Counters: present by driver, added by driver, faults, then uses of shared volumes.
-        values = np.ones((2 * drivers + 1 + len(shared), candidates), dtype=np.int64)
+    def what_if(self, fault_on: Callable[[int], Status], full: Status) -> WhatIf:
+        """The model; ``fault_on`` says what is wrong with the pods of a candidate, ``full`` that it is full."""
+        victims = self._victims
+        candidates, width = victims.index.shape
+        values = np.ones((self._first_shared + len(self._shared), candidates), dtype=np.int64)
         effects = np.zeros((*values.shape, width), dtype=np.int64)
-        for number, column in enumerate(columns):
-            values[number], values[drivers + number] = column.present, column.added
-        faults = self._victims.nodes.take(self._attached.faults.array(len(self._victims.nodes.table)))
-        values[2 * drivers], effects[2 * drivers] = faults * limited, self._faults * limited[:, None]
-        for each in freed:
+        for number, column in enumerate(self._columns):
+            values[number], values[self._added + number] = column.present, column.added
+        faults = victims.nodes.take(self._attached.faults.array(len(victims.nodes.table)))
+        values[self._broken], effects[self._broken] = faults * self._limited, self._faults * self._limited[:, None]
+        for each in self._freed:
             if len(each.uses) == 1:
                 place = next(iter(each.uses))
                 effects[each.driver, each.candidate, place] += each.present
-                effects[drivers + each.driver, each.candidate, place] -= each.added
-        for slot, group in enumerate(shared, start=2 * drivers + 1):
-            for each in group:
-                values[slot, each.candidate] = sum(each.uses.values())
-                for place, uses in each.uses.items():
-                    effects[slot, each.candidate, place] = uses
+                effects[self._added + each.driver, each.candidate, place] -= each.added
+        for slot, each in self._in_slots():
+            values[slot, each.candidate] = sum(each.uses.values())
+            for place, uses in each.uses.items():
+                effects[slot, each.candidate, place] = uses
+        return WhatIf(values, effects, lambda now: self._verdicts(now, fault_on, full))
 
-        def verdicts(now: Ints) -> Verdicts:
-            present, added = now[:drivers].copy(), now[drivers : 2 * drivers].copy()
-            for slot, group in enumerate(shared, start=2 * drivers + 1):
-                for each in group:
-                    if not now[slot, each.candidate]:
-                        present[each.driver, each.candidate] -= each.present
-                        added[each.driver, each.candidate] += each.added
-            codes = np.zeros(candidates, dtype=np.int64)
-            for number, column in enumerate(columns):
-                codes[(added[number] > 0) & (present[number] + added[number] > column.limit)] = 1
-            broken = np.flatnonzero(now[2 * drivers] > 0)
-            codes[broken] = broken + 2
-            return Verdicts(codes, lambda code: full if code == 1 else fault_on(code - 2))
+    def _in_slots(self) -> Iterator[tuple[int, _Freed]]:
+        return ((slot, each) for slot, group in enumerate(self._shared, self._first_shared) for each in group)
 
-        return WhatIf(values, effects, verdicts)
+    def _verdicts(self, now: Ints, fault_on: Callable[[int], Status], full: Status) -> Verdicts:
+        present, added = now[: self._added].copy(), now[self._added : self._broken].copy()
+        for slot, each in self._in_slots():
+            if not now[slot, each.candidate]:
+                present[each.driver, each.candidate] -= each.present
+                added[each.driver, each.candidate] += each.added
+        codes = np.zeros(now.shape[1], dtype=np.int64)
+        for number, column in enumerate(self._columns):
+            codes[(added[number] > 0) & (present[number] + added[number] > column.limit)] = _FULL
+        broken = np.flatnonzero(now[self._broken] > 0)
+        codes[broken] = broken + _FAULTS
+        return Verdicts(codes, lambda code: full if code == _FULL else fault_on(code - _FAULTS))
 
-    def _freed(self) -> list[_Freed]:
+    def _find_freed(self) -> list[_Freed]:
+        """The volumes that go if some victims go."""
         victims = self._victims
         with_volumes = victims.by_template(lambda template: bool(volumes_of(template).uses))
         used: dict[tuple[int, CSIVolume], dict[int, int]] = {}

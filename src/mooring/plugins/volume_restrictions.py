@@ -24,7 +24,7 @@ from mooring.framework import (
     WhatIf,
 )
 from mooring.framework.nodes import WhatIfNodes
-from mooring.framework.status import SKIP
+from mooring.framework.status import SKIP, SKIP_TEMPLATE
 from mooring.plugins.disk_index import DiskIndex
 from mooring.plugins.pod_volumes import conflicts, summarise, volumes_of
 from mooring.plugins.volume_hints import own_named_claim
@@ -72,7 +72,7 @@ class VolumeRestrictions(Plugin):
         """Count the uses of the pod's ReadWriteOncePod claims; nothing to do without any, and without disks."""
         volumes = volumes_of(self.handle.template(pod))
         if not volumes.claims and not volumes.names_disks:
-            return SKIP
+            return SKIP_TEMPLATE
         namespace = pod.namespace
         names = set()
         for name in volumes.claims:

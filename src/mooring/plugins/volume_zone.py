@@ -23,7 +23,7 @@ from mooring.framework import (
     Victims,
     WhatIf,
 )
-from mooring.framework.status import SKIP
+from mooring.framework.status import SKIP, SKIP_TEMPLATE
 from mooring.plugins.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from mooring.plugins.pod_volumes import volumes_of
 from mooring.plugins.storage_class import WAIT_FOR_CONSUMER, claim_class
@@ -63,7 +63,7 @@ class VolumeZone(Plugin):
         """Collect the labels of the pod's volumes; nothing to do if there are none."""
         claims = volumes_of(self.handle.template(pod)).claims
         if not claims:
-            return SKIP
+            return SKIP_TEMPLATE
         topologies = self._topologies(pod.namespace, claims)
         if isinstance(topologies, Status):
             return topologies

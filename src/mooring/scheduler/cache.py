@@ -60,8 +60,8 @@ class Cache:
             self.nominator.remove(pod.uid)
             self.assumed.discard(pod.uid)
             self.table.add_pod(pod)
-        elif pod.status.nominated_node_name and pod.uid not in self.table.pods:
-            self.nominate(pod, pod.status.nominated_node_name)
+        elif pod.status.nominated_node_name and pod.uid not in self.table.pods and not pod.spec.scheduling_gates:
+            self.nominate(pod, pod.status.nominated_node_name)  # a gated pod has no claim yet
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """Keep room for a pod on a node."""

@@ -12,13 +12,14 @@ from mooring.framework.node_statuses import NodeStatuses, fit_message
 from mooring.framework.nodes import Nodes
 from mooring.framework.results import PostFilterResult, PreFilterResult
 from mooring.framework.state import CycleState
-from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
 from mooring.scheduler.answers import BadAnswerError, PluginFailure, as_status, failure
 from mooring.scheduler.filtering import Filtering
 from mooring.scheduler.findings import FindingsCache
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler, nodes_to_find
 from mooring.scheduler.scoring import Scoring, pick
+from mooring.scheduler.template_calls import TemplateCalls
 
 Rows = npt.NDArray[np.intp]
 
@@ -66,9 +67,10 @@ class Cycle:
         self.table = profile.handle.table
         self._sampler = sampler
         self._percentage = percentage
-        findings = FindingsCache(self.table)
+        findings = FindingsCache(profile)
         self.filtering = Filtering(profile, sampler, findings)
         self.scoring = Scoring(profile, findings)
+        self._pre_filter = TemplateCalls("preFilter", profile.pre_filter)
         self.handle.runner = self
 
     # The decision
@@ -102,7 +104,8 @@ class Cycle:
         if count == 1 or not self.profile.scorers:
             row = 0 if rows is None else int(rows[0])
         else:
-            place = pick(self.scoring.totals(state, pod, template, rows), self.handle.random)
+            totals, _ = self.scoring.totals(state, pod, template, rows)
+            place = pick(totals, self.handle.random)
             row = place if rows is None else int(rows[place])
         return Placement(self.table.nodes[row].name, state, examined, count)
 
@@ -144,7 +147,9 @@ class Cycle:
         rejected: Status | None = None
         names: frozenset[str] | None = None
         narrowed: list[str] = []
-        for bound in self.profile.pre_filter:
+        calls = self._pre_filter.of(self.table.template(pod))
+        state.skip_filter |= calls.skipped
+        for bound in calls.asked:
             try:
                 answer = bound.call(state, pod, nodes)
                 if answer is None:
@@ -154,6 +159,8 @@ class Cycle:
                 raise failure(f'running PreFilter plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
                 state.skip_filter.add(bound.name)
+                if status is SKIP_TEMPLATE:
+                    calls.leave_out(bound)
                 continue
             if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return PreFiltered(status.by(bound.name))

@@ -138,9 +138,9 @@ class Engine:
             was_assumed = pod.uid in self.cache.assumed
             self.cache.put(pod)
             self.queue.delete(pod)
-            if known is None:
-                self.queue.assigned_pod_added(pod)
-            elif not was_assumed:
+            if known is None or was_assumed:
+                self.queue.assigned_pod_added(pod)  # kube-scheduler tells of a binding when it sees it, not before
+            else:
                 self.queue.assigned_pod_updated(known.pod, pod)
         elif pod.uid not in self.cache.assumed and pod.scheduler_name in self.profiles.cycles:
             self.cache.put(pod)  # its nomination, if it has one

@@ -1,4 +1,4 @@
-"""Findings: what the plugins said of the nodes for one template, kept for the next pod of it.
+"""Findings: what the plugins said of the nodes for one kind of pod, kept for the next pod of it.
 
 Hot path. Plugins that declare what they depend on (``depends_on``) are asked about all nodes once per template; after
 that only about rows that changed. Two kinds of change are told apart: the node object (rare), and the pods on it
@@ -8,7 +8,7 @@ that only about rows that changed. Two kinds of change are told apart: the node 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Hashable, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -53,14 +53,18 @@ class Findings:
         "_skip_score",
         "_structure",
         "_table",
+        "alive",
+        "key",
         "node_ok",
         "ok",
         "raw",
         "total",
     )
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, key: Hashable) -> None:
         self._table = table
+        self.key = key
+        self.alive = True
         self._structure = -1
         self._position = -1
         self._node_position = -1
@@ -79,12 +83,19 @@ class Findings:
         #: Weighted sum of the other declared scorers.
         self.total: Ints = np.zeros(0, dtype=np.int64)
 
+    def drop(self) -> None:
+        """Give the memory back."""
+        self.alive = False
+        self.node_ok = self.ok = _NO_ROWS
+        self.raw = {}
+        self.total = np.zeros(0, dtype=np.int64)
+
     # Filters
 
     def refresh_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         """Bring ``ok`` up to date."""
         table = self._table
-        if self._structure != table.structure or self._skip != state.skip_filter:
+        if self._structure != table.structure or self._skip != state.skip_filter & profile.declared:
             self._all_filters(profile, state, pod)
             return
         changed = table.changes.since(self._position, len(table) >> 2)
@@ -103,7 +114,7 @@ class Findings:
 
     def _all_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         active = [f for f in profile.filters if f.depends is not None and f.name not in state.skip_filter]
-        self._skip = frozenset(state.skip_filter)
+        self._skip = profile.declared & state.skip_filter
         self._node_filters = tuple(f for f in active if f.depends == "node")
         self._pod_filters = tuple(f for f in active if f.depends == "pods")
         nodes = Nodes(self._table)
@@ -147,7 +158,7 @@ class Findings:
     def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         """Bring ``raw`` and ``total`` up to date."""
         table = self._table
-        if self._score_structure != table.structure or self._skip_score != state.skip_score:
+        if self._score_structure != table.structure or self._skip_score != state.skip_score & profile.declared:
             self._all_scores(profile, state, pod)
             return
         changed = table.changes.since(self._score_position, len(table) >> 2)
@@ -167,7 +178,7 @@ class Findings:
 
     def _all_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         table = self._table
-        self._skip_score = frozenset(state.skip_score)
+        self._skip_score = profile.declared & state.skip_score
         active = tuple(s for s in profile.scorers if s.depends is not None and s.name not in state.skip_score)
         self._pod_scorers = active
         nodes = Nodes(table)
@@ -206,25 +217,45 @@ class Findings:
 
 
 class FindingsCache:
-    """The findings of the templates placed lately; bounded, because every entry is a few bytes a node."""
+    """The findings of one profile, shared by templates with equal signatures.
 
-    def __init__(self, table: NodeTable, *, budget_bytes: int = 128 << 20) -> None:
-        self._table = table
+    Bounded in bytes, because every entry is a few bytes a node; and what plugins keep for a template goes when the
+    template has not been seen for long.
+    """
+
+    def __init__(self, profile: Profile, *, budget_bytes: int = 128 << 20, templates: int = 8192) -> None:
+        self._table = profile.handle.table
         self._budget = budget_bytes
-        self._kept: OrderedDict[PodTemplate, Findings] = OrderedDict()
+        self._capacity = templates
+        self._kept: OrderedDict[Hashable, Findings] = OrderedDict()
+        self._templates: OrderedDict[PodTemplate, Findings] = OrderedDict()
+        self._signers = tuple(profile.plugins[name] for name in sorted(profile.declared))
 
     def of(self, template: PodTemplate) -> Findings:
         """The findings for a template, empty if there are none yet."""
-        found = self._kept.get(template)
-        if found is not None:
-            self._kept.move_to_end(template)
+        found = self._templates.get(template)
+        if found is not None and found.alive:
+            self._templates.move_to_end(template)
+            self._kept.move_to_end(found.key)
             return found
+        key = tuple(plugin.signature(template) for plugin in self._signers)
+        found = self._kept.get(key)
+        if found is None:
+            self._evict()
+            found = self._kept[key] = Findings(self._table, key)
+        else:
+            self._kept.move_to_end(key)
+        self._templates[template] = found
+        if len(self._templates) > self._capacity:
+            oldest, _ = self._templates.popitem(last=False)
+            oldest.cache.clear()
+        return found
+
+    def _evict(self) -> None:
         capacity = max(16, self._budget // (24 * (len(self._table) + 64)))
         while len(self._kept) >= capacity:
-            oldest, _ = self._kept.popitem(last=False)
-            oldest.cache.clear()  # what plugins kept for it goes too
-        found = self._kept[template] = Findings(self._table)
-        return found
+            _, oldest = self._kept.popitem(last=False)
+            oldest.drop()
 
 
 def ask_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:

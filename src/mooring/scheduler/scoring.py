@@ -14,11 +14,12 @@ import numpy.typing as npt
 from mooring.api.pod import Pod
 from mooring.framework.nodes import Nodes
 from mooring.framework.state import CycleState
-from mooring.framework.status import Code, Status
+from mooring.framework.status import SKIP_TEMPLATE, Code, Status
 from mooring.framework.templates import PodTemplate
 from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
 from mooring.scheduler.findings import FindingsCache, ask_score
 from mooring.scheduler.profile import Profile, ScorePlugin
+from mooring.scheduler.template_calls import TemplateCalls
 
 Rows = npt.NDArray[np.intp]
 Ints = npt.NDArray[np.int64]
@@ -32,12 +33,15 @@ class Scoring:
         self.profile = profile
         self.table = profile.handle.table
         self._findings = findings
+        self._pre_score = TemplateCalls("preScore", profile.pre_score)
         self._others = tuple(s for s in profile.scorers if s.depends is None)
         self._normalized = tuple(s for s in profile.scorers if s.depends is not None and s.normalize is not None)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
         """Run PreScore; plugins that answer Skip are left out of Score."""
-        for bound in self.profile.pre_score:
+        calls = self._pre_score.of(self.table.template(pod))
+        state.skip_score |= calls.skipped
+        for bound in calls.asked:
             where = f'running PreScore plugin "{bound.name}"'
             try:
                 answer = bound.call(state, pod, nodes)
@@ -48,27 +52,44 @@ class Scoring:
                 raise failure(where, bound.name, error) from error
             if status.code is Code.SKIP:
                 state.skip_score.add(bound.name)
+                if status is SKIP_TEMPLATE:
+                    calls.leave_out(bound)
             elif not status.is_success:
                 raise PluginFailure(Status.error(f"{where}: {status.message}").by(bound.name))
 
-    def totals(self, state: CycleState, pod: Pod, template: PodTemplate, rows: Rows | None) -> Ints:
-        """The weighted sum of all scores, for each feasible row (None: all rows)."""
+    def totals(self, state: CycleState, pod: Pod, template: PodTemplate, rows: Rows | None) -> tuple[Ints, int]:
+        """The weighted sum of all scores for each feasible row (None: all rows), but for what all rows get alike.
+
+        That part comes second: it has no say in which node is best, and adding it to every row would cost.
+        The vector may be a live one: read it, do not keep it.
+        """
         nodes = Nodes(self.table, rows)
         self.pre_score(state, pod, nodes)
         findings = self._findings.of(template)
         findings.refresh_scores(self.profile, state, pod)
-        total: Ints = findings.total.copy() if rows is None else findings.total[rows]
+        total: Ints = findings.total if rows is None else findings.total[rows]
+        same = 0  # what all nodes get alike
         for plugin in self._normalized:
             raw = findings.raw.get(plugin.name)
-            if raw is not None:
-                chosen = raw if rows is None or isinstance(raw, int) else raw[rows]
-                total += self._finish(plugin, state, pod, chosen, len(nodes))
+            if raw is None:
+                continue
+            chosen = raw if rows is None or isinstance(raw, int) else raw[rows]
+            score = self._finish(plugin, state, pod, chosen)
+            if isinstance(score, int):
+                same += score
+            else:
+                total = total + score
         for plugin in self._others:
-            if plugin.name not in state.skip_score:
-                total += self._finish(plugin, state, pod, ask_score(plugin, state, pod, nodes), len(nodes))
-        return total
+            if plugin.name in state.skip_score:
+                continue
+            score = self._finish(plugin, state, pod, ask_score(plugin, state, pod, nodes))
+            if isinstance(score, int):
+                same += score
+            else:
+                total = total + score
+        return total, same
 
-    def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int, count: int) -> Ints | int:
+    def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:
         """Normalise, check and weigh."""
         if plugin.normalize is not None:
             if isinstance(scores, int):
@@ -95,7 +116,7 @@ class Scoring:
         for plugin in self.profile.scorers:
             if plugin.name in state.skip_score:
                 continue
-            scores = self._finish(plugin, state, pod, ask_score(plugin, state, pod, nodes), len(nodes))
+            scores = self._finish(plugin, state, pod, ask_score(plugin, state, pod, nodes))
             found[plugin.name] = np.full(len(nodes), scores, dtype=np.int64) if isinstance(scores, int) else scores
         return found
 

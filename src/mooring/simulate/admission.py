@@ -106,7 +106,7 @@ def _containers(spec: PodSpec) -> PodSpec:
 
 
 def _container(container: Container, *, host_network: bool) -> Container:
-    """Limits are what a container asks for where it asks for nothing; on the host's network its ports are the host's."""
+    """A limit is also the request where there is none; on the host's network a container's ports are the host's."""
     resources = container.resources
     if any(name not in resources.requests for name in resources.limits):
         container = _replace(container, resources=_replace(resources, requests=resources.limits | resources.requests))

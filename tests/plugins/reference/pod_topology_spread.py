@@ -68,9 +68,7 @@ def eligible(constraint: Constraint, pod: Pod, node: Node) -> bool:
 def count_pods(pods: list[Pod], selector: Selector, namespace: str) -> int:
     if selector.is_empty:
         return 0
-    return sum(
-        not pod.is_terminating and pod.namespace == namespace and selector.matches(pod.labels) for pod in pods
-    )
+    return sum(not pod.is_terminating and pod.namespace == namespace and selector.matches(pod.labels) for pod in pods)
 
 
 class Filter:

@@ -84,7 +84,7 @@ class InterPodAffinity(Plugin):
         template = table.template(pod)
         terms = template.affinity
         if self.args.ignore_preferred_terms_of_existing_pods and not (terms.preferred or terms.error):
-            return Status.skip()
+            return Status.skip(template=True)
         if terms.error:
             return Status.error(f"failed to parse pod: {terms.error}")
         existing = table.counters.terms_matching(template)

@@ -72,7 +72,7 @@ class PodTopologySpread(Plugin):
             text = f"obtaining pod's hard topology spread constraints: {error}"
             return Status.error(f"get constraints from pod: {text}")
         if plan is None:
-            return Status.skip()
+            return self._skip(pod, HARD)
         state.write(_FILTER, spread_state(plan))
         return None
 
@@ -102,7 +102,7 @@ class PodTopologySpread(Plugin):
             text = f"obtaining pod's soft topology spread constraints: {error}"
             return Status.error(f"calculating preScoreState: {text}")
         if plan is None:
-            return Status.skip()
+            return self._skip(pod, SOFT)
         require_all = bool(pod.spec.topology_spread_constraints) or not self._system
         state.write(_SCORE, SpreadScores(plan, nodes, require_all=require_all))
         return None
@@ -116,6 +116,11 @@ class PodTopologySpread(Plugin):
         return normalize(scores, state.read(_SCORE).ignored)
 
     # Constraints
+
+    def _skip(self, pod: Pod, action: str) -> Status:
+        """Nothing to do; for good unless the cluster's services and controllers have a say."""
+        own = pod.spec.topology_spread_constraints
+        return Status.skip(template=bool(own) or not self._defaults[action])
 
     def _plan(self, template: PodTemplate, action: str) -> Plan | None:
         """The compiled constraints of one kind; None if there are none. Raises SelectorError."""

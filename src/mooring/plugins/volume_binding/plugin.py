@@ -23,7 +23,7 @@ from mooring.framework import (
     Victims,
     WhatIf,
 )
-from mooring.framework.status import SKIP
+from mooring.framework.status import SKIP, SKIP_TEMPLATE
 from mooring.framework.volume_writer import VolumeWriter
 from mooring.plugins.csi_nodes import CSINodeColumns
 from mooring.plugins.pod_volumes import volumes_of
@@ -161,7 +161,7 @@ class VolumeBinding(Plugin):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """There are no scores: the feature gate StorageCapacityScoring is off."""
-        return SKIP
+        return SKIP_TEMPLATE
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> int:
         """As ``pre_score``."""

@@ -14,7 +14,7 @@ from typing import Any
 from mooring.framework.events import ActionType as A
 
 PROFILES = ("default-scheduler", "other")
-FILTERS = ("Fit", "Ports", "Spread", "Mute")
+FILTERS = ("Fit", "Ports", "Spread", "Mute")  # Mute registers for nothing.
 GATES = ("Gate", "Wait")
 NAMES = tuple(f"p{number}" for number in range(7))
 #: What may happen to which kind of object.
@@ -79,10 +79,11 @@ class ScenarioMaker:
         initial = rng.choice((1.0, 1.0, 1.0, 2.0, 0.5, 0.0))
         start = float(rng.randrange(1_000, 100_000))
         tempo = rng.choice(TEMPI)
+        weights = {**WEIGHTS, "event": rng.choice((20, 50)), "update": rng.choice((10, 30))}
         at, ops = start, []
         for _ in range(rng.randrange(20, 90)):
             at += rng.choice(tempo)
-            kind = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            kind = rng.choices(list(weights), list(weights.values()))[0]
             ops.append({"op": kind, "at": at, **getattr(self, kind)()})
         return {
             "id": f"seed-{self.seed}",
@@ -135,7 +136,8 @@ class ScenarioMaker:
         }
 
     def add(self) -> dict[str, Any]:
-        name = self.random.choice(NAMES)
+        free = [name for name in NAMES if name not in self.pods]
+        name = self.random.choice(free if free and self.random.random() < 0.8 else NAMES)
         if name not in self.pods or self.random.random() < 0.7:
             self.pods[name] = self.pod(name)  # A namesake, if there was one: the old one was not seen to go.
         return {"pod": self.pods[name]}
