@@ -45,7 +45,8 @@ def compare(case: dict[str, Any], answer: dict[str, Any]) -> list[str]:
     """What differs between the expected answer to a case (`expected`) and the given one; nothing if all is well."""
     expected = case["expected"]
     if expected["ok"] != answer.get("ok"):
-        return [f"ok is {answer.get('ok')}, expected {expected['ok']}: {answer.get('errors') or expected.get('errors')}"]
+        told = answer.get("errors") or expected.get("errors")
+        return [f"ok is {answer.get('ok')}, expected {expected['ok']}: {told}"]
     if expected["ok"]:
         return list(_differences(_effective(expected["effective"]), _effective(answer["effective"]), ""))
     wanted = [error["path"] for error in expected["errors"]]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from contextlib import AbstractContextManager
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import strategies as st
 
@@ -11,11 +13,17 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.framework import Plugin, Status
 from mooring.framework.status import SUCCESS, Code
+from mooring.plugins import resource_columns
 from mooring.testing import PluginHarness, check_what_if
 from mooring.testing.harness import Form
 from tests.plugins.reference.cluster import Cluster
 
 FORMS: tuple[Form, ...] = ("columns", "per_node")
+
+
+def squeezed() -> AbstractContextManager[object]:
+    """Make what is done for many nodes be done for few, so that small clusters get there."""
+    return patch.multiple(resource_columns, _FEW_ROWS=0, _FEW_TO_SCORE=0, _SPARSE=1)
 
 
 class Agreement:

@@ -13,7 +13,7 @@ from mooring.api.pod import Pod
 from mooring.framework import CycleState, Hint, Status
 from mooring.plugins.node_resources_fit import NodeResourcesFit
 from mooring.testing import PluginHarness, make_node, make_pod, run_plugin
-from tests.plugins.agreement import FORMS, Agreement, events, play
+from tests.plugins.agreement import FORMS, Agreement, events, play, squeezed
 from tests.plugins.reference.node_resources import Fit
 from tests.plugins.resource_world import nodes, pods, strategies
 
@@ -285,8 +285,9 @@ def test_agrees_with_the_reference(happened: Any, pod: Pod, ignored: Any, scorin
     seed=st.integers(0, 99),
 )
 def test_columns_agree_on_whole_clusters(cluster: Any, running: Any, waiting: Any, scoring: Any, seed: int) -> None:
-    """The same with enough nodes for the columns to be used throughout, pod by pod."""
+    """The same with enough nodes, all of some size, for the columns to be used throughout, pod by pod."""
     agreement = Agreement(NodeResourcesFit, Fit, {"scoringStrategy": scoring} if scoring else None)
     agreement.put(*cluster)
-    for pod in waiting:
-        play(agreement, [("put", other) for other in running], pod, seed)
+    with squeezed():
+        for pod in waiting:
+            play(agreement, [("put", other) for other in running], pod, seed)

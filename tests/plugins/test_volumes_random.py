@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from mooring.api.pod import Pod
-from mooring.framework import CycleState, Nodes, Status
+from mooring.framework import Code, CycleState, Nodes, Status
 from mooring.framework.node_info import WhatIfNode
 from mooring.framework.nodes import WhatIfNodes
 from mooring.framework.status import SKIP, SUCCESS
@@ -54,6 +54,7 @@ class VolumeMachine(RuleBasedStateMachine):
         state = CycleState()
         table = self.world.harness.table
         verdict = plugin.pre_filter(state, pod, Nodes(table)) or SUCCESS
+        verdict = SKIP if verdict.code is Code.SKIP else verdict
         if not verdict.is_success:
             return verdict, state, {}
         nodes = Nodes(table)

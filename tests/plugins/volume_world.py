@@ -219,28 +219,29 @@ capacities: st.SearchStrategy[CSIStorageCapacity] = st.builds(
 )
 
 attachments: st.SearchStrategy[VolumeAttachment] = st.builds(
-    lambda name, attacher, node, volume: make_volume_attachment(
-        name, attacher=attacher, node=node, volume=volume
-    ).obj(),
+    lambda name, driver, node, volume: make_volume_attachment(name, attacher=driver, node=node, volume=volume).obj(),
     some(("t1", "t2", "t3")),
     some((*DRIVERS, "")),
     some(NODES),
     some(VOLUMES),
 )
 
-inline: st.SearchStrategy[Volume] = st.one_of(
-    st.builds(lambda n, r: Volume(gce_persistent_disk=GCEPersistentDisk(pd_name=n, read_only=r)), some(("d1", "d2")), st.booleans()),
-    st.builds(lambda n: Volume(aws_elastic_block_store=AWSElasticBlockStore(volume_id=n)), some(("vol-1", "vol-2"))),
-    st.builds(lambda n, r: Volume(iscsi=ISCSI(iqn=n, read_only=r)), some(("i1", "i2")), st.booleans()),
-    st.builds(
-        lambda m, i, r: Volume(rbd=RBD(monitors=tuple(m), image=i, pool="rbd", read_only=r)),
-        st.lists(some(("m1", "m2", "m3")), max_size=2),
-        some(("a", "b")),
-        st.booleans(),
-    ),
-    st.builds(lambda kind: Volume(azure_disk=AzureDisk(disk_uri="uri", kind=kind)), some((None, "Managed", "Managed", "Shared"))),
-    some((Volume(cinder=Cinder(volume_id="c")), Volume(portworx_volume=PortworxVolume()), Volume(empty_dir=EmptyDir()))),
-)  # fmt: skip
+
+@st.composite
+def inline(draw: st.DrawFn) -> Volume:
+    name, read_only = draw(some(("vol-1", "vol-2"))), draw(st.booleans())
+    monitors = draw(st.lists(some(("m1", "m2", "m3")), max_size=2))
+    kinds = (
+        Volume(gce_persistent_disk=GCEPersistentDisk(pd_name=name, read_only=read_only)),
+        Volume(aws_elastic_block_store=AWSElasticBlockStore(volume_id=name)),
+        Volume(iscsi=ISCSI(iqn=name, read_only=read_only)),
+        Volume(rbd=RBD(monitors=tuple(monitors), image=name, pool="rbd", read_only=read_only)),
+        Volume(azure_disk=AzureDisk(disk_uri="uri", kind=draw(some((None, "Managed", "Managed", "Shared"))))),
+        Volume(cinder=Cinder(volume_id="c")),
+        Volume(portworx_volume=PortworxVolume()),
+        Volume(empty_dir=EmptyDir()),
+    )
+    return draw(some(kinds))
 
 
 @st.composite
@@ -253,7 +254,7 @@ def pods(draw: st.DrawFn, name: str) -> Pod:
         elif kind == 6:
             made = made.ephemeral("e") if not any(v.name == "e" for v in made.obj().spec.volumes) else made
         else:
-            made = made.volume(draw(inline))
+            made = made.volume(draw(inline()))
     return made.obj()
 
 

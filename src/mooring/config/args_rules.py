@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -106,7 +107,8 @@ def _constraint(constraint: Args, path: str) -> Errors:
     if key:
         yield from _label_name(f"{path}.topologyKey", key)
     else:
-        yield FieldError(f"{path}.topologyKey", "is required", remedy="Write a node label such as kubernetes.io/hostname.")
+        remedy = "Write a node label such as kubernetes.io/hostname."
+        yield FieldError(f"{path}.topologyKey", "is required", remedy=remedy)
     action, actions = constraint.get("whenUnsatisfiable", ""), ("DoNotSchedule", "ScheduleAnyway")
     if not action:
         yield FieldError(f"{path}.whenUnsatisfiable", "is required", remedy=f"Write {choice(actions)}.")
@@ -209,7 +211,7 @@ def check_fit(args: Args, path: str, version: Version) -> Errors:
 def _shape(shape: list[Args], path: str) -> Errors:
     if not shape:
         yield FieldError(path, "needs at least one point", remedy="Write points of utilization and score.")
-    for i, (before, point) in enumerate(zip(shape, shape[1:], strict=False), start=1):
+    for i, (before, point) in enumerate(itertools.pairwise(shape), start=1):
         if before.get("utilization", 0) >= point.get("utilization", 0):
             message = "is not above that of the point before"
             yield FieldError(f"{path}[{i}].utilization", message, remedy="Sort the points by utilization.")

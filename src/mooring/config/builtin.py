@@ -1,7 +1,8 @@
 """The built-in plugins as the configuration knows them: which points each serves, and which run by default.
 
-A file of an old version means what the release behind it would have run, so there is a table for each: v1 is kube-scheduler
-1.36, v1beta3 is 1.28 and v1beta2 is 1.27, the last releases that read them, all with their default feature gates.
+A file of an old version means what the release behind it would have run, so there is a table for each: v1 is
+kube-scheduler 1.36, v1beta3 is 1.28 and v1beta2 is 1.27, the last releases that read them, all with their default
+feature gates.
 """
 
 from __future__ import annotations

@@ -37,6 +37,8 @@ class ProfileDraft(msgspec.Struct):
     sets: Sets
     #: The file's entries first, then those added for plugins that take arguments.
     args: list[PluginArgs]
+    #: What the file says under `plugins`.
+    wished: dict[str, Any]
 
 
 class Draft(msgspec.Struct):
@@ -85,7 +87,7 @@ def _profile(given: dict[str, Any], version: Version, *, only: bool) -> ProfileD
         if name in ARGS[version]
     ]
     name = given.get("schedulerName", "default-scheduler" if only else "")
-    return ProfileDraft(name, given.get("percentageOfNodesToScore"), sets, args)
+    return ProfileDraft(name, given.get("percentageOfNodesToScore"), sets, args, given.get("plugins", {}))
 
 
 def _completed(given: PluginArgs) -> PluginArgs:

@@ -97,8 +97,19 @@ def _version(root: Node, source: str) -> Version:
         close = nearest(api_version, known) or known[0]
         raise fail(f'the version "{api_version}" is not known', "apiVersion", f'Did you mean "{close}"?')
     if kind != KIND:
+        _check_lone_args(root, kind, version, source)
         raise fail(f'"{kind}" is no scheduler configuration', "kind", f"Write  kind: {KIND}.")
     return version
+
+
+def _check_lone_args(root: Node, kind: str, version: Version, source: str) -> None:
+    """Of a file that only has the arguments of a plugin, unknown fields are what is wrong first."""
+    struct = ARGS[version].get(kind.removesuffix("Args")) if kind.endswith("Args") else None
+    faults = Faults()
+    if struct is not None:
+        decode_struct(root, struct, "", faults)
+    if faults.strict and not faults.types:
+        raise ConfigError([*faults.strict, *repeated_keys(root)], stage="decode", source=source)
 
 
 def _meta(node: Node) -> tuple[str, str, tuple[str, Node] | None]:

@@ -119,7 +119,8 @@ class _Reader:
 
     def _error(self, problem: str) -> ReadError:
         found = self._text[self._at : self._at + 1]
-        return ReadError(f"not valid JSON: {problem}, found {found!r}" if found else f"not valid JSON: {problem}", self._line)
+        seen = f"found {found!r}" if found else "found the end"
+        return ReadError(f"not valid JSON: {problem}, {seen}", self._line)
 
 
 def _unescape(text: str) -> str:

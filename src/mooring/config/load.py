@@ -15,13 +15,11 @@ from mooring.config.validate import validate
 _EMPTY: Final = f"apiVersion: {GROUP}/{VERSIONS[0]}\nkind: {KIND}\n"
 
 
-def load_config(
-    text: str, *, source: str, plugins: Mapping[str, PluginSpec] | None = None
-) -> SchedulerConfiguration:
+def load_config(text: str, *, source: str, plugins: Mapping[str, PluginSpec] | None = None) -> SchedulerConfiguration:
     """Read a KubeSchedulerConfiguration of version v1, v1beta3 or v1beta2, in YAML or JSON.
 
-    `source` names the file in messages; `plugins` are those that are not built in. Raises ConfigError with all faults of
-    the first stage that fails: decode (the form), validate (the values) or start (what cannot be put together).
+    `source` names the file in messages; `plugins` are those that are not built in. Raises ConfigError with all faults
+    of the first stage that fails: decode (the form), validate (the values) or start (what cannot be put together).
     """
     return load_document(read_document(text, source=source), plugins=plugins)
 

@@ -14,7 +14,12 @@ from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
 MULTI_POINT = "multiPoint"
 ALL = "*"
 
+#: Point or multiPoint -> what is asked for there.
 Sets = dict[str, PluginSet]
+#: Plugin -> the points it serves.
+Served = dict[str, Collection[str]]
+#: Point -> what runs there, in order.
+Plan = dict[str, tuple[EnabledPlugin, ...]]
 
 
 def merged_sets(version: Version, wished: dict[str, Any] | None) -> Sets:
@@ -48,25 +53,25 @@ def _merged(defaults: tuple[EnabledPlugin, ...], wish: dict[str, Any], version: 
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """Why the plugins of a point cannot run together; `index` is into what was asked for there."""
+    """Why what is asked for at a point cannot run."""
 
     point: str
     plugin: str
     problem: str
 
 
-def running(sets: Sets, served: dict[str, Collection[str]]) -> tuple[dict[str, tuple[EnabledPlugin, ...]], list[Conflict]]:
+def running(sets: Sets, served: Served) -> tuple[Plan, list[Conflict]]:
     """What runs at each point, in order, and what stands against it."""
     conflicts = _conflicts(sets, served)
     weights = score_weights(sets, served)
-    plan: dict[str, tuple[EnabledPlugin, ...]] = {}
+    plan: Plan = {}
     for point in (*POINTS, *PLACEMENT_POINTS):
         names = _order(point, sets, served)
         plan[point] = tuple(EnabledPlugin(name, weights.get(name, 0) if point == "score" else 0) for name in names)
     return plan, conflicts
 
 
-def _order(point: str, sets: Sets, served: dict[str, Collection[str]]) -> list[str]:
+def _order(point: str, sets: Sets, served: Served) -> list[str]:
     """Plugins named here that multiPoint has, too, then the rest of multiPoint, then the others named here."""
     own = sets.get(point, PluginSet())
     named = list(dict.fromkeys(plugin.name for plugin in own.enabled))
@@ -78,7 +83,7 @@ def _order(point: str, sets: Sets, served: dict[str, Collection[str]]) -> list[s
     return [*both, *dict.fromkeys(n for n in expanded if n not in named), *(n for n in named if n not in both)]
 
 
-def _conflicts(sets: Sets, served: dict[str, Collection[str]]) -> list[Conflict]:
+def _conflicts(sets: Sets, served: Served) -> list[Conflict]:
     found: list[Conflict] = []
     for point, own in sets.items():
         seen: set[str] = set()
@@ -87,8 +92,8 @@ def _conflicts(sets: Sets, served: dict[str, Collection[str]]) -> list[Conflict]
             if name not in served:
                 found.append(Conflict(point, name, f'the plugin "{name}" does not exist'))
             elif point == MULTI_POINT:
-                twice = name in seen and any(_doubled(name, each, sets, served) for each in (*POINTS, *PLACEMENT_POINTS))
-                found += [Conflict(point, name, f'the plugin "{name}" is enabled twice')] if twice else []
+                if name in seen and any(_doubled(name, each, sets, served) for each in (*POINTS, *PLACEMENT_POINTS)):
+                    found.append(Conflict(point, name, f'the plugin "{name}" is enabled twice'))
             elif point not in served[name]:
                 found.append(Conflict(point, name, f'the plugin "{name}" does not serve {point}'))
             elif name in seen:
@@ -97,14 +102,14 @@ def _conflicts(sets: Sets, served: dict[str, Collection[str]]) -> list[Conflict]
     return found
 
 
-def _doubled(name: str, point: str, sets: Sets, served: dict[str, Collection[str]]) -> bool:
+def _doubled(name: str, point: str, sets: Sets, served: Served) -> bool:
     """Whether a name that is twice under multiPoint comes twice to a point."""
     own = sets.get(point, PluginSet())
     hidden = ALL in own.disabled or name in own.disabled or any(plugin.name == name for plugin in own.enabled)
     return point in served[name] and not hidden
 
 
-def score_weights(sets: Sets, served: dict[str, Collection[str]], *, point: str = "score") -> dict[str, int]:
+def score_weights(sets: Sets, served: Served, *, point: str = "score") -> dict[str, int]:
     """The weight of each plugin that scores: that at the point itself comes before that under multiPoint."""
     weights: dict[str, int] = {}
     for plugin in (*sets.get(point, PluginSet()).enabled, *sets[MULTI_POINT].enabled):

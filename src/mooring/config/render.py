@@ -12,7 +12,10 @@ from mooring.config.schema import ARGS, GROUP, KIND, POINTS
 
 
 def effective(config: SchedulerConfiguration) -> dict[str, Any]:
-    """Everything in force. In each profile, `plugins` has what runs at each point and `pluginConfig` maps names to arguments."""
+    """Everything in force.
+
+    In each profile, `plugins` has what runs at each point, in order, and `pluginConfig` maps names to arguments.
+    """
     result = {"apiVersion": f"{GROUP}/{config.version}", **_settings(config)}
     result["profiles"] = [_expanded_profile(profile) for profile in config.profiles]
     if config.extenders:

@@ -1,8 +1,8 @@
-"""The last checks, which kube-scheduler makes as it starts: do the plugins exist and fit, can the extenders be reached by TLS."""
+"""The last checks, which kube-scheduler makes as it starts: do plugins exist and fit, can extenders be connected to."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -13,8 +13,8 @@ from mooring.config.defaults import Draft, ProfileDraft, plain_args
 from mooring.config.document import PluginArgs
 from mooring.config.durations import SECOND, Nanoseconds, format_duration
 from mooring.config.errors import FieldError, nearest
-from mooring.config.merge import MULTI_POINT, Conflict, running, score_weights
-from mooring.config.model import EnabledPlugin, Extender, ExtenderTLS, ManagedResource, PluginSpec, Profile
+from mooring.config.merge import Conflict, Plan, Served, running, score_weights
+from mooring.config.model import Extender, ExtenderTLS, ManagedResource, PluginSpec, Profile
 from mooring.config.nodes import reflowed
 from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
 from mooring.config.tls import TLSProblem, check_tls
@@ -39,7 +39,7 @@ def start(draft: Draft, plugins: Mapping[str, PluginSpec]) -> Started:
     errors = [*_clashes(draft, plugins), *_election(draft.values["leaderElection"])]
     extenders = [_extender(each, i, errors) for i, each in enumerate(draft.values["extenders"])]
     errors += _ignored_resources(draft, extenders)
-    served: dict[str, Collection[str]] = {**SERVED[draft.version]}
+    served: Served = {**SERVED[draft.version]}
     served.update({name: spec.points for name, spec in plugins.items() if name not in served})
     profiles = [
         _profile(profile, i, draft.version, served, plugins, errors) for i, profile in enumerate(draft.profiles)
@@ -133,13 +133,13 @@ def _profile(
     draft: ProfileDraft,
     index: int,
     version: Version,
-    served: dict[str, Collection[str]],
+    served: Served,
     plugins: Mapping[str, PluginSpec],
     errors: list[FieldError],
 ) -> Profile:
     path = f"profiles[{index}]"
     plan, conflicts = running(draft.sets, served)
-    errors += [_explained(conflict, draft, path, served) for conflict in conflicts]
+    errors += [_explained(conflict, draft.wished, path, served) for conflict in conflicts]
     errors += _counts(plan, path)
     errors += _weights(draft, path, served)
     enabled = {plugin.name for each in draft.sets.values() for plugin in each.enabled}
@@ -155,11 +155,12 @@ def _profile(
     )
 
 
-def _explained(
-    conflict: Conflict, draft: ProfileDraft, path: str, served: dict[str, Collection[str]]
-) -> FieldError:
+def _explained(conflict: Conflict, wished: dict[str, Any], path: str, served: Served) -> FieldError:
     """A conflict with its place in the file and what to do about it."""
     name, point = conflict.plugin, conflict.point
+    entries = wished.get(point, {}).get("enabled", [])
+    indices = [index for index, entry in enumerate(entries) if entry.get("name", "") == name]
+    place = f"{path}.plugins.{point}.enabled" + (f"[{indices[-1]}]" if indices else "")
     if name in served:
         points = ", ".join(each for each in POINTS if each in served[name])
         remedy = f"It serves {points or 'none of the twelve points'}." if "serve" in conflict.problem else "Remove one."
@@ -167,11 +168,12 @@ def _explained(
         remedy = f"Remove it: {RETIRED[name]}."
     else:
         close = nearest(name, served)
-        remedy = f'Did you mean "{close}"?' if close else f"If it is a plugin of yours, load it with --plugin {name}=FILE."
-    return FieldError(f"{path}.plugins.{point}.enabled", conflict.problem, remedy=remedy)
+        own = f"If it is a plugin of yours, load it with --plugin {name}=FILE."
+        remedy = f'Did you mean "{close}"? {own}' if close else own
+    return FieldError(place, conflict.problem, remedy=remedy)
 
 
-def _counts(plan: dict[str, tuple[EnabledPlugin, ...]], path: str) -> Iterator[FieldError]:
+def _counts(plan: Plan, path: str) -> Iterator[FieldError]:
     sorters = [plugin.name for plugin in plan["queueSort"]]
     if len(sorters) != 1:
         found = " and ".join(sorters) or "none"
@@ -185,7 +187,7 @@ def _counts(plan: dict[str, tuple[EnabledPlugin, ...]], path: str) -> Iterator[F
         yield FieldError(f"{path}.plugins.{PLACEMENT_POINTS[0]}", message, remedy="Enable one of them only.")
 
 
-def _weights(draft: ProfileDraft, path: str, served: dict[str, Collection[str]]) -> Iterator[FieldError]:
+def _weights(draft: ProfileDraft, path: str, served: Served) -> Iterator[FieldError]:
     """Negative weights are not refused as such, but a sum below zero is, while it is being made."""
     for point in ("score", PLACEMENT_POINTS[1]):
         total = 0

@@ -1,4 +1,4 @@
-"""Whether the TLS material of an extender can be used: files readable, certificates well formed, key and certificate a pair."""
+"""Whether the TLS material of an extender can be used: files readable, certificates well formed, keys that fit."""
 
 from __future__ import annotations
 

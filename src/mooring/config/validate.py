@@ -67,7 +67,7 @@ def _leader_election(values: dict[str, Any]) -> Iterator[FieldError]:
     lease, renew = values["leaseDuration"], values["renewDeadline"]
     if lease <= renew:
         message = f"{format_duration(lease)} is not longer than renewDeadline ({format_duration(renew)})"
-        yield FieldError("leaderElection.leaseDuration", message, remedy="Make the lease longer or the deadline shorter.")
+        yield FieldError("leaderElection.leaseDuration", message, remedy="Make it longer, or the deadline shorter.")
     if values["resourceLock"] != "leases":
         message = f'"{values["resourceLock"]}" is no kind of lock that exists'
         yield FieldError("leaderElection.resourceLock", message, remedy='Write "leases" or remove the field.')
@@ -82,12 +82,12 @@ def _profiles(draft: Draft) -> Iterator[FieldError]:
         path = f"profiles[{i}]"
         name = profile.scheduler_name
         if not name:
-            yield FieldError(f"{path}.schedulerName", "a name is required", remedy="Give each profile a name of its own.")
+            yield FieldError(f"{path}.schedulerName", "a name is required", remedy="Give each profile its own name.")
         yield from percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
         yield from _plugins(path, profile, draft.version)
         if name in named:
             message = f'"{name}" is also the name of profiles[{named[name]}]'
-            yield FieldError(f"{path}.schedulerName", message, remedy="Give each profile a name of its own.")
+            yield FieldError(f"{path}.schedulerName", message, remedy="Give each profile its own name.")
         named[name] = i
     yield from _queue_sort(draft.profiles)
 
@@ -140,7 +140,7 @@ def _queue_sort(profiles: list[ProfileDraft]) -> Iterator[FieldError]:
 
 def same_args(a: PluginArgs | None, b: PluginArgs | None) -> bool:
     """Whether two plugins have the same arguments."""
-    return _comparable(a) == _comparable(b)
+    return bool(_comparable(a) == _comparable(b))
 
 
 def _comparable(args: PluginArgs | None) -> Any:

@@ -7,8 +7,11 @@ bracket inside flow collections, some escapes, tags, directives, and that charac
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
+from urllib.parse import unquote
 
+from yaml.events import Event
 from yaml.parser import Parser, ParserError
 from yaml.reader import Reader
 from yaml.scanner import Scanner, ScannerError
@@ -57,6 +60,11 @@ class YamlParser(Reader, Scanner, Parser):
             line = len(re.findall("\r\n|[\r\n\x85\u2028\u2029]", self._text[: bad.start()])) + 1
             raise ReadError(f"the control character {bad[0]!r} is not allowed", line)
 
+    def next_event(self) -> Event:
+        """The next event."""
+        get: Callable[[], Event] = self.get_event
+        return get()
+
     # Between tokens
 
     def scan_to_next_token(self) -> None:
@@ -70,6 +78,14 @@ class YamlParser(Reader, Scanner, Parser):
                 return
             if not self.flow_level:
                 self.allow_simple_key = True
+
+    def scan_line_break(self) -> str:
+        """Take a line break of any kind; "" if there is none."""
+        char: str = self.peek()
+        if char not in _BREAKS:
+            return ""
+        self.forward(2 if self.prefix(2) == "\r\n" else 1)
+        return char if char in "\u2028\u2029" else "\n"
 
     def _skip_comment(self) -> None:
         if self.peek() == "#":
@@ -306,7 +322,7 @@ class YamlParser(Reader, Scanner, Parser):
         if self.peek(len(text)) == "%" or (not text and not may_be_empty):
             raise self._fail(what, "expected a URI", start)
         self.forward(len(text))
-        return re.sub("(?:%[0-9A-Fa-f]{2})+", lambda m: bytes.fromhex(m[0].replace("%", "")).decode("utf-8", "replace"), text)
+        return unquote(text)
 
     def scan_directive(self) -> DirectiveToken:
         """Scan %YAML or %TAG; there are no others."""
@@ -343,12 +359,24 @@ class YamlParser(Reader, Scanner, Parser):
         self._skip_blanks()
         return handle, self._uri("a directive", start)
 
-    def process_directives(self) -> Any:
+    def process_directives(self) -> tuple[tuple[int, int] | None, dict[str, str]]:
         """Take the directives of a document; only YAML 1.1 is read."""
-        result = super().process_directives()
-        if self.yaml_version not in (None, (1, 1)):
-            raise ParserError(None, None, "only YAML 1.1 is read: remove the %YAML directive", self.get_mark())
-        return result
+        self.yaml_version = None
+        self.tag_handles = {}
+        while self.check_token(DirectiveToken):
+            token = self.tokens[0]
+            if token.name == "YAML":
+                if self.yaml_version is not None or token.value != (1, 1):
+                    raise ParserError(None, None, "only one %YAML directive is read, for 1.1", token.start_mark)
+                self.yaml_version = token.value
+            elif token.value[0] in self.tag_handles:
+                raise ParserError(None, None, f"%TAG {token.value[0]} is given twice", token.start_mark)
+            else:
+                self.tag_handles[token.value[0]] = token.value[1]
+            self.tokens.pop(0)
+            self.tokens_taken += 1
+        self.tag_handles = {**self.DEFAULT_TAGS, **self.tag_handles}
+        return self.yaml_version, self.tag_handles
 
 
 def _fold(breaks: list[str]) -> str:

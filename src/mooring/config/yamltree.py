@@ -75,7 +75,7 @@ def _compose(parser: YamlParser) -> _Part | None:
     open_branches: list[_Branch] = []
     root: _Part | None = None
     while True:
-        event: Event = parser.get_event()
+        event = parser.next_event()
         if isinstance(event, DocumentEndEvent | StreamEndEvent):
             return root
         if isinstance(event, MappingEndEvent | SequenceEndEvent):

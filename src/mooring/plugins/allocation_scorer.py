@@ -20,9 +20,6 @@ Rows = npt.NDArray[np.intp]
 #: For each resource that counts for a pod: its index, what the pod asks for, its weight.
 Plan = tuple[tuple[int, int, int], ...]
 
-#: So few rows are quicker one by one.
-_FEW_ROWS = 6
-
 
 class FitColumns(ResourceColumns):
     """Adds what is to be divided, and what by: a node without the resource divides by infinity, and rates 0."""
@@ -97,12 +94,12 @@ class AllocationScorer:
         columns = self._columns
         if not plan:
             return 0
-        if rows is not None and len(rows) <= _FEW_ROWS:
+        if columns.few(rows):
             return np.array([self.score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
         columns.refresh()
         if not columns.exact or any(amount > EXACT_LIMIT for _, amount, _ in plan):
             return self._score_ints(plan, rows)
-        if rows is not None and 4 * len(rows) < len(columns.table):
+        if columns.sparse(rows):
             return self._score_floats(plan, rows)
         scores = self._score_floats(plan, None)
         return scores if rows is None else scores[rows]

@@ -17,8 +17,6 @@ from mooring.plugins.resource_scoring import ResourceSpec
 Ints = npt.NDArray[np.int64]
 
 _PLAN: StateKey[Plan] = StateKey("PreScoreNodeResourcesBalancedAllocation")
-#: So few rows are quicker one by one.
-_FEW_ROWS = 6
 
 
 class NodeResourcesBalancedAllocation(Plugin):
@@ -54,10 +52,10 @@ class NodeResourcesBalancedAllocation(Plugin):
         plan, rows, columns = self._planned(state, pod), nodes.rows, self._columns
         if plan is None:
             return 0
-        if rows is not None and len(rows) <= _FEW_ROWS:
+        if columns.few(rows):
             return np.array([self._score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
         columns.refresh()
-        some = rows if rows is not None and 4 * len(rows) < len(columns.table) else None
+        some = rows if columns.sparse(rows) else None
         without = columns.without(tuple(index for index, _ in plan))
         scores = columns.balances(plan, some)
         scores -= without if some is None else without[some]

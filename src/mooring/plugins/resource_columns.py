@@ -8,6 +8,7 @@ scorers work on floats as long as all amounts are small enough (``exact``), and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ Rows = npt.NDArray[np.intp]
 EXACT_LIMIT = 2**53 // 100
 #: So many changed rows are written one by one, more in bulk.
 _FEW_ROWS = 8
+#: Views of up to so many rows are scored one by one, views of less than one in so many gather their rows first.
+_FEW_TO_SCORE = 6
+_SPARSE = 4
 _NONZERO = {"cpu": 0, "memory": 1}
 
 
@@ -61,6 +65,14 @@ class ResourceColumns:
                 self._read_row(row)
                 self._derive_row(row)
         self._position = table.changes.position
+
+    def few(self, rows: Rows | None) -> TypeGuard[Rows]:
+        """Whether the rows are so few that it is quickest to take them one by one."""
+        return rows is not None and len(rows) <= _FEW_TO_SCORE
+
+    def sparse(self, rows: Rows | None) -> bool:
+        """Whether to gather the rows before, rather than after, the arithmetic."""
+        return rows is not None and _SPARSE * len(rows) < len(self.table)
 
     def amounts(self, index: int) -> tuple[Ints, Ints]:
         """Capacity and use of a resource on all rows, as the whole numbers they are."""

@@ -84,7 +84,8 @@ class Profile:
         self.bind = self._bound("bind", "bind")
         self.post_bind = self._bound("postBind", "post_bind")
         #: Plugins that declare what their verdicts or scores depend on.
-        self.declared = frozenset(each.name for each in (*self.filters, *self.scorers) if each.depends is not None)
+        declared = [f.name for f in self.filters if f.depends] + [s.name for s in self.scorers if s.depends]
+        self.declared = frozenset(declared)
         #: Whether some plugin answers node by node, so that looking at a sample of the nodes pays.
         self.per_node = any(f.filter_nodes is None for f in self.filters) or any(
             s.score_nodes is None for s in self.scorers

@@ -30,7 +30,7 @@ def pre_filter(pod: Pod) -> Status:
     return SUCCESS if relevant else SKIP
 
 
-def filter(world: Storage, pod: Pod, node: str, there: list[Pod]) -> Status:  # noqa: A001  # the point's name
+def filter(world: Storage, pod: Pod, node: str, there: list[Pod]) -> Status:
     csi_node = world.csi_nodes.get(node)
     try:
         new = attachable(world, pod, has_csi_node=csi_node is not None, is_new=True)

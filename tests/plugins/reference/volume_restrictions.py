@@ -20,10 +20,12 @@ def in_the_way(mine: Volume, theirs: Volume) -> bool:
         if a.pd_name == b.pd_name and not (a.read_only and b.read_only):
             return True
     if mine.aws_elastic_block_store and theirs.aws_elastic_block_store:
-        if mine.aws_elastic_block_store.volume_id == theirs.aws_elastic_block_store.volume_id:
+        a, b = mine.aws_elastic_block_store, theirs.aws_elastic_block_store
+        if a.volume_id == b.volume_id:
             return True
     if mine.iscsi and theirs.iscsi:
-        if mine.iscsi.iqn == theirs.iscsi.iqn and not (mine.iscsi.read_only and theirs.iscsi.read_only):
+        a, b = mine.iscsi, theirs.iscsi
+        if a.iqn == b.iqn and not (a.read_only and b.read_only):
             return True
     if mine.rbd and theirs.rbd:
         a, b = mine.rbd, theirs.rbd

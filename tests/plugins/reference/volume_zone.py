@@ -48,7 +48,7 @@ def pre_filter(world: Storage, pod: Pod) -> tuple[Status, list[tuple[str, set[st
     return (SUCCESS if found else SKIP), found
 
 
-def filter(labels: list[tuple[str, set[str]]], node: Node) -> Status:  # noqa: A001  # the point's name
+def filter(labels: list[tuple[str, set[str]]], node: Node) -> Status:
     if not any(key in node.labels for key in KEYS):
         return SUCCESS
     for key, values in labels:

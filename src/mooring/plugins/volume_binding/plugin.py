@@ -61,8 +61,7 @@ class BindingState:
 
     __slots__ = ("all_bound", "claims", "filtered", "volumes")
 
-    def __init__(self, claims: PodClaims | None) -> None:
-        #: None if the pod has none.
+    def __init__(self, claims: PodClaims) -> None:
         self.claims = claims
         #: Whether Filter looked at them.
         self.filtered = False
@@ -111,8 +110,7 @@ class VolumeBinding(Plugin):
         """Find the pod's claims; nothing to do if it has none, no hope if one is not as it should be."""
         summary = volumes_of(self.handle.template(pod))
         if not summary.claimed:
-            state.write(STATE, BindingState(None))
-            return SKIP
+            return SKIP_TEMPLATE
         fault = self._claims.check(pod, summary.uses)
         if fault is not None:
             return Status.unresolvable(fault)
@@ -128,8 +126,6 @@ class VolumeBinding(Plugin):
         if known is None:  # PreFilter is not in the profile
             return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), _NOT_FOUND)
         claims = known.claims
-        if claims is None:
-            return None
         known.filtered = True
         bound, errors = self._bound.check(claims.bound, nodes)
         codes = np.zeros(len(nodes), dtype=np.int64) if bound is None else bound.astype(np.int64)
@@ -173,10 +169,10 @@ class VolumeBinding(Plugin):
         """Assume that the volumes chosen for the node are the pod's."""
         known = state.get(STATE)
         if known is None:
-            return _NOT_FOUND
+            return self._without_state(pod)
         row = self.handle.table.row_of.get(node_name)
         claims = known.claims
-        if not known.filtered or claims is None or not claims.waiting or row is None:
+        if not known.filtered or not claims.waiting or row is None:
             known.all_bound = True
             return None
         try:
@@ -186,6 +182,10 @@ class VolumeBinding(Plugin):
             return Status.error(str(error))
         known.all_bound = False
         return None
+
+    def _without_state(self, pod: Pod) -> Status | None:
+        """PreFilter left nothing: fine for a pod without claims, else it is not in the profile."""
+        return _NOT_FOUND if volumes_of(self.handle.template(pod)).claimed else None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Take back what was assumed."""
@@ -198,7 +198,7 @@ class VolumeBinding(Plugin):
         """Whether there is something to bind."""
         known = state.get(STATE)
         if known is None:
-            return _NOT_FOUND
+            return self._without_state(pod) or SKIP
         if known.all_bound:
             return SKIP
         return None if node_name in known.volumes else _no_volumes(node_name)
@@ -207,7 +207,7 @@ class VolumeBinding(Plugin):
         """Write the bindings and wait until they are there; without a cluster they stay assumed."""
         known = state.get(STATE)
         if known is None:
-            return _NOT_FOUND
+            return self._without_state(pod)
         if known.all_bound:
             return None
         volumes = known.volumes.get(node_name)
