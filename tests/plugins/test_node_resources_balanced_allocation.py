@@ -51,7 +51,7 @@ CASES = {
     "makes it worse": (None, make_pod("p").req(cpu=5), 62),
     "no defaults for what is not asked for": (None, make_pod("p").req(cpu=1), 72),
     "one resource is always even": (resources("cpu"), make_pod("p").req(cpu=1), 75),
-    "three resources": (resources("cpu", "memory", GPU), make_pod("p").req({"memory": "4Gi", GPU: 2}), 85),
+    "three resources": (resources("cpu", "memory", GPU), make_pod("p").req({"memory": "4Gi", GPU: 2}), 86),
     "an extended resource not asked for has no say": (
         resources("cpu", "memory", GPU),
         make_pod("p").req(memory="4Gi"),
@@ -78,20 +78,13 @@ def test_skips_pods_that_ask_for_nothing_that_counts(pod: Any) -> None:
     assert run_plugin(NodeResourcesBalancedAllocation, pod.obj(), nodes=[NODE.obj()]).pre_score.code is Code.SKIP
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_scores_without_pre_score(form: Any) -> None:
+@pytest.mark.parametrize(("pod", "expected"), [(make_pod("p"), 0), (make_pod("p").req(memory="4Gi"), 85)])
+def test_scores_without_pre_score(pod: Any, expected: int) -> None:
     """Where PreScore is disabled, Score looks itself; a best-effort pod gets 0."""
     harness = PluginHarness(NodeResourcesBalancedAllocation, nodes=[NODE.obj()], pods=[LOPSIDED])
-    del NodeResourcesBalancedAllocation.pre_score
-    try:
-        assert harness.score(CycleState(), make_pod("p").obj(), harness.nodes(), form=form)[2] == {"n": 0}
-        even = make_pod("p").req(memory="4Gi").obj()
-        assert harness.score(CycleState(), even, harness.nodes(), form=form)[2] == {"n": 85}
-    finally:
-        NodeResourcesBalancedAllocation.pre_score = PRE_SCORE
-
-
-PRE_SCORE = NodeResourcesBalancedAllocation.pre_score
+    state = CycleState()
+    assert harness.plugin.score(state, pod.obj(), harness.info("n")) == expected
+    assert harness.plugin.score_nodes(state, pod.obj(), harness.nodes()) == expected
 
 
 ARGS = st.none() | st.lists(st.sampled_from(RESOURCES), min_size=1, max_size=4, unique=True).map(

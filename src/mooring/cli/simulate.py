@@ -11,19 +11,10 @@ import click
 import msgspec
 
 from mooring.api.manifest_error import ManifestError
+from mooring.cli.plugin_options import plugin_spec, plugins_from_options
 from mooring.cli.progress import Progress
-from mooring.config import (
-    ConfigError,
-    FieldError,
-    PluginSpec,
-    SchedulerConfiguration,
-    default_config,
-    load_config,
-    retired_plugins,
-)
-from mooring.framework.plugin import ArgsError, Plugin, decode_args
-from mooring.framework.points import points_of
-from mooring.loading import PluginLoadError, load_plugin, parse_plugin_option
+from mooring.config import ConfigError, SchedulerConfiguration, default_config, load_config, retired_plugins
+from mooring.framework.plugin import Plugin
 from mooring.scheduler.profile import ProfileError
 from mooring.simulate.outcome import Outcome
 from mooring.simulate.sources import STDIN, InputError, read
@@ -83,13 +74,13 @@ def simulate(
     paths = (*files, *more)
     if not paths:
         raise click.UsageError("give manifests with -f: files, folders, or - for standard input")
+    plugins = plugins_from_options(plugin_options)
     try:
-        plugins = dict(_plugin(option) for option in plugin_options)
         config = _config(config_file, plugins)
         outcome = _run(paths, config, plugins, recursive=recursive, seed=seed)
     except ConfigError as error:
         _fail(error.lines())
-    except (InputError, ManifestError, PluginLoadError, ProfileError) as error:
+    except (InputError, ManifestError, ProfileError) as error:
         _fail(str(error).splitlines())
     for note in (*outcome.notes, *_notes(config, plugins)):
         click.echo(f"note: {note}", err=True)
@@ -116,31 +107,15 @@ def _run(
 
 def _fail(lines: Iterable[str]) -> NoReturn:
     for line in lines:
-        click.echo(f"error: {line}", err=True)
+        click.echo(line, err=True)
     raise SystemExit(1)
 
 
 # Configuration and plugins
 
 
-def _plugin(option: str) -> tuple[str, type[Plugin]]:
-    name, path = parse_plugin_option(option)
-    return name, load_plugin(name, path)
-
-
-def _spec(cls: type[Plugin]) -> PluginSpec:
-    def check(args: object) -> list[FieldError]:
-        try:
-            decode_args(cls, args)
-        except ArgsError as error:
-            return [FieldError(error.path, error.reason)]
-        return []
-
-    return PluginSpec(cls.name, points_of(cls), check if cls.Args is not None else None)
-
-
 def _config(file: str | None, plugins: Mapping[str, type[Plugin]]) -> SchedulerConfiguration:
-    specs = {name: _spec(cls) for name, cls in plugins.items()}
+    specs = {name: plugin_spec(cls) for name, cls in plugins.items()}
     if file is not None:
         return load_config(_read(file), source=file, plugins=specs)
     if not plugins:

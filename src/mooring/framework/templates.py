@@ -189,7 +189,8 @@ def resource_key(pod: Pod) -> bytes:
 def _given(pod: Pod) -> list[object]:
     """What the node gave the pod, where it says so (pods can be resized in place)."""
     status = pod.status
-    if not (status.container_statuses or status.init_container_statuses or status.allocated_resources):
+    pod_level = status.allocated_resources or status.resources is not None
+    if not (status.container_statuses or status.init_container_statuses or pod_level):
         return []
     return [
         [(c.name, c.allocated_resources, c.resources) for c in status.container_statuses],

@@ -24,6 +24,7 @@ class Attachments:
         self._stale: set[str] = set()
         self._rows: dict[int, frozenset[CSIVolume]] = {}
         self._position = -1
+        self._structure = -1
         attachments = handle.lister(VolumeAttachment)
         for attachment in attachments.list():
             self._changed(None, attachment)
@@ -55,13 +56,15 @@ class Attachments:
         """Rows with what was attached there when last asked, and what is now, where the two differ."""
         table = self._table
         position, size = table.node_changes.position, len(table.nodes)
-        if position == self._position and not self._stale:
+        if position == self._position and table.structure == self._structure and not self._stale:
             return
+        for row in [row for row in self._rows if row >= size]:
+            yield row, self._rows.pop(row), _NOTHING
         rows = table.node_changes.since(self._position, size // 2) if self._position >= 0 else None
         if rows is None:
             rows = list(range(size))
         rows += [table.row_of[name] for name in self._stale if name in table.row_of]
-        self._position = position
+        self._position, self._structure = position, table.structure
         self._stale.clear()
         if not self._by_node and not self._rows:
             return

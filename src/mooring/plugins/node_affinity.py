@@ -96,7 +96,8 @@ class NodeAffinity(Plugin):
     def signature(self, template: PodTemplate) -> Hashable:
         """Only the node selector and the node affinity matter."""
         selector, affinity = template.pod.spec.node_selector, template.pod.spec.affinity
-        return (selector and tuple(sorted(selector.items())), affinity and affinity.node_affinity)
+        labels = None if selector is None else tuple(sorted(selector.items()))
+        return (labels, affinity and affinity.node_affinity)
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:

@@ -19,6 +19,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 _HUNDRED = np.float64(100)
 _ZERO = np.float64(0)
+_LARGEST = 2**63 - 1
 
 
 class ResourceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -40,6 +41,12 @@ class ScoringStrategy(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     type: str = "LeastAllocated"
     resources: tuple[ResourceSpec, ...] = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
     requested_to_capacity_ratio: Ratio | None = None
+
+
+def _percent(amount: int) -> int:
+    """100 times an amount, as 64 bits hold it: kube-scheduler's product wraps around for amounts beyond 80 PiB."""
+    product = amount * MAX_SCORE
+    return product if product <= _LARGEST else (product + _LARGEST + 1) % (2 * (_LARGEST + 1)) - _LARGEST - 1
 
 
 class Strategy(Protocol):
@@ -68,7 +75,7 @@ class LeastAllocated:
 
     def rate(self, requested: int, capacity: int) -> int:
         """The share that is left, in percent."""
-        return 0 if requested > capacity else truncated((capacity - requested) * MAX_SCORE, capacity)
+        return 0 if requested > capacity else truncated(_percent(capacity - requested), capacity)
 
     def rate_floats(self, quotients: Floats) -> None:
         """An overcommitted node has a negative share left, and rates 0."""
@@ -90,7 +97,7 @@ class MostAllocated:
 
     def rate(self, requested: int, capacity: int) -> int:
         """The share that is used, in percent."""
-        return truncated(min(requested, capacity) * MAX_SCORE, capacity)
+        return truncated(_percent(min(requested, capacity)), capacity)
 
     def rate_floats(self, quotients: Floats) -> None:
         """An overcommitted node rates 100."""
@@ -115,7 +122,7 @@ class RequestedToCapacityRatio:
 
     def rate(self, requested: int, capacity: int) -> int:
         """The function's value at the utilization."""
-        return self._table[MAX_SCORE if requested > capacity else truncated(requested * MAX_SCORE, capacity)]
+        return self._table[MAX_SCORE if requested > capacity else truncated(_percent(requested), capacity)]
 
     def rate_floats(self, quotients: Floats) -> None:
         """An overcommitted node counts as full."""

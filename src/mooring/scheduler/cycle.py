@@ -147,6 +147,7 @@ class Cycle:
         rejected: Status | None = None
         names: frozenset[str] | None = None
         narrowed: list[str] = []
+        idle: list[str] = []
         calls = self._pre_filter.of(self.table.template(pod))
         state.skip_filter |= calls.skipped
         for bound in calls.asked:
@@ -160,7 +161,7 @@ class Cycle:
             if status.code is Code.SKIP:
                 state.skip_filter.add(bound.name)
                 if status is SKIP_TEMPLATE:
-                    calls.leave_out(bound)
+                    idle.append(bound.name)
                 continue
             if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return PreFiltered(status.by(bound.name))
@@ -175,7 +176,9 @@ class Cycle:
                 names = result.node_names if names is None else names & result.node_names
                 if not names:
                     return PreFiltered(_nothing_left(narrowed))
-        return PreFiltered(rejected or SUCCESS, names, tuple(narrowed))
+        if idle:
+            calls.leave_out(idle)
+        return PreFiltered(rejected or SUCCESS, names, tuple(narrowed)) if rejected or narrowed else _ALL_NODES
 
     # No node
 
@@ -234,6 +237,9 @@ class Cycle:
     def filter_plugins(self, state: CycleState) -> tuple[object, ...]:
         """The Filter plugins that are asked in this attempt, in order."""
         return tuple(f.plugin for f in self.profile.filters if f.name not in state.skip_filter)
+
+
+_ALL_NODES = PreFiltered(SUCCESS)
 
 
 def absent_status(before: PreFiltered) -> Status | None:

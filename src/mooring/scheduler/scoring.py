@@ -41,6 +41,7 @@ class Scoring:
         """Run PreScore; plugins that answer Skip are left out of Score."""
         calls = self._pre_score.of(self.table.template(pod))
         state.skip_score |= calls.skipped
+        idle: list[str] = []
         for bound in calls.asked:
             where = f'running PreScore plugin "{bound.name}"'
             try:
@@ -53,9 +54,11 @@ class Scoring:
             if status.code is Code.SKIP:
                 state.skip_score.add(bound.name)
                 if status is SKIP_TEMPLATE:
-                    calls.leave_out(bound)
+                    idle.append(bound.name)
             elif not status.is_success:
                 raise PluginFailure(Status.error(f"{where}: {status.message}").by(bound.name))
+        if idle:
+            calls.leave_out(idle)
 
     def totals(self, state: CycleState, pod: Pod, template: PodTemplate, rows: Rows | None) -> tuple[Ints, int]:
         """The weighted sum of all scores for each feasible row (None: all rows), but for what all rows get alike.

@@ -15,10 +15,10 @@ class Calls:
         self.asked = asked
         self.skipped: frozenset[str] = frozenset()
 
-    def leave_out(self, bound: Bound) -> None:
-        """Do not ask a plugin again."""
-        self.asked = tuple(other for other in self.asked if other is not bound)
-        self.skipped |= {bound.name}
+    def leave_out(self, names: list[str]) -> None:
+        """Do not ask some plugins again."""
+        self.skipped = self.skipped.union(names)
+        self.asked = tuple([bound for bound in self.asked if bound.name not in self.skipped])
 
 
 class TemplateCalls:

@@ -136,7 +136,7 @@ def nodes(outcome: Outcome, *, wide: bool) -> Grid:
         shown = shown[:_NODES]
         if rest:
             empty = sum(not node.uses["pods"].requested for node in rest)
-            footer = f"{len(rest)} more, {empty} of them empty; -o wide shows all"
+            footer = f"{len(rest)} more{f', {empty} of them empty' if empty else ''}; -o wide shows all"
     others = sorted({name for node in outcome.nodes for name in node.uses} - set(_COLUMNS))
     if not wide:
         others = [name for name in others if outcome.total(name).requested]
@@ -156,7 +156,7 @@ def nodes(outcome: Outcome, *, wide: bool) -> Grid:
 
 
 def _fullness(node: NodeOutcome) -> float:
-    return max(node.uses["cpu"].share, node.uses["memory"].share, node.uses["pods"].share)
+    return max(use.share for use in node.uses.values())
 
 
 def _node_row(name: str, zone: str, uses: dict[str, Use], others: Iterable[str], *, wide: bool) -> tuple[Cell, ...]:

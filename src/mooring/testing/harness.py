@@ -135,8 +135,7 @@ class PluginHarness:
 
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, form: Form = "any") -> dict[str, Status]:
         """Filter, by node name."""
-        in_columns = hasattr(self.plugin, "filter_nodes")
-        if form == "columns" or (form == "any" and in_columns):
+        if form != "per_node" and hasattr(self.plugin, "filter_nodes"):
             found = statuses(self.plugin.filter_nodes(state, pod, nodes), len(nodes))
         elif hasattr(self.plugin, "filter"):
             found = [as_status(self.plugin.filter(state, pod, node)) for node in nodes]
@@ -152,7 +151,7 @@ class PluginHarness:
         status = (plugin.pre_score(state, pod, nodes) if hasattr(plugin, "pre_score") else None) or SUCCESS
         if not status.is_success:
             return status, {}, {}
-        if form == "columns" or (form == "any" and hasattr(plugin, "score_nodes")):
+        if form != "per_node" and hasattr(plugin, "score_nodes"):
             raw = spread_out(plugin.score_nodes(state, pod, nodes), len(nodes))
         elif hasattr(plugin, "score"):
             raw = np.array([plugin.score(state, pod, node) for node in nodes], dtype=np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mooring.api.affinity import NodeSelectorRequirement, NodeSelectorTerm
@@ -69,4 +70,4 @@ class NodeAffinityReference:
     @staticmethod
     def normalize(scores: list[int]) -> list[int]:
         top = max(0, *scores)
-        return [100 * score // top for score in scores] if top else scores
+        return [math.trunc(100 * score / top) for score in scores] if top else scores

@@ -37,7 +37,7 @@ def rejected(*unschedulable: str, pending: tuple[str, ...] = ()) -> QueuedPod:
         (on("Node", A.ADD), "PersistentVolume", A.ADD, False),
         (on("Node", A.UPDATE), "Node", A.UPDATE_NODE_LABEL, True),
         (on("Node", A.UPDATE_NODE_LABEL), "Node", A.UPDATE, False),
-        (on("Node", A.ADD | A.UPDATE_NODE_LABEL), "Node", A.UPDATE_NODE_TAINT, False),
+        (on("Node", A.DELETE | A.UPDATE_NODE_LABEL), "Node", A.UPDATE_NODE_TAINT, False),
         (on("Pod", A.DELETE), "AssignedPod", A.DELETE, True),
         (on("Pod", A.UPDATE_POD_LABEL), "UnschedulablePod", A.UPDATE_POD_LABEL, True),
         (on("Pod", A.UPDATE_POD_LABEL), "AssignedPod", A.UPDATE, False),

@@ -105,8 +105,6 @@ class SpreadState:
 
         As in kube-scheduler, pods that are being deleted and an empty selector are not left out here.
         """
-        if not self.plan.keyed.covers(row):
-            return
         for place, tally in enumerate(self.tallies):
             if tally.target.region.covers(row) and tally.target.weight_of(template):
                 self.tallies[place] = tally.plus(int(tally.column.codes[row]), delta)

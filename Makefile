@@ -1,0 +1,56 @@
+# Everything here works on a machine with Python 3.11+, git and make only: each target sets up .venv when it has to.
+
+ifndef PYTHON
+PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
+	if $$python -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+	then echo $$python; break; fi; done)
+endif
+
+BIN := .venv/bin
+# Test processes at a time.
+WORKERS ?= 2
+# More arguments for pytest, such as ARGS="-k spread".
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint golden bench clean setup-run setup-dev python
+
+help:  ## Show this list.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup-run  ## Schedule an example cluster (50 nodes, 200 pods, two profiles) and show what went where.
+	@echo "-- mooring simulate -f examples/demo/cluster --config examples/demo/scheduler.yaml \\"
+	@echo "       --plugin CheapestNode=examples/plugins/cheapest_node/cheapest_node.py"
+	@echo
+	@$(BIN)/mooring simulate -f examples/demo/cluster --config examples/demo/scheduler.yaml \
+		--plugin CheapestNode=examples/plugins/cheapest_node/cheapest_node.py
+
+test: setup-dev  ## Run all tests, golden decisions and configurations included.
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) tests examples
+
+lint: setup-dev  ## Check style, types and layers.
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+golden: setup-dev  ## Compare with kube-scheduler's own answers, and count the matches by theme.
+	@$(BIN)/python -m tests.golden.run
+
+bench: setup-dev  ## Measure decisions per second for every workload and size.
+	@$(BIN)/python -m bench
+
+clean:  ## Remove the environment and everything that was generated.
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup-run: python
+	@$(PYTHON) scripts/setup_env.py run
+
+setup-dev: python
+	@$(PYTHON) scripts/setup_env.py dev
+
+python:
+	@test -n "$(PYTHON)" || { \
+		echo "Mooring needs Python 3.11 or later with the venv module; none was found. Set PYTHON=/path/to/python3."; \
+		exit 1; }

@@ -1,0 +1,92 @@
+"""Make the virtual environment .venv and install Mooring in it: `python scripts/setup_env.py run|dev`.
+
+Needs nothing but Python itself. Versions are pinned by constraints.txt. A second call returns at once: what was
+installed, and from which files, is noted in a stamp inside the environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+import tomllib
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENV = ROOT / ".venv"
+BIN = ENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+#: What the package is built with; installed first, so that building takes the pinned versions too.
+BUILD = ("hatchling", "editables")
+EXTRAS = {"run": "cli", "dev": "all"}
+
+
+def main(kind: str) -> int:
+    """Bring the environment to what `kind` needs."""
+    if sys.version_info < (3, 11):
+        print(f"Mooring needs Python 3.11 or later; this is {sys.version.split()[0]}. Set PYTHON=python3.12, say.")
+        return 1
+    if not PYTHON.exists():
+        say(f"making .venv with Python {sys.version.split()[0]}")
+        venv.create(ENV, with_pip=True, clear=ENV.exists())
+    if any(stamp(each).exists() and stamp(each).read_text() == fingerprint() for each in {kind, "dev"}):
+        return 0
+    packages = dev_group() if kind == "dev" else []
+    what = "Mooring and the development tools" if kind == "dev" else "Mooring"
+    say(f"installing {what} (once; a minute or so)")
+    started = time.monotonic()
+    pip("install", *BUILD)
+    pip("install", "--no-build-isolation", "--editable", f"{ROOT}[{EXTRAS[kind]}]", *packages)
+    stamp(kind).write_text(fingerprint())
+    say(f"installed in {time.monotonic() - started:.0f} s")
+    return 0
+
+
+def stamp(kind: str) -> Path:
+    """The file that says that an installation is complete."""
+    return ENV / f".mooring-{kind}"
+
+
+def fingerprint() -> str:
+    """What an installation depends on."""
+    texts = [(ROOT / name).read_bytes() for name in ("pyproject.toml", "constraints.txt")]
+    return hashlib.sha256(b"\0".join([*texts, str(ROOT).encode()])).hexdigest()
+
+
+def dev_group() -> list[str]:
+    """The development tools, from pyproject.toml (older pips know no dependency groups)."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return list(project["dependency-groups"]["dev"])
+
+
+def pip(*arguments: str) -> None:
+    """Run pip without its chatter; on a screen show what it is about, on failure all it said."""
+    command = [str(PYTHON), "-m", "pip", *arguments, "--constraint", str(ROOT / "constraints.txt")]
+    environment = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_PROGRESS_BAR": "off", "PIP_NO_INPUT": "1"}
+    lines: list[str] = []
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
+        for line in process.stdout or ():
+            lines.append(line)
+            if sys.stdout.isatty() and line.startswith(("Collecting", "Building", "Installing")):
+                print(f"\r\x1b[K   {line.strip()[:72]}", end="", flush=True)
+    if sys.stdout.isatty():
+        print("\r\x1b[K", end="", flush=True)
+    if process.returncode:
+        print("".join(lines[-40:]))
+        raise SystemExit(f"pip failed with exit code {process.returncode}; its last words are above")
+
+
+def say(text: str) -> None:
+    """One line of progress."""
+    print(f"-- {text}", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in EXTRAS:
+        raise SystemExit(__doc__)
+    raise SystemExit(main(sys.argv[1]))

@@ -1,0 +1,261 @@
+"""A v1beta2 or v1beta3 file rewritten as v1, so that it means the same as far as v1 can say it; and what it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as AnyMapping
+from typing import Any, Final
+
+import msgspec
+
+from mooring.config.builtin import DEFAULTS, DORMANT, IGNORED_POINTS, RETIRED, SERVED
+from mooring.config.document import Document, read_document
+from mooring.config.errors import FieldError
+from mooring.config.load import load_config, load_document
+from mooring.config.merge import ALL, MULTI_POINT, Plan, Served, merged_sets, running
+from mooring.config.model import EnabledPlugin, PluginSpec, Profile, SchedulerConfiguration
+from mooring.config.nodes import Mapping, Node, Sequence, is_null, plain
+from mooring.config.schema import GROUP, KIND, POINTS, Version
+from mooring.config.start import FIT
+from mooring.config.yamlwrite import yaml_text
+
+_BIND_ADDRESSES: Final = ("healthzBindAddress", "metricsBindAddress")
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """The new text, and what a reader should know about it."""
+
+    text: str
+    notes: tuple[str, ...]
+
+
+def migrate(text: str, *, source: str, plugins: AnyMapping[str, PluginSpec] | None = None) -> Migration:
+    """Rewrite a file as v1; raises ConfigError if it is not valid as what it is."""
+    document = read_document(text, source=source)
+    if document.version == "v1":
+        load_document(document, plugins=plugins)
+        return Migration(text, ("The file is v1 already: nothing to change.",))
+    notes = _Notes()
+    known = _with_assumed(document, plugins or {}, notes)
+    config = load_document(document, plugins=known)
+    result = _rewritten(document, config, known, notes)
+    header = f"# Rewritten from {GROUP}/{document.version} by `mooring config migrate`.\n"
+    new_text = header + yaml_text(result)
+    load_config(new_text, source=f"{source} as v1", plugins=known)
+    return Migration(new_text, notes.all())
+
+
+class _Notes:
+    """What changed, each said once, with the profiles that it concerns."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, list[str]] = {}
+
+    def add(self, note: str, profile: str | None = None) -> None:
+        where = self._notes.setdefault(note, [])
+        if profile is not None:
+            where.append(f'"{profile}"')
+
+    def all(self) -> tuple[str, ...]:
+        return tuple(f"{note} (profile {', '.join(where)})" if where else note for note, where in self._notes.items())
+
+
+def _with_assumed(document: Document, given: AnyMapping[str, PluginSpec], notes: _Notes) -> dict[str, PluginSpec]:
+    """All plugins that are not built in. One that was not loaded is taken to serve the points that name it."""
+    version = document.version
+    assumed: dict[str, set[str]] = {}
+    errors: list[FieldError] = []
+    for i, profile in enumerate(document.values.get("profiles") or []):
+        for point, wish in profile.get("plugins", {}).items():
+            for j, entry in enumerate(wish.get("enabled", [])):
+                name = entry.get("name", "")
+                if not name or name in SERVED[version] or name in given or point in IGNORED_POINTS[version]:
+                    continue
+                if point == MULTI_POINT:
+                    path = f"profiles[{i}].plugins.{point}.enabled[{j}]"
+                    message = f'it is not known which points the plugin "{name}" serves'
+                    errors.append(FieldError(path, message, remedy=f"Load it with --plugin {name}=FILE."))
+                assumed.setdefault(name, set()).add(point)
+    if errors:
+        raise document.fail(errors, "start")
+    for name in sorted(assumed):
+        notes.add(f"{name} is not built in: taken for a plugin of yours that serves {', '.join(sorted(assumed[name]))}")
+    return {**given, **{name: PluginSpec(name, frozenset(points)) for name, points in assumed.items()}}
+
+
+def _rewritten(
+    document: Document, config: SchedulerConfiguration, known: AnyMapping[str, PluginSpec], notes: _Notes
+) -> dict[str, Any]:
+    """The fields of the file in their order, with new profiles."""
+    result: dict[str, Any] = {"apiVersion": f"{GROUP}/v1", "kind": KIND}
+    root = document.root
+    entries = root.entries if isinstance(root, Mapping) else []
+    for entry in entries:
+        if entry.key in _BIND_ADDRESSES:
+            notes.add(f"{entry.key} is gone in v1 and left out; metrics and health are served at the secure port only")
+        elif entry.key not in (*result, "profiles") and not is_null(entry.value):
+            result[entry.key] = plain(entry.value)
+    old = _items(next((entry.value for entry in entries if entry.key == "profiles"), None)) or [Mapping([], 1)]
+    points = {name: spec.points for name, spec in known.items()}
+    change = _Change(
+        version=config.version,
+        old={**SERVED[config.version], **points},
+        new={**SERVED["v1"], **points},
+        needs_fit=any(each.ignored_by_scheduler for one in config.extenders for each in one.managed_resources),
+    )
+    _tell_gone(config, change, notes)
+    result["profiles"] = [
+        _profile(node, profile, change, notes) for node, profile in zip(old, config.profiles, strict=True)
+    ]
+    return result
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """From which version, and which points plugins served there and serve now."""
+
+    version: Version
+    old: Served
+    new: Served
+    #: Whether extenders take resources away from NodeResourcesFit, which must have arguments then.
+    needs_fit: bool
+
+    def drops(self, name: str) -> bool:
+        """Whether a plugin has no place in the new file: it is gone, or it did nothing."""
+        return (name in RETIRED and name not in self.new) or name in DORMANT[self.version]
+
+    def is_new(self, name: str, point: str) -> bool:
+        """Whether a plugin serves a point only now."""
+        return point in self.new.get(name, ()) and point not in self.old.get(name, ())
+
+
+def _profile(node: Node, profile: Profile, change: _Change, notes: _Notes) -> dict[str, Any]:
+    name = profile.scheduler_name
+    given = plain(node) if isinstance(node, Mapping) else {}
+    result: dict[str, Any] = {}
+    if given.get("schedulerName") is not None:
+        result["schedulerName"] = given["schedulerName"]
+    for point in IGNORED_POINTS[change.version]:
+        if (given.get("plugins") or {}).get(point):
+            notes.add(f"{change.version} ignored plugins.{point}; v1 would not, so it is left out", name)
+    plugins = _plugins(_remaining(profile, change), change, notes, name)
+    if plugins:
+        result["plugins"] = plugins
+    entries = _items(node.get("pluginConfig")) if isinstance(node, Mapping) else []
+    arguments = [args for each in entries if (args := _args(each, change, notes, name)) is not None]
+    if change.needs_fit and FIT in profile.plugin_config and all(each["name"] != FIT for each in arguments):
+        arguments.append({"name": FIT, "args": {}})
+    if arguments:
+        result["pluginConfig"] = arguments
+    return result
+
+
+def _items(node: Node | None) -> list[Node]:
+    return node.items if isinstance(node, Sequence) else []
+
+
+def _remaining(profile: Profile, change: _Change) -> Plan:
+    """What ran, without plugins that are gone or did nothing."""
+    return {
+        point: tuple(plugin for plugin in profile.plugins[point] if not change.drops(plugin.name)) for point in POINTS
+    }
+
+
+def _plugins(wanted: Plan, change: _Change, notes: _Notes, profile: str) -> dict[str, Any]:
+    """A short `plugins` of v1 that runs what is wanted, in that order and with those weights."""
+    running_somewhere = {plugin.name for each in wanted.values() for plugin in each}
+    defaults = [name for name, _ in DEFAULTS["v1"][MULTI_POINT]]
+    off = [name for name in defaults if name not in running_somewhere]
+    result: dict[str, Any] = {}
+    if off:
+        result[MULTI_POINT] = {"disabled": _named([ALL] if len(off) == len(defaults) else off)}
+    plan, _ = running(merged_sets("v1", result), change.new)
+    _tell_news(off, plan, change, notes, profile)
+    for point in POINTS:
+        usual = tuple(each for each in plan[point] if not change.is_new(each.name, point))
+        if usual == wanted[point]:
+            continue
+        result[point] = _amended(point, usual, wanted[point])
+        if result[point] is None:
+            added = (each for each in plan[point] if change.is_new(each.name, point))
+            entries = [_entry(each, point) for each in (*wanted[point], *added)]
+            result[point] = {"enabled": entries, "disabled": _named([ALL])}
+            _tell_difference(point, usual, wanted[point], notes, profile)
+    return result
+
+
+def _amended(point: str, usual: tuple[EnabledPlugin, ...], wanted: tuple[EnabledPlugin, ...]) -> dict[str, Any] | None:
+    """The wanted plugins as v1's, less some, with others after them; None if they are not that."""
+    kept = tuple(each for each in usual if each in wanted)
+    extra = wanted[len(kept) :]
+    if wanted[: len(kept)] != kept or any(one.name == other.name for one in usual for other in extra):
+        return None
+    gone = [each.name for each in usual if each not in kept]
+    enabled = [_entry(each, point) for each in extra]
+    return {**({"enabled": enabled} if enabled else {}), **({"disabled": _named(gone)} if gone else {})}
+
+
+def _named(names: list[str]) -> list[dict[str, Any]]:
+    return [{"name": name} for name in names]
+
+
+def _entry(plugin: EnabledPlugin, point: str) -> dict[str, Any]:
+    return {"name": plugin.name, **({"weight": plugin.weight} if point == "score" else {})}
+
+
+def _tell_gone(config: SchedulerConfiguration, change: _Change, notes: _Notes) -> None:
+    ran = {plugin.name for profile in config.profiles for each in profile.plugins.values() for plugin in each}
+    reasons: dict[str, list[str]] = {}
+    for name in sorted(ran):
+        if name in DORMANT[change.version]:
+            notes.add(f"{name} did nothing in {change.version}, where its feature was off, and is left out")
+        elif change.drops(name):
+            reasons.setdefault(RETIRED[name], []).append(name)
+    for reason, names in reasons.items():
+        notes.add(f"gone and left out: {', '.join(names)}; {reason}")
+
+
+def _tell_news(off: list[str], plan: Plan, change: _Change, notes: _Notes, profile: str) -> None:
+    fresh = [name for name in off if name not in change.old or name in DORMANT[change.version]]
+    if fresh:
+        told = " and ".join(fresh)
+        notes.add(f"new defaults of v1 did not run here and are disabled: {told}; delete that to run them", profile)
+    for point in POINTS:
+        for plugin in plan[point]:
+            if change.is_new(plugin.name, point):
+                notes.add(f"{plugin.name} also runs at {point} in v1")
+
+
+def _tell_difference(
+    point: str, by_default: tuple[EnabledPlugin, ...], wanted: tuple[EnabledPlugin, ...], notes: _Notes, profile: str
+) -> None:
+    """Say why a point is spelt out: other weights, other plugins, or another order."""
+    usual = {plugin.name: plugin.weight for plugin in by_default}
+    if point == "score":
+        other = [each for each in wanted if each.name in usual and usual[each.name] != each.weight]
+        if other:
+            told = ", ".join(f"{each.name} {each.weight} (v1: {usual[each.name]})" for each in other)
+            notes.add(f"weights that differ from v1's defaults are written out: {told}", profile)
+            return
+    if {each.name for each in wanted} == usual.keys():
+        notes.add(f"{point} is written out to keep its order, which differs in v1", profile)
+    else:
+        notes.add(f"{point} is written out, since other plugins run there in v1 by default", profile)
+
+
+def _args(node: Node, change: _Change, notes: _Notes, profile: str) -> dict[str, Any] | None:
+    """An entry of pluginConfig for v1; None if it is of no use there."""
+    entry: dict[str, Any] = plain(node) if isinstance(node, Mapping) else {}
+    name, args = entry.get("name") or "", entry.get("args")
+    if name in RETIRED and name not in change.new:
+        notes.add(f"the arguments of {name} are left out, as the plugin is gone", profile)
+        return None
+    if name in DORMANT[change.version]:
+        notes.add(f"the arguments of {name} are left out: {change.version} did not look at them, v1 would", profile)
+        return None
+    if not isinstance(args, dict) or name not in SERVED["v1"]:
+        return {key: value for key, value in entry.items() if value is not None}
+    args = {key: value for key, value in args.items() if key not in ("apiVersion", "kind")}
+    strategy = args.get("scoringStrategy")
+    idle = strategy if isinstance(strategy, dict) and strategy.get("type") != "RequestedToCapacityRatio" else {}
+    if name == FIT and idle.pop("requestedToCapacityRatio", None) is not None:
+        notes.add("requestedToCapacityRatio had no effect with that type, and v1 refuses it: left out", profile)
+    return {"name": name, "args": args}

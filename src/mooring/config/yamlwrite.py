@@ -1,0 +1,33 @@
+"""Plain data as YAML that Kubernetes' reader takes for the same data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from mooring.config.scalars import resolve_plain
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what PyYAML would leave bare but YAML 1.1 readers elsewhere take for a boolean or a number."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write out everything in full."""
+        return True
+
+
+def _represent_text(dumper: _Dumper, data: str) -> yaml.ScalarNode:
+    style = "'" if resolve_plain(data)[0] != "str" else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def yaml_text(data: Any) -> str:
+    """The data as one YAML document in block style."""
+    text: str = yaml.dump(
+        data, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=120
+    )
+    return text

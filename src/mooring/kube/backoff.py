@@ -1,0 +1,28 @@
+"""How long to wait before trying again: longer each time, and never in step with others."""
+
+import random
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Backoff:
+    """Delays that grow from `first` by `factor` to `cap`, each shortened at random by up to `jitter` of itself."""
+
+    first: float = 0.5
+    cap: float = 30.0
+    factor: float = 2.0
+    jitter: float = 0.5
+    random: random.Random = field(default_factory=random.Random)
+    #: How many delays were handed out since the last reset.
+    tries: int = 0
+
+    def next(self) -> float:
+        """The next delay in seconds."""
+        # The exponent is bounded so that years of failures do not overflow a float.
+        delay = min(self.cap, self.first * self.factor ** min(self.tries, 64))
+        self.tries += 1
+        return delay * (1 - self.jitter * self.random.random())
+
+    def reset(self) -> None:
+        """Begin again at `first`: things went well."""
+        self.tries = 0

@@ -1,0 +1,107 @@
+"""Where each kind of object lives on an API server: group, version, plural and whether it is namespaced."""
+
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import quote
+
+from mooring.api import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    DaemonSet,
+    Deployment,
+    Event,
+    Job,
+    KubeObject,
+    Lease,
+    Namespace,
+    NamespacedObject,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+    StorageClass,
+    VolumeAttachment,
+)
+
+ObjectT = TypeVar("ObjectT", bound=KubeObject)
+ObjectCo = TypeVar("ObjectCo", bound=KubeObject, covariant=True)
+
+
+@dataclass(frozen=True)
+class Resource(Generic[ObjectCo]):
+    """A kind as an API server serves it, and the struct it is decoded into."""
+
+    model: type[ObjectCo]
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        """As written in manifests: `v1`, `apps/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of the collection, of an object, or of a part of it. No namespace means all of them."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def custom_resource(
+    model: type[ObjectT], *, group: str, version: str, kind: str, plural: str, namespaced: bool
+) -> Resource[ObjectT]:
+    """Describe a kind that only this cluster knows; `model` is the struct its objects are decoded into."""
+    return Resource(model, group, version, kind, plural, namespaced)
+
+
+def _plural(kind: str) -> str:
+    lower = kind.lower()
+    if lower.endswith("s"):
+        return lower + "es"
+    return lower[:-1] + "ies" if lower.endswith("y") else lower + "s"
+
+
+def _built_in(model: type[KubeObject]) -> Resource[Any]:
+    example = model()
+    group, _, version = example.api_version.rpartition("/")
+    return Resource(model, group, version, example.kind, _plural(example.kind), issubclass(model, NamespacedObject))
+
+
+#: Every kind that has a struct in `mooring.api`.
+RESOURCES: Final[dict[type[KubeObject], Resource[Any]]] = {
+    model: _built_in(model)
+    for model in (
+        Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
+        CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
+        Deployment, StatefulSet, DaemonSet, Job, Lease, Event,
+    )
+}  # fmt: skip
+
+
+def resource_of(kind: "type[ObjectT] | Resource[ObjectT]") -> Resource[ObjectT]:
+    """The resource of a struct; one that is a resource already is handed back."""
+    if isinstance(kind, Resource):
+        return kind
+    found = RESOURCES.get(kind)
+    if found is None:
+        raise TypeError(f"{kind.__name__} is not a built-in kind; describe it with custom_resource()")
+    return found

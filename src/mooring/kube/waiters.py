@@ -1,0 +1,50 @@
+"""Requests that wait their turn, by importance."""
+
+import asyncio
+import enum
+from collections import deque
+from typing import Final
+
+
+class Priority(enum.IntEnum):
+    """What goes first when not all can go at once."""
+
+    BIND = 0
+    STATUS = 1
+    EVENT = 2
+
+
+#: Every so many turns goes to the least important that wait, so that the important never starve them altogether.
+_FAIR_TURN: Final = 16
+
+
+class Waiters:
+    """Queues of waiting tasks, one for each priority: first come first served within, important first between."""
+
+    def __init__(self) -> None:
+        self._queues: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in Priority)
+        self._turns = 0
+
+    def __len__(self) -> int:
+        return sum(not each.done() for queue in self._queues for each in queue)
+
+    def __bool__(self) -> bool:
+        return any(not each.done() for queue in self._queues for each in queue)
+
+    def join(self, priority: Priority) -> "asyncio.Future[None]":
+        """Queue up; the future is done when it is this one's turn. Cancel it to leave."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queues[priority].append(future)
+        return future
+
+    def wake(self) -> bool:
+        """Give the next turn to someone. False if nobody waits."""
+        self._turns += 1
+        order = reversed(self._queues) if self._turns % _FAIR_TURN == 0 else iter(self._queues)
+        for queue in order:
+            while queue:
+                future = queue.popleft()
+                if not future.done():
+                    future.set_result(None)
+                    return True
+        return False

@@ -1,0 +1,53 @@
+"""Golden decisions: the cases with kube-scheduler's answers, and how an answer of ours compares."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+SETS = ("kube-scheduler-1.36", "kube-scheduler-1.36-features")
+
+Case = dict[str, Any]
+
+
+def themes() -> dict[tuple[str, str], list[tuple[Case, Case]]]:
+    """The cases of each set and theme, with their answers."""
+    found: dict[tuple[str, str], list[tuple[Case, Case]]] = {}
+    for name in SETS:
+        for case, answer in pairs(HERE / name):
+            found.setdefault((name, case["id"].partition("-")[0]), []).append((case, answer))
+    return found
+
+
+def pairs(folder: Path) -> Iterator[tuple[Case, Case]]:
+    """Cases and answers of one folder, line by line."""
+    with gzip.open(folder / "cases.jsonl.gz", "rt") as given, gzip.open(folder / "expected.jsonl.gz", "rt") as answers:
+        for case, answer in zip(given, answers, strict=True):
+            yield json.loads(case), json.loads(answer)
+
+
+def compare(expected: Case, answer: Case) -> list[str]:
+    """What differs; nothing if the decision is the same."""
+    return list(_differences(_ordered(expected), _ordered(answer), ""))
+
+
+def _ordered(value: Any) -> Any:
+    """The same with reasons in order, since they compare as sets, and without empty ones."""
+    if not isinstance(value, dict):
+        return value
+    kept = {key: sorted(each) if key == "reasons" else _ordered(each) for key, each in value.items() if key != "id"}
+    if not kept.get("reasons", True):
+        del kept["reasons"]
+    return kept
+
+
+def _differences(expected: Any, answer: Any, path: str) -> Iterator[str]:
+    if isinstance(expected, dict) and isinstance(answer, dict):
+        for key in sorted(expected.keys() | answer.keys()):
+            yield from _differences(expected.get(key), answer.get(key), f"{path}.{key}")
+    elif expected != answer:
+        yield f"{path.lstrip('.')}: {answer!r}, kube-scheduler says {expected!r}"

@@ -1,0 +1,48 @@
+"""Every golden decision and configuration is ours too; one test a theme, so that a failure says where to look."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden import decisions, run
+
+DECISIONS = decisions.themes()
+CONFIGS = run.config_themes()
+
+
+def shown(theme: run.Theme) -> str:
+    return "\n".join(f"{case}: {'; '.join(found[:4])}" for case, found in theme.mismatches.items())
+
+
+@pytest.mark.parametrize(("data", "name"), DECISIONS, ids="/".join)
+def test_decisions(data: str, name: str) -> None:
+    theme = run.decision_theme(data, name, DECISIONS[data, name])
+    assert not theme.mismatches, shown(theme)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_configurations(name: str) -> None:
+    theme = run.config_theme(name, CONFIGS[name])
+    assert not theme.mismatches, shown(theme)
+
+
+def test_nothing_is_left_out() -> None:
+    assert sum(map(len, DECISIONS.values())) == 1400
+    assert sum(map(len, CONFIGS.values())) == 532
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer", "same"),
+    [
+        ({"filter": {"n": {"reasons": ["x", "y"]}}}, {"filter": {"n": {"reasons": ["y", "x"]}}}, True),
+        ({"filter": {"n": {"code": "A", "reasons": []}}}, {"filter": {"n": {"code": "A"}}}, True),
+        ({"id": "a", "totals": {"n": 1}}, {"totals": {"n": 1}}, True),
+        ({"totals": {"n": 1}}, {"totals": {"n": 2}}, False),
+        ({"totals": {"n": 1}}, {}, False),
+        ({"filter": {"n": {"reasons": ["x"]}}}, {"filter": {"n": {"reasons": ["x", "y"]}}}, False),
+        ({"preemption": {"victims": ["a", "b"]}}, {"preemption": {"victims": ["b", "a"]}}, False),
+        ({"filter": {}}, {"filter": {"n": {"code": "A"}}}, False),
+    ],
+)
+def test_comparison(expected: decisions.Case, answer: decisions.Case, same: bool) -> None:
+    assert (decisions.compare(expected, answer) == []) is same
