@@ -13,7 +13,9 @@ import click
 
 from bench.workloads import WORKLOADS, node, standing
 from mooring.api.pod import Pod
-from mooring.config import default_config
+from mooring.config import PluginSpec, default_config, load_config
+from mooring.framework import CycleState, NodeInfo, Plugin
+from mooring.framework.points import points_of
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced
@@ -24,7 +26,7 @@ def measure(workload: str, nodes: int, pods: int) -> dict[str, float | int | str
     cache = Cache()
     for number in range(nodes):
         cache.put(node(number))
-    cycle = Profiles(default_config(), cache, rng=random.Random(1)).first
+    cycle = _cycle(workload, cache)
     for standing_pod, where in standing(workload, nodes):
         cache.table.add_pod(standing_pod, cache.table.nodes[where].name)
     make = WORKLOADS[workload]
@@ -50,6 +52,34 @@ def measure(workload: str, nodes: int, pods: int) -> dict[str, float | int | str
         "decisions_per_s": round(pods / elapsed, 1),
         "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
+
+
+class LastDigit(Plugin):
+    """A user's plugin in its simplest form: asked about one node after the other."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> str | None:
+        """Keep off nodes that are marked."""
+        return "node is marked" if node.labels.get("marked") == "yes" else None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """Prefer the node with the same last digit."""
+        return 100 if node.name[-1] == pod.name[-1] else 0
+
+
+WITH_PLUGIN = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {enabled: [{name: LastDigit}]}}}]
+"""
+
+
+def _cycle(workload: str, cache: Cache) -> Cycle:
+    rng = random.Random(1)
+    if workload != "pernode":
+        return Profiles(default_config(), cache, rng=rng).first
+    specs = {"LastDigit": PluginSpec("LastDigit", points_of(LastDigit), None)}
+    config = load_config(WITH_PLUGIN, source="bench", plugins=specs)
+    return Profiles(config, cache, plugins={"LastDigit": LastDigit}, rng=rng).first
 
 
 def _decide(cycle: Cycle, cache: Cache, pod: Pod) -> None:

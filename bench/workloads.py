@@ -123,6 +123,7 @@ def preemption(number: int) -> Pod:
     return pod(number, prefix="urgent", priority=1000, requests={"cpu": "3", "memory": "1Gi"})
 
 
+#: "pernode" is "basic" with a user's plugin in the profile that filters and scores node by node.
 WORKLOADS: dict[str, Callable[[int], Pod]] = {
     "basic": basic,
     "mixed": mixed,
@@ -132,6 +133,7 @@ WORKLOADS: dict[str, Callable[[int], Pod]] = {
     "antiaffinity": antiaffinity,
     "preferred": preferred,
     "preemption": preemption,
+    "pernode": basic,
 }
 
 

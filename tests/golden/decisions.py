@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 HERE = Path(__file__).parent
 SETS = ("kube-scheduler-1.36", "kube-scheduler-1.36-features")
@@ -25,9 +26,10 @@ def themes() -> dict[tuple[str, str], list[tuple[Case, Case]]]:
 
 def pairs(folder: Path) -> Iterator[tuple[Case, Case]]:
     """Cases and answers of one folder, line by line."""
-    with gzip.open(folder / "cases.jsonl.gz", "rt") as given, gzip.open(folder / "expected.jsonl.gz", "rt") as answers:
+    decode = msgspec.json.Decoder().decode
+    with gzip.open(folder / "cases.jsonl.gz") as given, gzip.open(folder / "expected.jsonl.gz") as answers:
         for case, answer in zip(given, answers, strict=True):
-            yield json.loads(case), json.loads(answer)
+            yield decode(case), decode(answer)
 
 
 def compare(expected: Case, answer: Case) -> list[str]:

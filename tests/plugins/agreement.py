@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -13,7 +13,7 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.framework import Plugin, Status
 from mooring.framework.status import SUCCESS, Code
-from mooring.plugins import resource_columns
+from mooring.plugins import kept_columns, resource_columns
 from mooring.testing import PluginHarness, check_what_if
 from mooring.testing.harness import Form
 from tests.plugins.reference.cluster import Cluster
@@ -23,7 +23,10 @@ FORMS: tuple[Form, ...] = ("columns", "per_node")
 
 def squeezed() -> AbstractContextManager[object]:
     """Make what is done for many nodes be done for few, so that small clusters get there."""
-    return patch.multiple(resource_columns, _FEW_ROWS=0, _FEW_TO_SCORE=0, _SPARSE=1)
+    stack = ExitStack()
+    stack.enter_context(patch.object(kept_columns, "_FEW_ROWS", 0))
+    stack.enter_context(patch.multiple(resource_columns, _FEW_TO_SCORE=0, _SPARSE=1))
+    return stack
 
 
 class Agreement:

@@ -40,7 +40,7 @@ def nodes(draw: st.DrawFn, sized: bool = False) -> Node:
     amounts: dict[str, Any] = {"pods": draw(st.sampled_from([0, 1, 2, 5, 110]))} if not sized else {"pods": 110}
     for resource in RESOURCES:
         if (sized and resource in ("cpu", "memory")) or draw(st.booleans()):
-            amount = draw(amounts_of(resource))
+            amount = draw(amounts_of(resource) | st.just("7E"))
             amounts[resource] = "8" if sized and amount == "0" else amount
     return make_node(draw(st.sampled_from(NAMES))).allocatable(amounts).obj()
 

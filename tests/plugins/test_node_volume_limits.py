@@ -70,15 +70,11 @@ OBJECTS = [
 ]
 
 
-def pod(name: str, *claims: str) -> Pod:
+def pod(name: str, *claims: str, node: str = "") -> Pod:
     made = make_pod(name)
     for claim in claims:
         made = made.pvc(claim)
-    return made.obj()
-
-
-def placed(item: Pod, node: str = "n") -> Pod:
-    return make_pod(item.name)._with(spec=item.spec).node(node).obj()
+    return (made.node(node) if node else made).obj()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +109,7 @@ def placed(item: Pod, node: str = "n") -> Pod:
 )
 def test_limits(there, new, limits, fits):
     csi_nodes = [] if limits is None else [make_csi_node("n", limits).obj()]
-    pods = [placed(pod(f"q{number}", claim)) for number, claim in enumerate(there)]
+    pods = [pod(f"q{number}", claim, node="n") for number, claim in enumerate(there)]
     result = run_plugin(
         NodeVolumeLimits,
         pod("p", *new),
@@ -161,7 +157,7 @@ class TestAttachments:
             NodeVolumeLimits,
             pod("p", *new),
             nodes=[make_node("n").obj()],
-            pods=[placed(pod("q", *there))],
+            pods=[pod("q", *there, node="n")],
             objects=objects,
         )
         assert result.filter["n"] == (Status() if fits else FULL)
@@ -203,7 +199,7 @@ class TestChanges:
 
     def test_claims_volumes_and_classes_that_change(self):
         harness = self.harness()
-        harness.add(placed(pod("q", "unbound")))
+        harness.add(pod("q", "unbound", node="n"))
         assert harness.run(pod("p", "a1")).feasible == [], "a volume of the class is to be made"
         harness.add(make_storage_class("a", provisioner=B).obj())
         assert harness.run(pod("p", "a1")).feasible == ["n"]
@@ -218,7 +214,7 @@ class TestChanges:
 
     def test_limits_that_change(self):
         harness = self.harness()
-        harness.add(placed(pod("q", "a1")))
+        harness.add(pod("q", "a1", node="n"))
         assert harness.run(pod("p", "a2")).feasible == []
         harness.add(make_csi_node("n", {A: 2}).obj())
         assert harness.run(pod("p", "a2")).feasible == ["n"]
@@ -227,14 +223,14 @@ class TestChanges:
 
     def test_pods_before_their_claims(self):
         harness = PluginHarness(NodeVolumeLimits, nodes=[make_node("n").obj()])
-        harness.add(placed(pod("q", "a1")), make_csi_node("n", {A: 1}).obj(), *bound("a2", A))
+        harness.add(pod("q", "a1", node="n"), make_csi_node("n", {A: 1}).obj(), *bound("a2", A))
         assert harness.run(pod("p", "a2")).feasible == ["n"]
         harness.add(*bound("a1", A))
         assert harness.run(pod("p", "a2")).feasible == []
 
     def test_pods_that_go(self):
         harness = self.harness()
-        harness.add(placed(pod("q", "a1")), placed(pod("r", "a1")))
+        harness.add(pod("q", "a1", node="n"), pod("r", "a1", node="n"))
         harness.table.remove_pod("pod-default-q")
         assert harness.run(pod("p", "a2")).feasible == []
         harness.table.remove_pod("pod-default-r")
@@ -303,10 +299,10 @@ class TestFaults:
 class TestHypotheticalPods:
     def harness(self, limit: int) -> PluginHarness:
         pods = [
-            placed(pod("q1", "a1")),
-            placed(pod("q2", "a1", "b1")),
-            placed(pod("q3", "a2")),
-            placed(pod("q4", "a2", "same-as-a1"), "m"),
+            pod("q1", "a1", node="n"),
+            pod("q2", "a1", "b1", node="n"),
+            pod("q3", "a2", node="n"),
+            pod("q4", "a2", "same-as-a1", node="m"),
             make_pod("q5").volume(Volume(gce_persistent_disk=GCEPersistentDisk(pd_name="d"))).node("m").obj(),
         ]
         nodes = [make_node("n").obj(), make_node("m").obj()]

@@ -9,7 +9,7 @@ import msgspec
 
 from mooring.config.builtin import DEFAULTS, DORMANT, IGNORED_POINTS, RETIRED, SERVED
 from mooring.config.document import Document, read_document
-from mooring.config.errors import FieldError
+from mooring.config.errors import ConfigError, FieldError
 from mooring.config.load import load_config, load_document
 from mooring.config.merge import ALL, MULTI_POINT, Plan, Served, merged_sets, running
 from mooring.config.model import EnabledPlugin, PluginSpec, Profile, SchedulerConfiguration
@@ -40,7 +40,13 @@ def migrate(text: str, *, source: str, plugins: AnyMapping[str, PluginSpec] | No
     result = _rewritten(document, config, known, notes)
     header = f"# Rewritten from {GROUP}/{document.version} by `mooring config migrate`.\n"
     new_text = header + yaml_text(result)
-    load_config(new_text, source=f"{source} as v1", plugins=known)
+    try:
+        load_config(new_text, source=source, plugins=known)
+    except ConfigError as error:
+        refused = [
+            FieldError(each.path, f"v1 cannot say this: {each.message}", None, each.remedy) for each in error.errors
+        ]
+        raise ConfigError(refused, stage=error.stage, source=source) from None
     return Migration(new_text, notes.all())
 
 

@@ -59,25 +59,22 @@ class NodeInfo:
     It is live: what it says is what the table says now.
     """
 
-    __slots__ = ("_pods", "node", "row", "sequence", "table")
+    __slots__ = ("_pods", "name", "node", "row", "sequence", "table")
 
     def __init__(self, table: NodeTable, row: int, node: Node, sequence: int) -> None:
         self.table = table
         self.row = row
         self.node = node
+        #: The node's name: a plain attribute, since plugins that work node by node read it all the time.
+        self.name = node.metadata.name
         #: Order of arrival, which rows lose when a node is removed.
         self.sequence = sequence
         self._pods: dict[str, PodInfo] = {}
 
     @property
-    def name(self) -> str:
-        """The node's name."""
-        return self.node.name
-
-    @property
     def labels(self) -> Mapping[str, str]:
         """The node's labels."""
-        return self.node.labels
+        return self.node.metadata.labels
 
     @property
     def taints(self) -> tuple[Taint, ...]:

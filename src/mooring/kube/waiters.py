@@ -14,7 +14,7 @@ class Priority(enum.IntEnum):
     EVENT = 2
 
 
-#: Every so many turns goes to the least important that wait, so that the important never starve them altogether.
+#: One turn of so many goes to the less important that wait, so that the important never starve them altogether.
 _FAIR_TURN: Final = 16
 
 
@@ -40,11 +40,16 @@ class Waiters:
     def wake(self) -> bool:
         """Give the next turn to someone. False if nobody waits."""
         self._turns += 1
-        order = reversed(self._queues) if self._turns % _FAIR_TURN == 0 else iter(self._queues)
-        for queue in order:
+        for queue in self._order():
             while queue:
                 future = queue.popleft()
                 if not future.done():
                     future.set_result(None)
                     return True
         return False
+
+    def _order(self) -> "tuple[deque[asyncio.Future[None]], ...]":
+        fair, rest = divmod(self._turns, _FAIR_TURN)
+        # The spare turns go round among the lower priorities.
+        first = 1 + fair % (len(self._queues) - 1) if rest == 0 else 0
+        return self._queues[first:] + self._queues[:first] if first else self._queues

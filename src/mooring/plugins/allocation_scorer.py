@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from mooring.api.resources import CPU, MEMORY, is_scalar, is_tracked, pod_requests_for_score
 from mooring.framework import NodeTable, PodTemplate
+from mooring.framework.normalize import truncated, truncated_all
 from mooring.plugins.resource_columns import EXACT_LIMIT, ResourceColumns
+from mooring.plugins.resource_requests import has_given_amounts
 from mooring.plugins.resource_scoring import ScoringStrategy, Strategy, make_strategy
 
 Floats = npt.NDArray[np.float64]
@@ -67,7 +69,7 @@ class AllocationScorer:
     @staticmethod
     def _asked(template: PodTemplate) -> dict[str, int]:
         pod = template.pod
-        if pod.spec.resources is None and not pod.status.container_statuses and not pod.status.init_container_statuses:
+        if pod.spec.resources is None and not has_given_amounts(pod):
             cpu, memory = template.nonzero
             return {**template.requests, CPU: cpu, MEMORY: memory}
         # Upstream builds this scorer without regard for requests of the pod as a whole, and for what a node gave.
@@ -87,7 +89,7 @@ class AllocationScorer:
                 weights += weight
         if weights == 0:
             return 0
-        return int(total / weights + 0.5) if strategy.picky else total // weights
+        return int(total / weights + 0.5) if strategy.picky else truncated(total, weights)
 
     def score_rows(self, plan: Plan, rows: Rows | None) -> Ints | int:
         """The scores of some rows (None: of all), as a vector of the caller's own."""
@@ -168,5 +170,5 @@ class AllocationScorer:
             total += rated * counts * weight
             weights += counts * weight
         np.maximum(weights, 1, out=weights)
-        scores = (total / weights + 0.5).astype(np.int64) if strategy.picky else total // weights
+        scores = (total / weights + 0.5).astype(np.int64) if strategy.picky else truncated_all(total, weights)
         return scores if rows is None else scores[rows]

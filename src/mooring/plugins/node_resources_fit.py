@@ -29,7 +29,8 @@ from mooring.framework import (
 )
 from mooring.framework.what_if import Ints
 from mooring.plugins.allocation_scorer import AllocationScorer, Plan
-from mooring.plugins.resource_requests import fits_empty, freed_by, grown, tracked_requests
+from mooring.plugins.kept_columns import RoomColumns
+from mooring.plugins.resource_requests import fits_empty, freed_by, grown, has_given_amounts, tracked, tracked_requests
 from mooring.plugins.resource_scoring import ScoringStrategy
 
 Mask = npt.NDArray[np.bool_]
@@ -93,7 +94,7 @@ class NodeResourcesFit(Plugin):
         self._ignored_groups = frozenset(self.args.ignored_resource_groups)
         self._scorer = AllocationScorer(self.handle.table, self.args.scoring_strategy)
         self._plan_key = (self, "plan")
-        self._scratch: Ints = np.empty(0, dtype=np.int64)
+        self._room = RoomColumns(self.handle.table)
 
     # Filter
 
@@ -109,21 +110,19 @@ class NodeResourcesFit(Plugin):
 
     @depends_on("node", "pods")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """A subtraction and a comparison a resource; more only where something does not fit."""
+        """A comparison a resource; more only where something does not fit."""
         demand = state.get(_DEMAND)
         if demand is None:
             return Verdicts(np.ones(len(nodes), dtype=np.int8), lambda _code: _UNPREPARED)
         if nodes.rows is not None:
+            room = [nodes.free(name) for name in demand.resources]
             allocatable = [nodes.allocatable(name) for name in demand.resources]
-            requested = [nodes.requested(name) for name in demand.resources]
-            return _compare(demand, nodes.pod_count, nodes.allowed_pods, requested, allocatable)
-        table, count = nodes.table, len(nodes)  # all rows: slices of the live columns are quickest
+            return _compare(demand, nodes.allowed_pods - nodes.pod_count, room, allocatable)
+        self._room.refresh()
+        table, columns, count = nodes.table, self._room.amounts, len(nodes)
+        room = [columns[slot] for slot, _ in demand.amounts]
         allocatable = [table.allocatable[slot, :count] for slot, _ in demand.amounts]
-        requested = [table.requested[slot, :count] for slot, _ in demand.amounts]
-        if len(self._scratch) != count:
-            self._scratch = np.empty(count, dtype=np.int64)
-        pods, allowed = table.pod_count[:count], table.allowed_pods[:count]
-        return _compare(demand, pods, allowed, requested, allocatable, self._scratch)
+        return _compare(demand, self._room.pods, room, allocatable)
 
     @depends_on("node", "pods")
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
@@ -144,15 +143,21 @@ class NodeResourcesFit(Plugin):
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
         """Counts pods and what is requested; a victim gives back what it asked for."""
         demand, nodes = state.read(_DEMAND), victims.nodes
+        allocatable = [nodes.allocatable(name) for name in demand.resources]
         values = np.stack([nodes.pod_count, *(nodes.requested(name) for name in demand.resources)])
         effects = np.stack([victims.present.astype(np.int64), *(victims.amounts(slot) for slot, _ in demand.amounts)])
-        allowed = nodes.allowed_pods
-        allocatable = [nodes.allocatable(name) for name in demand.resources]
-        return WhatIf(values, effects, lambda now: _compare(demand, now[0], allowed, list(now[1:]), allocatable))
+        offered = np.stack([nodes.allowed_pods, *allocatable])
+
+        def verdicts(taken: Ints) -> Verdicts | None:
+            room = offered - taken
+            return _compare(demand, room[0], list(room[1:]), allocatable)
+
+        return WhatIf(values, effects, verdicts)
 
     def _demand(self, template: PodTemplate) -> Demand:
         table = self.handle.table
-        asked = tracked_requests(template.pod)
+        pod = template.pod
+        asked = tracked_requests(pod) if has_given_amounts(pod) else tracked(template.requests)
         resources = [name for name, amount in asked.items() if amount > 0 and not self._is_ignored(name)]
         return Demand(resources, [(table.slot(name), asked[name]) for name in resources])
 
@@ -194,19 +199,12 @@ class NodeResourcesFit(Plugin):
         ]
 
 
-def _compare(
-    demand: Demand,
-    pods: Ints,
-    allowed: Ints,
-    requested: list[Ints],
-    allocatable: list[Ints],
-    scratch: Ints | None = None,
-) -> Verdicts | None:
-    """Verdicts from the pods and amounts that there are, and that there may be."""
-    rejected = full = pods >= allowed
+def _compare(demand: Demand, pods: Ints, room: list[Ints], allocatable: list[Ints]) -> Verdicts | None:
+    """Verdicts from what is left, of pods and of each resource, and what a node has at all."""
+    rejected = full = pods < 1
     lacking: list[Mask] = []
-    for offered, taken, (_, wanted) in zip(allocatable, requested, demand.amounts, strict=True):
-        lack = np.subtract(offered, taken, out=scratch) < wanted
+    for left, (_, wanted) in zip(room, demand.amounts, strict=True):
+        lack = left < wanted
         lacking.append(lack)
         rejected = rejected | lack
     if not np.count_nonzero(rejected):

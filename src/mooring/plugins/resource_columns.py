@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.framework import NodeTable
+from mooring.plugins.kept_columns import KeptColumns
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -21,19 +22,17 @@ Rows = npt.NDArray[np.intp]
 
 #: Amounts up to here can be multiplied by 100 without losing a digit in a float.
 EXACT_LIMIT = 2**53 // 100
-#: So many changed rows are written one by one, more in bulk.
-_FEW_ROWS = 8
 #: Views of up to so many rows are scored one by one, views of less than one in so many gather their rows first.
 _FEW_TO_SCORE = 6
 _SPARSE = 4
 _NONZERO = {"cpu": 0, "memory": 1}
 
 
-class ResourceColumns:
+class ResourceColumns(KeptColumns):
     """Capacity and use of some resources on all rows. Subclasses add what they derive from these."""
 
     def __init__(self, table: NodeTable, resources: Sequence[str], *, nonzero: bool) -> None:
-        self.table = table
+        super().__init__(table)
         #: For each resource its slot, and which of the table's columns with defaults to use instead (None: none).
         self._places = [(table.slot(name), _NONZERO.get(name) if nonzero else None) for name in resources]
         self.capacity: Floats = np.zeros((len(resources), 0))
@@ -43,28 +42,9 @@ class ResourceColumns:
         #: Whether all amounts are small enough for floats, and of which resources some node has none.
         self.exact = True
         self.missing = [False] * len(resources)
-        self._structure = -1
-        self._position = -1
 
     def __len__(self) -> int:
         return len(self._places)
-
-    def refresh(self) -> None:
-        """Bring the columns up to date: O(changed rows)."""
-        table = self.table
-        changed = None
-        if self._structure == table.structure:
-            changed = table.changes.since(self._position, len(table) >> 2)
-        if changed is None:
-            self._rebuild()
-        elif len(changed) > _FEW_ROWS:
-            self._read(np.array(changed))
-            self._derive(np.array(changed))
-        else:
-            for row in changed:
-                self._read_row(row)
-                self._derive_row(row)
-        self._position = table.changes.position
 
     def few(self, rows: Rows | None) -> TypeGuard[Rows]:
         """Whether the rows are so few that it is quickest to take them one by one."""
@@ -88,7 +68,7 @@ class ResourceColumns:
         used = table.requested.item(slot, row) if default is None else table.nonzero.item(default, row)
         return table.allocatable.item(slot, row), used
 
-    def _rebuild(self) -> None:
+    def _write_all(self) -> None:
         count = len(self.table)
         self.capacity, self.used = np.empty((len(self), count)), np.empty((len(self), count))
         self.scratch = np.empty((3 + len(self), count))
@@ -96,7 +76,10 @@ class ResourceColumns:
         self.missing = [False] * len(self)
         self._read(slice(None))
         self._derive_all()
-        self._structure = self.table.structure
+
+    def _write_rows(self, rows: Rows) -> None:
+        self._read(rows)
+        self._derive(rows)
 
     def _read(self, rows: Rows | slice) -> None:
         for index in range(len(self)):
@@ -106,7 +89,7 @@ class ResourceColumns:
                 self.missing[index] |= int(capacity.min()) == 0
                 self.exact &= int(capacity.max()) <= EXACT_LIMIT and int(used.max()) <= EXACT_LIMIT
 
-    def _read_row(self, row: int) -> None:
+    def _write_row(self, row: int) -> None:
         for index in range(len(self)):
             capacity, used = self.amounts_at(index, row)
             self.capacity[index, row], self.used[index, row] = capacity, used
@@ -114,6 +97,7 @@ class ResourceColumns:
                 self.missing[index] = True
             if capacity > EXACT_LIMIT or used > EXACT_LIMIT:
                 self.exact = False
+        self._derive_row(row)
 
     def _derive_all(self) -> None:
         """Compute what follows from capacity and use, anew: the number of rows may have changed."""

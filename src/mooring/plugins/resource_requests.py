@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, amounts, is_tracked, pod_requests
@@ -9,9 +11,19 @@ from mooring.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, amounts,
 _BASE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
+def has_given_amounts(pod: Pod) -> bool:
+    """Whether a node has said what it gave the pod, so that what the pod asks for is not all that counts."""
+    status = pod.status
+    return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
+
+
 def tracked_requests(pod: Pod) -> dict[str, int]:
     """What the pod asks for of the resources that are counted, in the order in which they are reported."""
-    asked = pod_requests(pod)
+    return tracked(pod_requests(pod))
+
+
+def tracked(asked: Mapping[str, int]) -> dict[str, int]:
+    """The resources that are counted, in the order in which they are reported."""
     found = {name: asked[name] for name in _BASE if name in asked}
     found.update((name, asked[name]) for name in sorted(asked) if name not in found and is_tracked(name))
     return found

@@ -122,7 +122,8 @@ class RequestedToCapacityRatio:
 
     def rate(self, requested: int, capacity: int) -> int:
         """The function's value at the utilization."""
-        return self._table[MAX_SCORE if requested > capacity else truncated(_percent(requested), capacity)]
+        used = MAX_SCORE if requested > capacity else truncated(_percent(requested), capacity)
+        return self._table[max(used, 0)]  # a product that wrapped around is below the first point
 
     def rate_floats(self, quotients: Floats) -> None:
         """An overcommitted node counts as full."""
@@ -132,7 +133,7 @@ class RequestedToCapacityRatio:
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
         """The same for a column."""
         used = truncated_all(np.minimum(requested, capacity) * MAX_SCORE, capacity)
-        return self._ints[used]
+        return self._ints[np.maximum(used, 0)]
 
 
 def make_strategy(args: ScoringStrategy) -> Strategy:

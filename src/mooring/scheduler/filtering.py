@@ -101,12 +101,17 @@ class Filtering:
             examined = int(found[-1]) + 1 if len(places) > limit else len(order)
             return order[found], examined
         nodes, chosen = self.table.nodes, []
-        for place, row in zip(places.tolist(), order[places].tolist(), strict=True):
-            node = nodes[row]
-            if all(ask_single(plugin, state, pod, node).is_success for plugin in singles):
-                chosen.append(row)
-                if len(chosen) >= limit:
-                    return np.array(chosen, dtype=np.intp), place + 1
+        for start in range(0, len(places), _CHUNK):  # few of many nodes are needed: do not convert them all
+            chunk = places[start : start + _CHUNK]
+            for place, row in zip(chunk.tolist(), order[chunk].tolist(), strict=True):
+                node = nodes[row]
+                for plugin in singles:
+                    if ask_single(plugin, state, pod, node) is not SUCCESS:
+                        break
+                else:
+                    chosen.append(row)
+                    if len(chosen) >= limit:
+                        return np.array(chosen, dtype=np.intp), place + 1
         return np.array(chosen, dtype=np.intp), len(order)
 
     # Nominated pods
@@ -247,4 +252,6 @@ class Filtering:
                 raise PluginFailure(Status.error(text).by(status.plugin))
 
 
+#: Nodes looked at between two looks at the bound.
+_CHUNK = 512
 _REJECTIONS = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)

@@ -282,7 +282,9 @@ def ask_single(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo
         status = as_status(answer)
     except Exception as error:
         raise failure(f'running "{plugin.name}" filter plugin', plugin.name, error) from error
-    if not (status.is_success or status.is_rejected):
+    if status.is_success:
+        return SUCCESS
+    if not status.is_rejected:
         raise PluginFailure(Status.error(f'running "{plugin.name}" filter plugin: {status.message}').by(plugin.name))
     return status
 

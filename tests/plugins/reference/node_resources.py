@@ -6,6 +6,8 @@ import itertools
 import math
 from typing import Any
 
+import numpy as np
+
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.resources import (
@@ -83,16 +85,25 @@ class Fit:
             return 0
         if strategy["type"] == "RequestedToCapacityRatio":
             return math.floor(total / weights + 0.5)
-        return total // weights
+        return cut(total, weights)
+
+
+def cut(dividend: int, divisor: int) -> int:
+    return dividend // divisor if dividend >= 0 else -(-dividend // divisor)
+
+
+def percent(amount: int) -> int:
+    """100 times an amount in 64 bits."""
+    return int((np.array([amount], dtype=np.int64) * 100)[0])
 
 
 def rate(strategy: Any, requested: int, capacity: int) -> int:
     match strategy["type"]:
         case "LeastAllocated":
-            return 0 if requested > capacity else (capacity - requested) * 100 // capacity
+            return 0 if requested > capacity else cut(percent(capacity - requested), capacity)
         case "MostAllocated":
-            return min(requested, capacity) * 100 // capacity
-    utilization = 100 if requested > capacity else requested * 100 // capacity
+            return cut(percent(min(requested, capacity)), capacity)
+    utilization = 100 if requested > capacity else cut(percent(requested), capacity)
     shape = [(point["utilization"], point["score"] * 10) for point in strategy["requestedToCapacityRatio"]["shape"]]
     return line(shape, utilization)
 

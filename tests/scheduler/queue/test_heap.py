@@ -96,6 +96,17 @@ def test_struck_entries_do_not_pile_up() -> None:
     assert len(heap._heap) < 200
 
 
+def test_order_outlives_tidying_up() -> None:
+    heap = LazyHeap(priority_key)
+    pods = [queued(f"p{number}", number) for number in range(500)]
+    for pod in pods:
+        heap.push(pod)
+    for pod in pods[::-1][:400]:
+        heap.remove(pod.key)
+    assert len(heap._heap) < 300
+    assert names(heap) == [f"p{number}" for number in range(99, -1, -1)]
+
+
 Step = tuple[str, int, int]
 
 

@@ -276,12 +276,12 @@ def test_a_hint_may_activate_a_pod_that_the_event_concerns_too() -> None:
 
     def activate_b() -> Hint:
         queue.activate(["default/b"])
-        return Hint.SKIP
+        return Hint.QUEUE
 
     queue.rejected("a", "Fit")
     queue.rejected("b", "Fit")
-    assert node_added(queue) == 0
-    assert (queue.place("a"), queue.place("b")) == ("unschedulable", "active")
+    assert node_added(queue) == 1
+    assert [(place.value, queued.pod.name) for place, queued in queue] == [("active", "b"), ("backoff", "a")]
 
 
 # Events while a pod is in flight
@@ -356,6 +356,17 @@ def test_activate(start: str) -> None:
     assert (queue.place("p"), queue.place("q")) == (expected, None)
 
 
+@pytest.mark.parametrize("pop_from_backoff", [True, False])
+def test_activating_a_pod_in_back_off_asks_its_gates_unless_they_were_asked(pop_from_backoff: bool) -> None:
+    gate = Gate()
+    queue = QueueUnderTest(gates={"Gate": gate}, pop_from_backoff=pop_from_backoff)
+    queue.add_unschedulable(queue.popped("p"))
+    gate.asked.clear()
+    gate.held.add("p")
+    queue.activate(["default/p"])
+    assert (queue.place("p"), gate.asked) == (("active", []) if pop_from_backoff else ("gated", ["p"]))
+
+
 def test_a_pod_activated_in_flight_is_tried_again_after_its_back_off() -> None:
     queue = QueueUnderTest({"Fit": []})
     first, second = queue.popped("first"), queue.popped("second")
@@ -401,6 +412,16 @@ def test_an_update_of_a_pod_in_line_keeps_its_history() -> None:
         queue.update(pod, make_pod(pod.name).priority(7).obj())
     found = {queued.pod.name: (place.value, queued.pod.priority, queued.attempts) for place, queued in queue}
     assert found == {"ready": ("active", 7, 0), "waiting": ("backoff", 7, 1)}
+
+
+def test_an_update_of_a_pod_in_back_off_may_change_its_turn() -> None:
+    queue = QueueUnderTest()
+    pods = [queue.popped(name) for name in ("first", "second")]
+    node_added(queue)
+    for queued in pods:
+        queue.add_unschedulable(queued, unschedulable_plugins=["Fit"])
+    queue.update(pods[1].pod, make_pod("second").priority(9).obj())
+    assert queue.drain() == ["second", "first"]
 
 
 def test_an_update_of_an_unknown_pod_adds_it() -> None:

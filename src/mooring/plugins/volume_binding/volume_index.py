@@ -81,8 +81,8 @@ class VolumeIndex:
         return entries[bisect_left(entries, (at_least,)) :]
 
     def claimed(self, class_name: str, namespace: str, claim: str) -> Iterable[VolumeEntry]:
-        """The volumes of a class that name a claim; whether they mean that very claim its uid tells."""
-        return self._claimed.get((class_name, namespace, claim), {}).values()
+        """The volumes of a class that name a claim, by name; whether they mean that very claim its uid tells."""
+        return sorted(self._claimed.get((class_name, namespace, claim), {}).values(), key=lambda entry: entry.name)
 
     def _file(self, entry: VolumeEntry) -> None:
         volume = entry.volume

@@ -75,8 +75,6 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True):
         self.backoff_expiration = None
         self.unschedulable_plugins = unschedulable
         self.pending_plugins = pending
-        self.gating_plugin = ""
-        self.gating_reasons = ()
         self.was_flushed = False
         self.flush_timestamp = float("-inf")
 

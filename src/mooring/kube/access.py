@@ -1,0 +1,143 @@
+"""How to reach one API server and as whom: plain data, and the rules for where it is found.
+
+Secrets never show in a `repr`, so an Access can be logged.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from mooring.kube.errors import AccessError
+from mooring.kube.in_cluster import SERVICE_ACCOUNT, in_cluster_files
+from mooring.kube.proxies import environment_proxy
+
+
+@dataclass(frozen=True)
+class ExecPlugin:
+    """A program that is run for credentials, as a kubeconfig describes it."""
+
+    command: str
+    api_version: str
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    #: The cluster's own settings for the plugin: the extension `client.authentication.k8s.io/exec`.
+    cluster_config: object = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class User:
+    """As whom to speak. Certificates are PEM, given or in files; files are read again as they change."""
+
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    username: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    certificate: bytes = field(default=b"", repr=False)
+    certificate_file: str = ""
+    key: bytes = field(default=b"", repr=False)
+    key_file: str = ""
+    exec_plugin: ExecPlugin | None = None
+    #: Headers by which this user speaks as another.
+    impersonation: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Access:
+    """One API server, how to trust it, and as whom to speak to it."""
+
+    server: str
+    user: User = User()
+    #: The certificates to trust, PEM; None trusts what the machine trusts.
+    ca: bytes | None = field(default=None, repr=False)
+    insecure: bool = False
+    tls_server_name: str = ""
+    proxy: str = field(default="", repr=False)
+    #: The namespace that commands without one mean.
+    namespace: str = "default"
+    #: Where all this was found, for messages.
+    origin: str = ""
+    #: What a person should know about these settings; to be logged once.
+    warnings: tuple[str, ...] = ()
+
+
+def load_access(
+    *,
+    kubeconfig: str = "",
+    master: str = "",
+    context: str = "",
+    env: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Access:
+    """Find out how to reach the cluster. Raises AccessError.
+
+    An explicit kubeconfig comes first, then the files of $KUBECONFIG, then the pod's own service account, then
+    `~/.kube/config`. `master` replaces the server's address wherever the rest came from.
+    """
+    from mooring.kube.kubeconfig import load_kubeconfig
+
+    home = Path(env.get("HOME") or Path.home(), ".kube", "config")
+    if kubeconfig:
+        found = load_kubeconfig([Path(kubeconfig).expanduser()], context=context, master=master, must_exist=True)
+    elif files := [each for each in env.get("KUBECONFIG", "").split(os.pathsep) if each]:
+        paths = [Path(each).expanduser() for each in dict.fromkeys(files)]
+        found = load_kubeconfig(paths, context=context, master=master)
+    elif not context and (inside := load_in_cluster(env, service_account)) is not None:
+        found = replace(inside, server=check_server(master, "--master")) if master else inside
+    elif home.exists():
+        found = load_kubeconfig([home], context=context, master=master)
+    elif master:
+        found = Access(server=check_server(master, "--master"), origin="--master")
+    else:
+        raise AccessError(
+            "no cluster to talk to: not inside one, $KUBECONFIG is not set and ~/.kube/config does not exist; "
+            "give --kubeconfig FILE"
+        )
+    return finished(found, env)
+
+
+def load_in_cluster(env: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Access | None:
+    """Access from inside a pod by its service account, or None outside of one."""
+    files = in_cluster_files(env, service_account)
+    if files is None:
+        return None
+    user = User(token_file=str(files.token))
+    return Access(
+        server=files.server, user=user, ca=files.ca, namespace=files.namespace, origin="the pod's service account"
+    )
+
+
+def finished(access: Access, env: Mapping[str, str]) -> Access:
+    """Add what the environment says about proxies, and warn of what is not safe."""
+    warnings = list(access.warnings)
+    if access.insecure:
+        warnings.append(
+            f"{access.origin}: insecure-skip-tls-verify is set: whoever answers at {access.server} is believed to be "
+            "the API server; give its certificate-authority instead"
+        )
+    if access.server.startswith("http:") and access.user != User():
+        # Secrets are not sent where everybody on the way can read them; client-go does the same.
+        warnings.append(f"{access.origin}: {access.server} is not HTTPS, so credentials are not sent to it")
+        access = replace(access, user=User(impersonation=access.user.impersonation))
+    proxy = access.proxy or environment_proxy(access.server, env)
+    if proxy and urlsplit(proxy).scheme not in {"http", "https"}:
+        raise AccessError(
+            f"{access.origin}: proxy-url: only http and https proxies are supported, not {urlsplit(proxy).scheme}"
+        )
+    return replace(access, proxy=proxy, warnings=tuple(warnings))
+
+
+def check_server(server: str, where: str) -> str:
+    """A server's address with its scheme, without what does not belong there. Raises AccessError."""
+    text = server if "://" in server else f"http://{server}"
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise AccessError(f"{where}: {server!r} is not the address of a server; write one such as https://host:6443")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"

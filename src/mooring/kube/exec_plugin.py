@@ -1,0 +1,142 @@
+"""Credentials from a program, by the protocol of client.authentication.k8s.io: run it, read what it prints, until it expires."""
+
+import asyncio
+import base64
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from mooring.api import parse_time
+from mooring.kube.access import Access, ExecPlugin
+from mooring.kube.errors import AccessError
+from mooring.kube.identity import Identity
+
+_TIMEOUT: Final = 60.0
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: str | None = None
+
+
+class _ExecCredential(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    status: _Status | None = None
+
+
+class ExecIdentity:
+    """Runs the plugin when there is no identity, when it has expired and after the server rejected it, once at a time."""
+
+    def __init__(
+        self, plugin: ExecPlugin, access: Access, *, now: Callable[[], float] = time.time, timeout: float = _TIMEOUT
+    ) -> None:
+        self._plugin = plugin
+        self._access = access
+        self._now = now
+        self._timeout = timeout
+        self._identity: Identity | None = None
+        self._expires: float | None = None
+        self._lock = asyncio.Lock()
+
+    def fresh(self) -> Identity | None:
+        """What the plugin gave, while it lasts."""
+        if self._expires is not None and self._now() > self._expires:
+            return None
+        return self._identity
+
+    async def get(self) -> Identity:
+        """What the plugin gives; all who wait share one run of it. Raises AccessError."""
+        async with self._lock:
+            known = self.fresh()
+            if known is not None:
+                return known
+            self._identity, self._expires = self._read(await self._run())
+            return self._identity
+
+    def reject(self, identity: Identity) -> None:
+        """Run the plugin again, unless that was done meanwhile."""
+        if identity is self._identity:
+            self._identity = None
+
+    async def _run(self) -> bytes:
+        plugin = self._plugin
+        env = {**os.environ, **dict(plugin.env), "KUBERNETES_EXEC_INFO": self._info()}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                plugin.command,
+                *plugin.args,
+                env=env,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            raise self._error(f"cannot be run: {error.strerror}", hint=True) from None
+        try:
+            output, complaint = await asyncio.wait_for(process.communicate(), self._timeout)
+        except TimeoutError:
+            raise self._error(f"gave no answer within {self._timeout:g} s") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            said = " ".join(complaint.decode("utf-8", "replace").split())[:300]
+            raise self._error(f"failed with status {process.returncode}" + (f": {said}" if said else ""), hint=True)
+        return output
+
+    def _read(self, output: bytes) -> tuple[Identity, float | None]:
+        try:
+            credential = msgspec.json.decode(output, type=_ExecCredential)
+        except (msgspec.DecodeError, UnicodeError):
+            # What it printed is not shown: it may hold a secret.
+            raise self._error("did not print an ExecCredential as JSON") from None
+        if credential.api_version != self._plugin.api_version:
+            raise self._error(
+                f"answers in {credential.api_version or 'no version'}, but the kubeconfig says apiVersion: "
+                f"{self._plugin.api_version}; make the two agree"
+            )
+        status = credential.status
+        if status is None or not (status.token or status.client_certificate_data or status.client_key_data):
+            raise self._error("printed no token and no certificate")
+        if bool(status.client_certificate_data) != bool(status.client_key_data):
+            raise self._error("printed a certificate without its key, or the other way round")
+        authorization = f"Bearer {status.token.strip()}" if status.token else ""
+        identity = Identity(authorization, status.client_certificate_data.encode(), status.client_key_data.encode())
+        try:
+            expires = parse_time(status.expiration_timestamp) if status.expiration_timestamp else None
+        except ValueError as error:
+            raise self._error(f"expirationTimestamp: {error}") from None
+        return identity, expires
+
+    def _info(self) -> str:
+        spec: dict[str, Any] = {"interactive": False}
+        if self._plugin.provide_cluster_info:
+            spec["cluster"] = self._cluster()
+        info = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
+        return msgspec.json.encode(info).decode()
+
+    def _cluster(self) -> dict[str, Any]:
+        access = self._access
+        cluster: dict[str, Any] = {"server": access.server}
+        if access.tls_server_name:
+            cluster["tls-server-name"] = access.tls_server_name
+        if access.insecure:
+            cluster["insecure-skip-tls-verify"] = True
+        if access.ca is not None:
+            cluster["certificate-authority-data"] = base64.b64encode(access.ca).decode()
+        if access.proxy:
+            cluster["proxy-url"] = access.proxy
+        if self._plugin.cluster_config is not None:
+            cluster["config"] = self._plugin.cluster_config
+        return cluster
+
+    def _error(self, problem: str, *, hint: bool = False) -> AccessError:
+        text = f"{self._access.origin}: the credential plugin {self._plugin.command} {problem}"
+        return AccessError(f"{text}; {self._plugin.install_hint}" if hint and self._plugin.install_hint else text)

@@ -1,0 +1,140 @@
+"""What proves to the server who we are, kept current: tokens and certificates rotate while a scheduler runs."""
+
+import base64
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from mooring.kube.access import Access, User
+from mooring.kube.errors import AccessError
+
+#: How long a file is believed. Kubelets replace a token minutes before it runs out, so a minute is soon enough.
+_FILE_PERIOD: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What goes with a request: an Authorization header and a client certificate, either may be empty."""
+
+    authorization: str = field(default="", repr=False)
+    certificate: bytes = field(default=b"", repr=False)
+    key: bytes = field(default=b"", repr=False)
+
+
+class IdentitySource(Protocol):
+    """Supplies the identity of each request. Belongs to one event loop."""
+
+    def fresh(self) -> Identity | None:
+        """The identity if it is at hand and still good; the quick way on the hot path."""
+        ...
+
+    async def get(self) -> Identity:
+        """The identity, fetched anew if need be. Raises AccessError."""
+        ...
+
+    def reject(self, identity: Identity) -> None:
+        """The server did not accept this one: fetch another the next time."""
+        ...
+
+
+class FixedIdentity:
+    """An identity that never changes."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+
+    def fresh(self) -> Identity:
+        """The identity."""
+        return self._identity
+
+    async def get(self) -> Identity:
+        """The identity."""
+        return self._identity
+
+    def reject(self, identity: Identity) -> None:
+        """There is no other to be had."""
+
+
+class FileIdentity:
+    """An identity of which at least a part lies in files, which are read again every minute and after a rejection."""
+
+    def __init__(self, user: User, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._user = user
+        self._clock = clock
+        self._identity: Identity | None = None
+        self._read_at = 0.0
+
+    def fresh(self) -> Identity | None:
+        """What was read within the last minute."""
+        if self._identity is None or self._clock() - self._read_at >= _FILE_PERIOD:
+            return None
+        return self._identity
+
+    async def get(self) -> Identity:
+        """What the files hold. Where they cannot be read now, what they held before."""
+        known = self.fresh()
+        if known is not None:
+            return known
+        try:
+            self._identity = self._read()
+        except AccessError:
+            if self._identity is None:
+                raise
+        self._read_at = self._clock()
+        return self._identity
+
+    def reject(self, identity: Identity) -> None:
+        """Read the files again, unless that was done meanwhile."""
+        if identity is self._identity:
+            self._read_at = self._clock() - _FILE_PERIOD
+
+    def _read(self) -> Identity:
+        user = self._user
+        certificate = _read_file(user.certificate_file) if user.certificate_file else user.certificate
+        key = _read_file(user.key_file) if user.key_file else user.key
+        return Identity(self._authorization(), certificate, key)
+
+    def _authorization(self) -> str:
+        user = self._user
+        if not user.token_file:
+            return authorization(user)
+        try:
+            token = _read_file(user.token_file).decode().strip()
+        except (AccessError, UnicodeError):
+            if not user.token:
+                raise
+            token = user.token
+        if not token:
+            raise AccessError(f"{user.token_file}: is empty; a token is needed")
+        return f"Bearer {token}"
+
+
+def identity_source(access: Access, *, clock: Callable[[], float] = time.monotonic) -> IdentitySource:
+    """The source for a user: an exec plugin is asked only where nothing else identifies the user, as kubectl does."""
+    user = access.user
+    fixed = Identity(authorization(user), user.certificate, user.key)
+    if user.token_file or user.certificate_file or user.key_file:
+        return FileIdentity(user, clock=clock)
+    if user.exec_plugin is not None and fixed == Identity():
+        from mooring.kube.exec_plugin import ExecIdentity
+
+        return ExecIdentity(user.exec_plugin, access)
+    return FixedIdentity(fixed)
+
+
+def authorization(user: User) -> str:
+    """The Authorization header of a user whose secrets are written out."""
+    if user.token:
+        return f"Bearer {user.token}"
+    if user.username or user.password:
+        return "Basic " + base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+    return ""
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise AccessError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,192 @@
+"""HTTP to an API server by aiohttp: for everything that the lean lane does not carry, and as its fallback."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+import aiohttp
+from yarl import URL
+
+from mooring.kube.access import Access
+from mooring.kube.errors import BadAnswer, ConnectionFailed, KubeError, OutcomeUnknown, error_from_answer
+from mooring.kube.identity import Identity, IdentitySource
+from mooring.kube.tls import TlsContexts
+from mooring.kube.waiters import Priority
+
+#: Watches hold a connection each; these are for them and for lists beside the lane's own.
+_CONNECTIONS: Final = 128
+#: API servers close a connection that was idle for 90 s; we do so sooner, so as not to send into a closing one.
+IDLE_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long each thing may take, in seconds."""
+
+    connect: float = 10.0
+    request: float = 30.0
+    #: The time for the first byte of a list, and between any two parts of it.
+    listing: float = 60.0
+    #: A watch that says nothing for so long is dead: servers send a bookmark every minute.
+    watch_idle: float = 150.0
+
+
+class Answer(NamedTuple):
+    """What the server answered; header names are lower-case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport(Protocol):
+    """Carries one request to the server and its answer back."""
+
+    async def request(
+        self, method: str, target: str, *, body: bytes | None, content_type: str, timeout: float, priority: Priority
+    ) -> Answer:
+        """Send; `target` is the path with its query. Raises ConnectionFailed or OutcomeUnknown, never ApiError."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class Chunks(Protocol):
+    """The body of an answer that comes bit by bit."""
+
+    def iter_any(self) -> AsyncIterator[bytes]:
+        """Whatever has arrived, as it arrives."""
+        ...
+
+
+class HttpTransport:
+    """aiohttp with our credentials, TLS, proxy and timeouts. Belongs to one event loop."""
+
+    def __init__(
+        self, access: Access, identities: IdentitySource, tls: TlsContexts, *, user_agent: str, timeouts: Timeouts
+    ) -> None:
+        self._access = access
+        self._identities = identities
+        self._tls = tls
+        self._timeouts = timeouts
+        self._headers = [("User-Agent", user_agent), ("Accept", "application/json"), ("Accept-Encoding", "identity")]
+        self._headers += access.user.impersonation
+        self._session: aiohttp.ClientSession | None = None
+
+    async def request(
+        self,
+        method: str,
+        target: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float,
+        priority: Priority = Priority.STATUS,
+    ) -> Answer:
+        """Send a request and read the whole answer; once more with new credentials if the server rejects these."""
+        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=self._timeouts.connect)
+        for again in (True, False):
+            identity = self._identities.fresh() or await self._identities.get()
+            answer = await self._send(method, target, identity, body, content_type, limits)
+            if answer.status != 401 or not again or not await self._renewed(identity):
+                break
+        return answer
+
+    @contextlib.asynccontextmanager
+    async def stream(self, target: str, *, idle: float) -> AsyncIterator[Chunks]:
+        """GET something whose body is read as it comes; `idle` bounds the silence. Raises ApiError too."""
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=idle)
+        for again in (True, False):
+            identity = self._identities.fresh() or await self._identities.get()
+            with self._explained():
+                async with self._open("GET", target, identity, None, "", limits) as response:
+                    if response.status == 200:
+                        yield response.content
+                        return
+                    body = await response.read()
+            if response.status != 401 or not again or not await self._renewed(identity):
+                break
+        raise error_from_answer(response.status, _lower(response.headers), body)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _renewed(self, rejected: Identity) -> bool:
+        self._identities.reject(rejected)
+        return await self._identities.get() != rejected
+
+    async def _send(
+        self,
+        method: str,
+        target: str,
+        identity: Identity,
+        body: bytes | None,
+        content_type: str,
+        limits: aiohttp.ClientTimeout,
+    ) -> Answer:
+        with self._explained():
+            async with self._open(method, target, identity, body, content_type, limits) as response:
+                return Answer(response.status, _lower(response.headers), await response.read())
+
+    def _open(
+        self,
+        method: str,
+        target: str,
+        identity: Identity,
+        body: bytes | None,
+        content_type: str,
+        limits: aiohttp.ClientTimeout,
+    ) -> Any:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=IDLE_SECONDS)
+            # Cookies of a load balancer would pin us to one server; and nothing else of this session is shared.
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        headers = [*self._headers]
+        if identity.authorization:
+            headers.append(("Authorization", identity.authorization))
+        if body is not None:
+            headers.append(("Content-Type", content_type))
+        context = self._tls.context(identity)
+        return self._session.request(
+            method,
+            URL(self._access.server + target, encoded=True),
+            data=body,
+            headers=headers,
+            ssl=context if context is not None else True,
+            server_hostname=self._access.tls_server_name or None,
+            proxy=self._access.proxy or None,
+            allow_redirects=False,
+            timeout=limits,
+        )
+
+    @contextlib.contextmanager
+    def _explained(self) -> Any:
+        """Turn aiohttp's many errors into the two that matter."""
+        try:
+            yield
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as error:
+            raise self._unreachable(error) from None
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, OSError) as error:
+            what = str(error) or type(error).__name__
+            raise OutcomeUnknown(f"{self._access.server}: no answer came back: {what}") from None
+        except aiohttp.ClientError as error:
+            raise BadAnswer(f"{self._access.server}: {error}") from None
+
+    def _unreachable(self, error: Exception) -> KubeError:
+        text = f"{self._access.server} cannot be reached: {str(error) or 'timed out'}"
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            text = (
+                f"{self._access.server} shows a certificate that is not trusted: {error.certificate_error}; give its "
+                "certificate-authority (and tls-server-name, if it goes by another name) in the kubeconfig"
+            )
+        return ConnectionFailed(text)
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}

@@ -1,0 +1,63 @@
+"""Small things that the configuration tests share."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from mooring.config import ConfigError, FieldError, PluginSpec, SchedulerConfiguration, load_config
+
+#: The golden set's out-of-tree plugins, as `stub_plugins.py` defines them.
+STUBS = {
+    name: PluginSpec(name, frozenset(points.split()))
+    for name, points in {
+        "NodeCRDResourceFit": "filter score",
+        "ScoreByName": "score",
+        "ScoreByNameLength": "score",
+        "BlockAll": "preFilter",
+    }.items()
+}
+
+
+def text(body: str = "", *, version: str = "v1") -> str:
+    """A file of a version with these lines below its first two."""
+    head = f"apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration\n"
+    return head + textwrap.dedent(body)
+
+
+def load(body: str = "", *, version: str = "v1") -> SchedulerConfiguration:
+    return load_config(text(body, version=version), source="f.yaml", plugins=STUBS)
+
+
+def failure(body: str, *, version: str = "v1") -> ConfigError:
+    """The error that a file gives."""
+    try:
+        load(body, version=version)
+    except ConfigError as error:
+        return error
+    raise AssertionError("the file was accepted")
+
+
+def errors(body: str, *, version: str = "v1") -> list[FieldError]:
+    return failure(body, version=version).errors
+
+
+def paths(body: str, *, version: str = "v1") -> list[str]:
+    """Where the errors are, or nothing if there are none."""
+    try:
+        load(body, version=version)
+    except ConfigError as error:
+        return sorted(each.path for each in error.errors)
+    return []
+
+
+def answer(case: dict[str, Any]) -> dict[str, Any]:
+    """What is made of a golden case."""
+    from mooring.config import effective
+
+    try:
+        config = load_config(case["config"], source=case["id"], plugins=STUBS)
+    except ConfigError as error:
+        told = [{"path": each.path, "message": each.message} for each in error.errors]
+        return {"id": case["id"], "ok": False, "stage": error.stage, "errors": told}
+    return {"id": case["id"], "ok": True, "effective": effective(config)}

@@ -1,0 +1,394 @@
+"""InterPodAffinity: required terms, preferred terms, terms of placed pods, and what wakes a waiting pod."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mooring.framework.events import ActionType, Hint
+from mooring.framework.state import CycleState
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.plugins.inter_pod_affinity.scoring import normalize
+from mooring.testing import (
+    PluginHarness,
+    check_what_if,
+    make_namespace,
+    make_node,
+    make_pod,
+    run_plugin,
+    selector,
+)
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+LONELY = Status.unresolvable("node(s) didn't match pod affinity rules")
+UNWILLING = Status.unschedulable("node(s) didn't match pod anti-affinity rules")
+UNWANTED = Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+WEB, DB = {"app": "web"}, {"app": "db"}
+#: Two nodes in zone a, one in zone b, one in no zone.
+NODES = [make_node("a1").zone("a"), make_node("a2").zone("a"), make_node("b1").zone("b"), make_node("lost")]
+NAMESPACES = [make_namespace("red").label(team="red").obj(), make_namespace("blue").label(team="blue").obj()]
+pod, web, db = make_pod("p"), make_pod("web").label(WEB), make_pod("db").label(DB)
+NOT_RED = selector({}, ("team", "NotIn", "red"))
+
+
+def on(node, *builders):
+    """Pods on a node."""
+    return [builder.node(node).obj() for builder in builders]
+
+
+def cycle(incoming, pods, args=None):
+    return run_plugin(
+        InterPodAffinity,
+        incoming.obj(),
+        nodes=[node.obj() for node in NODES],
+        pods=pods,
+        objects=NAMESPACES,
+        args=args,
+    )
+
+
+def everywhere(status, *but):
+    return {name: status for name in ("a1", "a2", "b1", "lost") if name not in but}
+
+
+def elsewhere(namespace, labels=WEB):
+    return make_pod(f"in-{namespace}", namespace).label(labels)
+
+
+REQUIRED_CASES = {
+    "near a pod: its zone": (pod.pod_affinity(ZONE, WEB), on("a1", web), everywhere(LONELY, "a1", "a2")),
+    "near a pod: its node": (pod.pod_affinity(HOST, WEB), on("a1", web), everywhere(LONELY, "a1")),
+    "near a pod that is nowhere": (pod.pod_affinity(ZONE, WEB), on("a1", db), everywhere(LONELY)),
+    "near a pod on a node without the key": (pod.pod_affinity(ZONE, WEB), on("lost", web), everywhere(LONELY)),
+    "one pod must match all terms": (
+        pod.pod_affinity(ZONE, WEB).pod_affinity(HOST, {"tier": "1"}),
+        on("a1", web, make_pod("one").label(tier="1")),
+        everywhere(LONELY),
+    ),
+    "one pod that matches all terms": (
+        pod.pod_affinity(ZONE, WEB).pod_affinity(HOST, {"tier": "1"}),
+        on("a1", web.label(tier="1")),
+        everywhere(LONELY, "a1"),
+    ),
+    "the first of a group may go where the keys are": (
+        web.pod_affinity(ZONE, WEB),
+        on("a1", db),
+        {"lost": LONELY},
+    ),
+    "the second of a group must follow": (
+        web.named("second").pod_affinity(ZONE, WEB),
+        on("b1", web),
+        everywhere(LONELY, "b1"),
+    ),
+    "a group begun on a node without the key can begin anew": (
+        web.named("second").pod_affinity(ZONE, WEB),
+        on("lost", web),
+        {"lost": LONELY},
+    ),
+    "a group begun on a node with one of two keys cannot": (
+        web.named("second").pod_affinity(ZONE, WEB).pod_affinity(HOST, WEB),
+        on("lost", web),
+        everywhere(LONELY),
+    ),
+    "away from a pod: its zone": (
+        pod.pod_anti_affinity(ZONE, WEB),
+        on("a1", web),
+        {"a1": UNWILLING, "a2": UNWILLING},
+    ),
+    "away from a pod on a node without the key": (pod.pod_anti_affinity(ZONE, WEB), on("lost", web), {}),
+    "away from itself: no matter yet": (web.pod_anti_affinity(ZONE, WEB), [], {}),
+    "each term on its own": (
+        pod.pod_anti_affinity(ZONE, WEB).pod_anti_affinity(HOST, DB),
+        [*on("b1", web), *on("a1", db)],
+        {"b1": UNWILLING, "a1": UNWILLING},
+    ),
+    "a placed pod keeps it away": (
+        web,
+        on("a1", db.pod_anti_affinity(ZONE, WEB)),
+        {"a1": UNWANTED, "a2": UNWANTED},
+    ),
+    "a placed pod keeps others away": (db, on("a1", web.pod_anti_affinity(ZONE, WEB)), {}),
+    "affinity speaks first, then the pod, then placed pods": (
+        web.pod_affinity(ZONE, DB).pod_anti_affinity(HOST, DB),
+        [*on("a1", db.pod_anti_affinity(ZONE, WEB))],
+        {"a1": UNWILLING, "a2": UNWANTED, "b1": LONELY, "lost": LONELY},
+    ),
+    "pods that are being deleted count": (
+        pod.pod_anti_affinity(HOST, WEB),
+        on("a1", web.terminating()),
+        {"a1": UNWILLING},
+    ),
+    "an absent selector means no pod": (pod.pod_anti_affinity(HOST, None), on("a1", web), {}),
+    "an empty selector means every pod": (pod.pod_anti_affinity(HOST, {}), on("a1", db), {"a1": UNWILLING}),
+    "its own namespace only": (pod.pod_anti_affinity(HOST, WEB), on("a1", elsewhere("red")), {}),
+    "listed namespaces instead": (
+        pod.pod_anti_affinity(HOST, WEB, namespaces=["red"]),
+        [*on("a1", elsewhere("red")), *on("a2", web)],
+        {"a1": UNWILLING},
+    ),
+    "namespaces by label": (
+        pod.pod_anti_affinity(HOST, WEB, namespace_selector={"team": "red"}),
+        [*on("a1", elsewhere("red")), *on("a2", elsewhere("blue")), *on("b1", web)],
+        {"a1": UNWILLING},
+    ),
+    "namespaces by name or label": (
+        pod.pod_anti_affinity(HOST, WEB, namespaces=["blue"], namespace_selector={"team": "red"}),
+        [*on("a1", elsewhere("red")), *on("a2", elsewhere("blue")), *on("b1", web)],
+        {"a1": UNWILLING, "a2": UNWILLING},
+    ),
+    "all namespaces": (
+        pod.pod_anti_affinity(HOST, WEB, namespace_selector={}),
+        [*on("a1", elsewhere("red")), *on("a2", elsewhere("unheard-of"))],
+        {"a1": UNWILLING, "a2": UNWILLING},
+    ),
+    "its own selector that minds no labels means all namespaces": (
+        pod.pod_anti_affinity(HOST, WEB, namespace_selector=NOT_RED),
+        [*on("a1", elsewhere("red")), *on("a2", elsewhere("unheard-of"))],
+        {"a1": UNWILLING, "a2": UNWILLING},
+    ),
+    "a placed pod's selector is asked about the namespace": (
+        elsewhere("red"),
+        on("a1", db.pod_anti_affinity(HOST, WEB, namespace_selector=NOT_RED)),
+        {},
+    ),
+    "a placed pod's selector and a namespace that is not known": (
+        elsewhere("unheard-of"),
+        on("a1", db.pod_anti_affinity(HOST, WEB, namespace_selector=NOT_RED)),
+        {"a1": UNWANTED},
+    ),
+}
+
+
+@pytest.mark.parametrize(("incoming", "pods", "expected"), REQUIRED_CASES.values(), ids=REQUIRED_CASES)
+def test_required_terms(incoming, pods, expected):
+    run = cycle(incoming, pods)
+    assert {name: status for name, status in run.filter.items() if status != SUCCESS} == expected
+
+
+SKIPPED = {
+    "no terms anywhere": (web, on("a1", db)),
+    "terms that mean others": (web, on("a1", db.pod_anti_affinity(ZONE, DB))),
+    "terms of a pod on a node without the key": (web, on("lost", db.pod_anti_affinity(ZONE, WEB))),
+    "preferences": (web.preferred_pod_affinity(1, ZONE, DB), on("a1", db)),
+    "affinity of placed pods": (web, on("a1", db.pod_affinity(ZONE, WEB))),
+}
+
+
+@pytest.mark.parametrize(("incoming", "pods"), SKIPPED.values(), ids=SKIPPED)
+def test_filter_is_skipped(incoming, pods):
+    assert cycle(incoming, pods).pre_filter.code is Code.SKIP
+
+
+def test_a_selector_that_makes_no_sense_rejects_the_pod():
+    wrong = selector({}, ("app", "Like", "web"))
+    operator = '"Like" is not a valid label selector operator'
+    one = pod.pod_affinity(ZONE, wrong)
+    assert cycle(one, []).pre_filter == Status.unresolvable(f"parsing pod: requiredAffinityTerms: {operator}")
+    two = one.preferred_pod_anti_affinity(1, ZONE, wrong)
+    assert cycle(two, []).pre_filter == Status.unresolvable(
+        f"parsing pod: [requiredAffinityTerms: {operator}, preferredAntiAffinityTerms: {operator}]"
+    )
+    harness = PluginHarness(InterPodAffinity, nodes=[NODES[0].obj()])
+    status, _, _ = harness.score(CycleState(), one.obj(), harness.nodes())
+    assert status == Status.error(f"failed to parse pod: requiredAffinityTerms: {operator}")
+
+
+# Hypothetical pods
+
+
+def affinity_harness(*pods):
+    return PluginHarness(InterPodAffinity, nodes=[node.obj() for node in NODES], pods=pods, objects=NAMESPACES)
+
+
+def ready(harness, incoming):
+    state = CycleState()
+    assert harness.pre_filter(state, incoming)[0] == SUCCESS
+    return state
+
+
+def test_removing_pods_can_help():
+    placed = on("a1", db.pod_anti_affinity(ZONE, WEB), db.named("db2"))
+    harness, incoming = affinity_harness(*placed), web.pod_anti_affinity(HOST, DB).obj()
+    state = ready(harness, incoming)
+    assert harness.filter_what_if(state, incoming, "a1", without=[placed[0].uid]) == UNWILLING
+    assert harness.filter_what_if(state, incoming, "a1", without=[placed[1].uid]) == UNWILLING
+    assert harness.filter_what_if(state, incoming, "a1", without=[each.uid for each in placed]) == SUCCESS
+    assert harness.filter(state, incoming, harness.nodes(["a1", "a2"])) == {"a1": UNWILLING, "a2": UNWANTED}
+
+
+def test_removing_the_last_friend_makes_the_pod_the_first_of_its_group():
+    placed = on("a1", web)
+    harness, incoming = affinity_harness(*placed), web.named("second").pod_affinity(ZONE, WEB).obj()
+    state = ready(harness, incoming)
+    assert harness.filter_what_if(state, incoming, "a1", without=[placed[0].uid]) == SUCCESS
+    assert harness.filter_what_if(state, incoming, "lost", without=[]) == LONELY
+    stranger = pod.pod_affinity(ZONE, WEB).obj()
+    assert harness.filter_what_if(ready(harness, stranger), stranger, "a1", without=[placed[0].uid]) == LONELY
+
+
+def test_added_pods_bring_terms_of_keys_not_seen_before():
+    harness, incoming = affinity_harness(), web.pod_affinity(ZONE, DB).obj()
+    state = ready(harness, incoming)
+    assert harness.filter_what_if(state, incoming, "b1", with_pods=on("b1", db)) == SUCCESS
+    hostile = on("b1", db.pod_anti_affinity(HOST, WEB))
+    assert harness.filter_what_if(state, incoming, "b1", with_pods=hostile) == UNWANTED
+    assert harness.filter_what_if(state, incoming, "b1") == LONELY
+
+
+def test_what_if_agrees_with_one_by_one():
+    placed = [
+        *on("a1", web, db, web.named("w2").pod_anti_affinity(ZONE, {}), db.named("d2").pod_anti_affinity(HOST, WEB)),
+        *on("a2", web.named("w3")),
+        *on("lost", web.named("w4"), db.named("d3")),
+    ]
+    harness = affinity_harness(*placed)
+    victims = {name: [each.uid for each in placed if each.node_name == name] for name in ("a1", "a2", "b1", "lost")}
+    for incoming in (
+        web.named("new").pod_affinity(ZONE, WEB),
+        web.named("new").pod_affinity(ZONE, WEB).pod_affinity(HOST, WEB),
+        web.named("new").pod_anti_affinity(ZONE, DB).pod_anti_affinity(ZONE, WEB),
+        pod.pod_affinity(HOST, DB).pod_anti_affinity(ZONE, WEB),
+        web.named("new"),
+    ):
+        check_what_if(harness, incoming.obj(), victims)
+
+
+# Scores
+
+
+PREFERRED_CASES = {
+    "liked pods": (pod.preferred_pod_affinity(5, ZONE, WEB), on("a1", web, web.named("w2")), [10, 10, 0, 0]),
+    "disliked pods": (pod.preferred_pod_anti_affinity(5, HOST, WEB), on("a1", web), [-5, 0, 0, 0]),
+    "several terms add up": (
+        pod.preferred_pod_affinity(5, ZONE, WEB).preferred_pod_anti_affinity(3, HOST, WEB),
+        on("a1", web),
+        [2, 5, 0, 0],
+    ),
+    "a placed pod's required affinity counts 1": (web, on("a1", db.pod_affinity(ZONE, WEB)), [1, 1, 0, 0]),
+    "a placed pod's preferences": (
+        web,
+        [
+            *on("a1", db.preferred_pod_affinity(7, ZONE, WEB)),
+            *on("b1", db.named("d2").preferred_pod_anti_affinity(2, HOST, WEB)),
+        ],
+        [7, 7, -2, 0],
+    ),
+    "both ways": (
+        web.preferred_pod_affinity(10, HOST, DB),
+        on("a1", db.preferred_pod_affinity(1, ZONE, WEB)),
+        [11, 1, 0, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize(("incoming", "pods", "expected"), PREFERRED_CASES.values(), ids=PREFERRED_CASES)
+def test_preferred_terms(incoming, pods, expected):
+    assert list(cycle(incoming, pods).raw_scores.values()) == expected
+
+
+NOT_SCORED = {
+    "nobody cares": (web, on("a1", db), None),
+    "nobody there": (pod.preferred_pod_affinity(5, ZONE, WEB), on("a1", db), None),
+    "only on a node without the key": (pod.preferred_pod_affinity(5, ZONE, WEB), on("lost", web), None),
+    "anti-affinity of placed pods is no preference": (db, on("a1", web.pod_anti_affinity(HOST, {"x": "y"})), None),
+    "required affinity worth nothing": (web, on("a1", db.pod_affinity(ZONE, WEB)), {"hardPodAffinityWeight": 0}),
+    "preferences of placed pods are to be ignored": (
+        web,
+        on("a1", db.preferred_pod_affinity(7, ZONE, WEB)),
+        {"ignorePreferredTermsOfExistingPods": True},
+    ),
+}
+
+
+@pytest.mark.parametrize(("incoming", "pods", "args"), NOT_SCORED.values(), ids=NOT_SCORED)
+def test_scoring_is_skipped(incoming, pods, args):
+    assert cycle(incoming, pods, args).pre_score.code is Code.SKIP
+
+
+def test_scores_that_cancel_out_are_still_scores():
+    run = cycle(pod.preferred_pod_affinity(5, HOST, WEB).preferred_pod_anti_affinity(5, HOST, WEB), on("a1", web))
+    assert run.pre_score == SUCCESS
+    assert run.scores == {"a1": 0, "a2": 0, "b1": 0, "lost": 0}
+
+
+def test_arguments():
+    liked = db.preferred_pod_affinity(7, ZONE, WEB)
+    args = {"hardPodAffinityWeight": 50, "ignorePreferredTermsOfExistingPods": True}
+    run = cycle(web.preferred_pod_affinity(1, HOST, DB), on("a1", liked, db.named("d2").pod_affinity(ZONE, WEB)), args)
+    # With preferences of its own the pod hears those of others, too.
+    assert run.raw_scores == {"a1": 59, "a2": 57, "b1": 0, "lost": 0}
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [([3, 3], [0, 0]), ([0, 29, 100], [0, 28, 100]), ([-5, 0, 5], [0, 50, 100]), ([7], [0])],
+)
+def test_normalizing_divides_before_it_multiplies(scores, expected):
+    assert normalize(np.array(scores, dtype=np.int64)).tolist() == expected
+
+
+# Events
+
+waiting = pod.named("waiting").label(WEB).pod_affinity(ZONE, DB).pod_anti_affinity("rack", {"app": "foe"})
+friend, foe = db.named("other").node("a1"), make_pod("other").label(app="foe").node("a1")
+hater = make_pod("other").node("a1").pod_anti_affinity(HOST, WEB)
+plain = make_pod("other").node("a1")
+
+POD_HINTS = {
+    "a friend came": (None, friend, Hint.QUEUE),
+    "a friend without a node": (None, db.named("other"), Hint.SKIP),
+    "a friend that was promised a node": (None, db.named("other").nominated("a1"), Hint.QUEUE),
+    "a foe came": (None, foe, Hint.SKIP),
+    "a foe went": (foe, None, Hint.QUEUE),
+    "a friend went": (friend, None, Hint.SKIP),
+    "a pod that hates it went": (hater, None, Hint.QUEUE),
+    "a pod that hates others went": (plain.pod_anti_affinity(HOST, DB), None, Hint.SKIP),
+    "one of two hates is not enough": (hater.pod_anti_affinity(HOST, DB), None, Hint.SKIP),
+    "a pod became a friend": (plain, friend, Hint.QUEUE),
+    "a pod is no longer a friend": (friend, plain, Hint.SKIP),
+    "a pod is no longer a foe": (foe, plain, Hint.QUEUE),
+    "a pod became a foe": (plain, foe, Hint.SKIP),
+    "its own labels changed": (waiting.label(app="x"), waiting, Hint.QUEUE),
+    "a friend of another namespace came": (None, elsewhere("red", DB).node("a1"), Hint.SKIP),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), POD_HINTS.values(), ids=POD_HINTS)
+def test_pod_events(old, new, expected):
+    pods, _ = PluginHarness(InterPodAffinity).plugin.events_to_register()
+    assert pods.resource == "Pod"
+    assert pods.actions == ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
+    assert pods.hint(waiting.obj(), old and old.obj(), new and new.obj()) is expected
+
+
+near_only, far_only = pod.pod_affinity(ZONE, DB), pod.pod_anti_affinity("rack", DB)
+node = make_node("n")
+NODE_HINTS = {
+    "a node with the key came": (near_only, None, node.zone("a"), Hint.QUEUE),
+    "a node without the key came": (near_only, None, node, Hint.SKIP),
+    "a node got the key": (near_only, node, node.zone("a"), Hint.QUEUE),
+    "a node moved": (near_only, node.zone("a"), node.zone("b"), Hint.QUEUE),
+    "a node lost the key": (near_only, node.zone("a"), node, Hint.SKIP),
+    "other labels": (near_only, node.zone("a"), node.zone("a").label(x="1"), Hint.SKIP),
+    "any new node, for anti-affinity": (far_only, None, node, Hint.QUEUE),
+    "a node got the key, for anti-affinity": (far_only, node, node.label(rack="1"), Hint.SKIP),
+    "a node lost the key, for anti-affinity": (far_only, node.label(rack="1"), node, Hint.QUEUE),
+    "a node moved, for anti-affinity": (far_only, node.label(rack="1"), node.label(rack="2"), Hint.QUEUE),
+    "no terms": (pod, None, node, Hint.SKIP),
+}
+
+
+@pytest.mark.parametrize(("incoming", "old", "new", "expected"), NODE_HINTS.values(), ids=NODE_HINTS)
+def test_node_events(incoming, old, new, expected):
+    _, nodes = PluginHarness(InterPodAffinity).plugin.events_to_register()
+    assert nodes.resource == "Node"
+    assert nodes.actions == ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+    assert nodes.hint(incoming.obj(), old and old.obj(), new and new.obj()) is expected
+
+
+def test_terms_that_make_no_sense_are_worth_an_attempt():
+    wrong = pod.pod_affinity(ZONE, selector({}, ("app", "Like", "web"))).obj()
+    for event in PluginHarness(InterPodAffinity).plugin.events_to_register():
+        with pytest.raises(ValueError, match="requiredAffinityTerms"):  # which the queue takes for Hint.QUEUE
+            event.hint(wrong, None, plain.obj())

@@ -1,0 +1,418 @@
+"""PodTopologySpread: hard constraints, soft constraints, defaults, and what wakes a waiting pod."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mooring.framework.events import ActionType, Hint
+from mooring.framework.state import CycleState
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.plugins.pod_topology_spread import PodTopologySpread
+from mooring.plugins.pod_topology_spread.scoring import normalize
+from mooring.testing import (
+    PluginHarness,
+    check_what_if,
+    make_node,
+    make_pod,
+    make_replica_set,
+    make_service,
+    make_victims,
+    run_plugin,
+    selector,
+)
+from mooring.testing.harness import statuses
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+UNEVEN = Status.unschedulable("node(s) didn't match pod topology spread constraints")
+UNLABELLED = Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+WEB = {"app": "web"}
+SOFT = "ScheduleAnyway"
+#: Two nodes in zone a, two in zone b.
+NODES = [make_node(name).zone(zone) for name, zone in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"))]
+web = make_pod("web").label(WEB)
+
+
+def on(*names: str, pod=web):
+    """Pods on nodes, one a name."""
+    return [pod.named(f"{pod.obj().name}-{number}").node(name).obj() for number, name in enumerate(names)]
+
+
+def rejected(pod, pods, nodes=NODES, objects=(), args=None):
+    run = run_plugin(
+        PodTopologySpread, pod.obj(), nodes=[node.obj() for node in nodes], pods=pods, objects=objects, args=args
+    )
+    return {name: status for name, status in run.filter.items() if status != SUCCESS}
+
+
+HARD_CASES = {
+    "no pods yet": (web.spread(ZONE, WEB), [], {}),
+    "one zone ahead by one": (web.spread(ZONE, WEB), on("a1"), {"a1": UNEVEN, "a2": UNEVEN}),
+    "a wider skew": (web.spread(ZONE, WEB, max_skew=2), on("a1"), {}),
+    "both zones alike": (web.spread(ZONE, WEB), on("a1", "b2"), {}),
+    "by host": (web.spread(HOST, WEB), on("a1", "b2"), {"a1": UNEVEN, "b2": UNEVEN}),
+    "the pod itself does not count": (make_pod("p").spread(ZONE, WEB), on("a1"), {}),
+    "pods of other namespaces do not count": (
+        web.spread(ZONE, WEB),
+        on("a1", pod=make_pod("x", "elsewhere").label(WEB)),
+        {},
+    ),
+    "terminating pods do not count": (web.spread(ZONE, WEB), on("a1", pod=web.terminating()), {}),
+    "an absent selector counts nothing": (web.spread(ZONE), on("a1", "a1"), {}),
+    "an empty selector counts nothing but the pod itself": (web.spread(ZONE, {}), on("a1", "a1"), {}),
+    "two constraints: a zone full, hosts full": (
+        web.spread(ZONE, WEB).spread(HOST, WEB),
+        on("a1", "a1", "b1"),
+        {"a1": UNEVEN, "a2": UNEVEN, "b1": UNEVEN},
+    ),
+    "too few domains: the minimum is 0": (
+        web.spread(ZONE, WEB, min_domains=3),
+        on("a1", "b1"),
+        dict.fromkeys(("a1", "a2", "b1", "b2"), UNEVEN),
+    ),
+    "enough domains": (web.spread(ZONE, WEB, min_domains=2), on("a1", "b1"), {}),
+    "keys of the pod's own labels": (
+        web.label(hash="1").spread(ZONE, WEB, match_label_keys=["hash", "absent"]),
+        on("a1", "a1", pod=web.label(hash="2")) + on("b1", pod=web.named("other").label(hash="1")),
+        {"b1": UNEVEN, "b2": UNEVEN},
+    ),
+    "keys of the pod's own labels leave an absent selector alone": (
+        web.spread(ZONE, match_label_keys=["app"]),
+        on("a1", "a1"),
+        {},
+    ),
+    "pods count only where the pod may go": (
+        web.spread(ZONE, WEB).node_affinity((HOST, "NotIn", "b1")),
+        on("a1", "b1", "b1", "b1"),
+        {"a1": UNEVEN, "a2": UNEVEN},
+    ),
+    "unless node affinity is to be ignored": (
+        web.spread(ZONE, WEB, node_affinity_policy="Ignore").node_affinity((HOST, "NotIn", "b1")),
+        on("a1", "b1", "b1", "b1"),
+        {"b1": UNEVEN, "b2": UNEVEN},
+    ),
+    "a domain where the pod may not go is unknown and counts 0": (
+        web.spread(ZONE, WEB).node_affinity((ZONE, "In", "a")),
+        on("b1", "b1", "b1"),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod", "pods", "expected"), HARD_CASES.values(), ids=HARD_CASES)
+def test_hard_constraints(pod, pods, expected):
+    assert rejected(pod, pods) == expected
+
+
+def test_nodes_without_a_key_neither_count_nor_do():
+    nodes = [*NODES, make_node("lost"), make_node("c1").zone("c").label(rack="1")]
+    pods = on("lost", "lost", "a1")
+    assert rejected(web.spread(ZONE, WEB), pods, nodes) == {"a1": UNEVEN, "a2": UNEVEN, "lost": UNLABELLED}
+    both = web.spread(ZONE, WEB).spread("rack", WEB)
+    # Only c1 has both keys, so zone a is unknown and counts 0, but the nodes there lack the second key.
+    assert rejected(both, pods, nodes) == dict.fromkeys(("a1", "a2", "b1", "b2", "lost"), UNLABELLED)
+
+
+def test_the_first_constraint_that_fails_gives_the_reason():
+    nodes = [
+        make_node("a1").zone("a").label(rack="1"),
+        make_node("b1").zone("b").label(rack="1"),
+        make_node("a2").zone("a"),
+    ]
+    pod = web.spread(ZONE, WEB).spread("rack", WEB)
+    assert rejected(pod, on("a1"), nodes) == {"a1": UNEVEN, "a2": UNEVEN}
+    assert rejected(pod, [], nodes) == {"a2": UNLABELLED}
+
+
+def test_taints_matter_if_they_are_to_be_honored():
+    nodes = [*NODES, make_node("c1").zone("c").taint("gpu")]
+    pods = on("a1", "b1")
+    full = dict.fromkeys(("a1", "a2", "b1", "b2"), UNEVEN)
+    assert rejected(web.spread(ZONE, WEB), pods, nodes) == full
+    honor = web.spread(ZONE, WEB, node_taints_policy="Honor")
+    assert rejected(honor, pods, nodes) == {}
+    assert rejected(honor.toleration("gpu"), pods, nodes) == full
+
+
+def test_a_pod_without_hard_constraints_is_skipped():
+    for pod in (web, web.spread(ZONE, WEB, when=SOFT)):
+        assert run_plugin(PodTopologySpread, pod.obj(), nodes=[NODES[0].obj()]).pre_filter.code is Code.SKIP
+
+
+@pytest.mark.parametrize(
+    ("when", "point", "text"),
+    [
+        ("DoNotSchedule", "pre_filter", "get constraints from pod: obtaining pod's hard"),
+        (SOFT, "pre_score", "calculating preScoreState: obtaining pod's soft"),
+    ],
+)
+def test_a_selector_that_makes_no_sense_is_an_error(when, point, text):
+    pod = web.spread(ZONE, selector({}, ("app", "Like", "web")), when=when).obj()
+    expected = f'{text} topology spread constraints: "Like" is not a valid label selector operator'
+    assert getattr(run_plugin(PodTopologySpread, pod, nodes=[NODES[0].obj()]), point) == Status.error(expected)
+
+
+# Hypothetical pods
+
+
+def spread_harness(*pods, nodes=NODES):
+    return PluginHarness(PodTopologySpread, nodes=[node.obj() for node in nodes], pods=pods)
+
+
+def ready(harness, pod):
+    state = CycleState()
+    assert harness.pre_filter(state, pod)[0] == SUCCESS
+    return state
+
+
+def test_removed_and_added_pods_count_on_a_copy_only():
+    pods = on("a1", "a2")
+    harness, pod = spread_harness(*pods), web.spread(ZONE, WEB).obj()
+    state = ready(harness, pod)
+    uids = [each.uid for each in pods]
+    assert harness.filter_what_if(state, pod, "a1") == UNEVEN
+    assert harness.filter_what_if(state, pod, "a1", without=uids[:1]) == UNEVEN
+    assert harness.filter_what_if(state, pod, "a1", without=[]) == UNEVEN
+    assert harness.filter_what_if(state, pod, "b1", with_pods=on("b1", pod=web.named("new"))) == SUCCESS
+    gone = harness.filter(state, pod, harness.nodes())
+    assert gone == {"a1": UNEVEN, "a2": UNEVEN, "b1": SUCCESS, "b2": SUCCESS}
+
+
+def test_removing_a_terminating_pod_takes_away_what_it_never_added():
+    leaving = on("a1", pod=web.terminating())
+    harness, pod = spread_harness(*leaving, *on("b1", pod=web.named("b"))), web.spread(ZONE, WEB, max_skew=2).obj()
+    state = ready(harness, pod)
+    assert harness.filter_what_if(state, pod, "b1") == SUCCESS
+    assert harness.filter_what_if(state, pod, "a1", without=[leaving[0].uid]) == SUCCESS
+    # Zone a is at -1 then, so that zone b (1, and 1 for the pod) is 3 ahead of it.
+    below = state.clone()
+    harness.plugin.remove_pod(below, pod, harness.table.pods[leaving[0].uid], harness.info("a1"))
+    assert harness.filter(below, pod, harness.nodes(["b1"])) == {"b1": UNEVEN}
+
+
+def test_an_empty_selector_counts_hypothetical_pods():
+    harness, pod = spread_harness(), web.spread(ZONE, {}).obj()
+    state = ready(harness, pod)
+    assert harness.filter_what_if(state, pod, "a1") == SUCCESS
+    assert harness.filter_what_if(state, pod, "a1", with_pods=on("a1", pod=web.named("new"))) == UNEVEN
+
+
+def test_pods_on_nodes_that_do_not_count_change_nothing():
+    harness = spread_harness(nodes=[*NODES, make_node("lost")])
+    pod = web.spread(ZONE, WEB).node_affinity((HOST, "NotIn", "b1")).obj()
+    state = ready(harness, pod)
+    for node in ("lost", "b1"):
+        before = harness.filter_what_if(state, pod, node)
+        assert harness.filter_what_if(state, pod, node, with_pods=on(node, pod=web.named("new"))) == before
+
+
+def test_what_if_agrees_with_one_by_one():
+    pods = on("a1", "a1", "a2", "b1", "b1", "b1")
+    harness = spread_harness(*pods, nodes=[*NODES, make_node("lost"), make_node("c1").zone("c")])
+    victims = {
+        name: [pod.uid for pod in pods if pod.node_name == name] for name in ("a1", "a2", "b1", "b2", "lost", "c1")
+    }
+    for pod in (
+        web.spread(ZONE, WEB),
+        web.spread(ZONE, WEB, min_domains=5).spread(HOST, WEB),
+        web.spread("rack", WEB),
+        web.spread(ZONE, WEB).node_affinity((ZONE, "In", "a", "c")),
+    ):
+        check_what_if(harness, pod.obj(), victims)
+
+
+def test_what_if_holds_for_more_pods_than_there_are():
+    harness, pod = spread_harness(*on("a1", "b1")), web.spread(ZONE, WEB).obj()
+    state = ready(harness, pod)
+    model = harness.plugin.what_if(state, pod, make_victims(harness, {"a1": [], "b2": []}))
+    assert statuses(model.verdicts(model.values), 2) == [SUCCESS, SUCCESS]
+    assert statuses(model.verdicts(model.values + 1), 2) == [UNEVEN, UNEVEN]
+    # Without b1's pod zone b has the minimum, which then rises with zone b itself.
+    lower = spread_harness(*on("a1"))
+    model = lower.plugin.what_if(ready(lower, pod), pod, make_victims(lower, {"b2": []}))
+    assert [statuses(model.verdicts(model.values + more), 1)[0] for more in (0, 1, 2)] == [SUCCESS, SUCCESS, UNEVEN]
+
+
+# Soft constraints
+
+
+def scored(pod, pods, nodes=NODES, objects=(), args=None):
+    run = run_plugin(
+        PodTopologySpread, pod.obj(), nodes=[node.obj() for node in nodes], pods=pods, objects=objects, args=args
+    )
+    assert run.pre_score.code in (Code.SUCCESS, Code.SKIP)
+    return run.raw_scores, run.scores
+
+
+SOFT_CASES = {
+    # ln(2 zones + 2) = 1.386 a pod
+    "by zone": (
+        web.spread(ZONE, WEB, when=SOFT),
+        on("a1", "a2", "b1"),
+        {"a1": 3, "a2": 3, "b1": 1, "b2": 1},
+        {"a1": 33, "a2": 33, "b1": 100, "b2": 100},
+    ),
+    # ln(4 nodes + 2) = 1.792 a pod
+    "by host": (
+        web.spread(HOST, WEB, when=SOFT),
+        on("a1", "a1", "b1"),
+        {"a1": 4, "a2": 0, "b1": 2, "b2": 0},
+        {"a1": 0, "a2": 100, "b1": 50, "b2": 100},
+    ),
+    "by both, a wide skew evens out": (
+        web.spread(ZONE, WEB, when=SOFT, max_skew=3).spread(HOST, WEB, when=SOFT),
+        on("a1"),
+        {"a1": 5, "a2": 3, "b1": 2, "b2": 2},
+        {"a1": 40, "a2": 80, "b1": 100, "b2": 100},
+    ),
+    "no pods: all alike": (
+        web.spread(ZONE, WEB, when=SOFT),
+        [],
+        {"a1": 0, "a2": 0, "b1": 0, "b2": 0},
+        {"a1": 100, "a2": 100, "b1": 100, "b2": 100},
+    ),
+    "an empty selector counts nothing": (
+        web.spread(ZONE, {}, when=SOFT, max_skew=2),
+        on("a1"),
+        {"a1": 1, "a2": 1, "b1": 1, "b2": 1},
+        {"a1": 100, "a2": 100, "b1": 100, "b2": 100},
+    ),
+    "hard constraints are not scored": (web.spread(ZONE, WEB, max_skew=9), on("a1"), {}, {}),
+}
+
+
+@pytest.mark.parametrize(("pod", "pods", "raw", "final"), SOFT_CASES.values(), ids=SOFT_CASES)
+def test_soft_constraints(pod, pods, raw, final):
+    assert scored(pod, pods) == (raw, final)
+
+
+def test_nodes_without_a_key_are_not_judged():
+    raw, final = scored(web.spread(ZONE, WEB, when=SOFT), on("a1", "lost"), [*NODES[:1], NODES[2], make_node("lost")])
+    assert raw == {"a1": 1, "b1": 0, "lost": 0}
+    assert final == {"a1": 0, "b1": 100, "lost": 0}
+
+
+def test_only_feasible_nodes_make_domains_but_all_pods_count():
+    harness = spread_harness(*on("a1", "a2", "b1"))
+    pod = web.spread(ZONE, WEB, when=SOFT).obj()
+    _, raw, _ = harness.score(CycleState(), pod, harness.nodes(["a2"]))
+    assert raw == {"a2": 2}  # two pods, ln(1 + 2) = 1.099 each
+
+
+@pytest.mark.parametrize(
+    ("scores", "ignored", "expected"),
+    [
+        ([0, 0], None, [100, 100]),
+        ([1, 3], None, [100, 33]),
+        ([5, 0, 7], [False, True, False], [100, 0, 71]),
+        ([0, 0], [True, True], [0, 0]),
+    ],
+)
+def test_normalizing(scores, ignored, expected):
+    mask = None if ignored is None else np.array(ignored)
+    assert normalize(np.array(scores, dtype=np.int64), mask).tolist() == expected
+
+
+# Default constraints
+
+SERVICE = make_service("web", WEB).obj()
+LIST = {
+    "defaultingType": "List",
+    "defaultConstraints": [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}],
+}
+
+
+def test_pods_that_belong_together_are_spread_by_default():
+    # max(0, 3 - 1) for the host and 5 - 1 for the zone; ln(4 + 2) and ln(2 + 2) a pod.
+    raw, _ = scored(web, on("a1"), objects=[SERVICE])
+    assert raw == {"a1": 9, "a2": 7, "b1": 6, "b2": 6}
+
+
+def test_the_systems_defaults_make_do_without_the_zone():
+    nodes = [*NODES, make_node("lost")]
+    raw, _ = scored(web, on("a1", "lost"), nodes, objects=[SERVICE])
+    # Nodes without a zone are one domain more: ln(3 + 2) a pod in the zone, ln(5 + 2) on the node.
+    assert raw == {"a1": 10, "a2": 8, "b1": 6, "b2": 6, "lost": 4}
+
+
+def test_pods_that_nothing_is_known_of_are_left_alone():
+    assert scored(web, on("a1")) == ({}, {})
+    assert scored(web.spread(HOST, WEB), on("a1"), objects=[SERVICE]) == ({}, {})
+
+
+def test_listed_defaults_filter_and_need_all_keys():
+    nodes = [*NODES, make_node("lost")]
+    expected = {"a1": UNEVEN, "a2": UNEVEN, "lost": UNLABELLED}
+    assert rejected(web, on("a1"), nodes, [SERVICE], LIST) == expected
+    assert rejected(web, on("a1"), nodes, [], LIST) == {}
+    assert rejected(web.spread(HOST, None, when=SOFT), on("a1"), nodes, [SERVICE], LIST) == {}
+
+
+def test_a_new_owner_is_heard_of():
+    harness = spread_harness(*on("a1"))
+    pod = web.owner("ReplicaSet", "web").obj()
+    assert harness.run(pod).pre_score.code is Code.SKIP
+    harness.add(make_replica_set("web", WEB).obj())
+    assert harness.run(pod).raw_scores == {"a1": 9, "a2": 7, "b1": 6, "b2": 6}
+
+
+# Events
+
+waiting = web.named("waiting").spread(ZONE, WEB).spread("rack", {"app": "db"})
+honoring = web.named("waiting").spread(ZONE, WEB, node_taints_policy="Honor")
+placed, unplaced = web.named("other").node("a1"), web.named("other")
+db = make_pod("other").label(app="db")
+
+POD_HINTS = {
+    "a matching pod was placed": (waiting, None, placed, Hint.QUEUE),
+    "a pod that matches the other constraint": (waiting, None, db.node("a1"), Hint.QUEUE),
+    "a pod that does not match": (waiting, None, make_pod("other").label(app="x").node("a1"), Hint.SKIP),
+    "a pod without a node": (waiting, None, unplaced, Hint.SKIP),
+    "a pod that was promised a node": (waiting, None, unplaced.nominated("a1"), Hint.QUEUE),
+    "a pod of another namespace": (waiting, None, make_pod("other", "x").label(WEB).node("a1"), Hint.SKIP),
+    "a matching pod went": (waiting, placed, None, Hint.QUEUE),
+    "a pod that does not match went": (waiting, make_pod("other").node("a1"), None, Hint.SKIP),
+    "labels that make it match": (waiting, make_pod("other").node("a1"), placed, Hint.QUEUE),
+    "labels that do not matter": (waiting, placed, placed.label(x="1"), Hint.SKIP),
+    "from one constraint to the other": (waiting, placed, db.node("a1"), Hint.QUEUE),
+    "no labels changed": (waiting, placed, placed.priority(1), Hint.SKIP),
+    "its own toleration, honored": (honoring, honoring, honoring.toleration("gpu"), Hint.QUEUE),
+    "its own toleration, ignored": (waiting, waiting, waiting.toleration("gpu"), Hint.SKIP),
+    "its own labels": (waiting, waiting.label(app="x"), waiting, Hint.QUEUE),
+}
+
+
+@pytest.mark.parametrize(("pod", "old", "new", "expected"), POD_HINTS.values(), ids=POD_HINTS)
+def test_pod_events(pod, old, new, expected):
+    pods, _ = PluginHarness(PodTopologySpread).plugin.events_to_register()
+    assert pods.resource == "Pod"
+    assert pods.actions == (
+        ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
+    )
+    assert pods.hint(pod.obj(), old and old.obj(), new and new.obj()) is expected
+
+
+racked = make_node("n").zone("a").label(rack="1")
+NODE_HINTS = {
+    "a node of the topology came": (None, racked, Hint.QUEUE),
+    "a node without the keys came": (None, make_node("n").zone("a"), Hint.SKIP),
+    "a node of the topology went": (racked, None, Hint.QUEUE),
+    "a node without the keys went": (make_node("n"), None, Hint.SKIP),
+    "a node joined": (make_node("n").zone("a"), racked, Hint.QUEUE),
+    "a node left": (racked, make_node("n").zone("a"), Hint.QUEUE),
+    "a node moved": (racked, racked.zone("b"), Hint.QUEUE),
+    "a node moved outside of the topology": (make_node("n").zone("a"), make_node("n").zone("b"), Hint.SKIP),
+    "other labels": (racked, racked.label(x="1"), Hint.SKIP),
+    "taints": (racked, racked.taint("gpu"), Hint.QUEUE),
+    "taints outside of the topology": (make_node("n"), make_node("n").taint("gpu"), Hint.SKIP),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), NODE_HINTS.values(), ids=NODE_HINTS)
+def test_node_events(old, new, expected):
+    _, nodes = PluginHarness(PodTopologySpread).plugin.events_to_register()
+    assert nodes.resource == "Node"
+    assert nodes.actions == (
+        ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+    )
+    assert nodes.hint(waiting.obj(), old and old.obj(), new and new.obj()) is expected
