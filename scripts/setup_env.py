@@ -4,6 +4,8 @@ Needs nothing but Python itself. Versions are pinned by constraints.txt. A secon
 installed, and from which files, is noted in a stamp inside the environment.
 """
 
+# ruff: noqa: T201  (a script talks by printing)
+
 from __future__ import annotations
 
 import hashlib
@@ -11,7 +13,6 @@ import os
 import subprocess
 import sys
 import time
-import tomllib
 import venv
 from pathlib import Path
 
@@ -26,7 +27,7 @@ EXTRAS = {"run": "cli", "dev": "all"}
 
 def main(kind: str) -> int:
     """Bring the environment to what `kind` needs."""
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036  (whatever Python there is runs this)
         print(f"Mooring needs Python 3.11 or later; this is {sys.version.split()[0]}. Set PYTHON=python3.12, say.")
         return 1
     if not PYTHON.exists():
@@ -58,6 +59,8 @@ def fingerprint() -> str:
 
 def dev_group() -> list[str]:
     """The development tools, from pyproject.toml (older pips know no dependency groups)."""
+    import tomllib  # not before the check of the version
+
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     return list(project["dependency-groups"]["dev"])
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from typing import Any
 
-from mooring.config import ConfigError, FieldError, PluginSpec, SchedulerConfiguration, load_config
+from mooring.config import ConfigError, FieldError, PluginSpec, SchedulerConfiguration, effective, load_config
 
 #: The golden set's out-of-tree plugins, as `stub_plugins.py` defines them.
 STUBS = {
@@ -53,11 +54,14 @@ def paths(body: str, *, version: str = "v1") -> list[str]:
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:
     """What is made of a golden case."""
-    from mooring.config import effective
+    return _answer(case["id"], case["config"])
 
+
+@functools.cache
+def _answer(identity: str, file: str) -> dict[str, Any]:
     try:
-        config = load_config(case["config"], source=case["id"], plugins=STUBS)
+        config = load_config(file, source=identity, plugins=STUBS)
     except ConfigError as error:
-        told = [{"path": each.path, "message": each.message} for each in error.errors]
-        return {"id": case["id"], "ok": False, "stage": error.stage, "errors": told}
-    return {"id": case["id"], "ok": True, "effective": effective(config)}
+        told = [{"path": each.path, "message": each.message, "line": each.line} for each in error.errors]
+        return {"id": identity, "ok": False, "stage": error.stage, "errors": told}
+    return {"id": identity, "ok": True, "effective": effective(config)}

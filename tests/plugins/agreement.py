@@ -76,6 +76,9 @@ class Agreement:
         result = harness.run(pod, form=form, names=names)
         if hasattr(reference, "filter"):
             expected = {node.name: reference.filter(cluster, pod, node, self.args) or SUCCESS for node in chosen}
+            if result.pre_filter.is_rejected:  # nobody is asked any more: no node would have done
+                assert not any(status.is_success for status in expected.values())
+                return
             assert result.filter == expected
         feasible = [cluster.nodes[name] for name in result.feasible]
         if not hasattr(reference, "score") or not feasible:

@@ -21,7 +21,7 @@ from tests.plugins.topology_world import Maker, World, squeezed
     ("hard_weight", "ignore_preferred", "small"), [(1, False, False), (7, False, True), (0, True, False)]
 )
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_answers_are_those_of_the_reference(hard_weight, ignore_preferred, small, seed):
     args = {"hardPodAffinityWeight": hard_weight, "ignorePreferredTermsOfExistingPods": ignore_preferred}
     with squeezed(small):

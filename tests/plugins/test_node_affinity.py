@@ -216,6 +216,22 @@ def test_hints(case: str) -> None:
     assert event.hint(pod.obj(), old, new) is expected
 
 
+def test_pods_that_want_the_same_share_a_signature() -> None:
+    """Only the selector and the node affinity tell pods apart, and an empty selector is no trouble."""
+    harness = PluginHarness(NodeAffinity)
+    wanted = [
+        make_pod("p"),
+        make_pod("p").node_selector(),
+        make_pod("p").node_selector(zone="east"),
+        WANTS_EAST,
+        WANTS_EAST.preferred_node_affinity_in(1, "zone", ["east"]),
+    ]
+    templates = [[harness.handle.template(pod.label(app=app).obj()) for pod in wanted] for app in ("a", "b")]
+    first, second = ([harness.plugin.signature(template) for template in each] for each in templates)
+    assert first == second
+    assert len(set(first)) == len(wanted)
+
+
 KEYS, VALUES = st.sampled_from(["zone", "size", "disk"]), st.sampled_from(["a", "b", "1", "2", "3"])
 NAMES = st.sampled_from([f"n{number}" for number in range(6)])
 

@@ -33,7 +33,7 @@ LISTED_ARGS = {
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize(("args", "defaults"), [(None, reference.SYSTEM), (LISTED_ARGS, LISTED)])
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_answers_are_those_of_the_reference(args, defaults, small, seed):
     with squeezed(small):
         maker, world = Maker(seed), World(PodTopologySpread, args)

@@ -44,8 +44,8 @@ def config() -> None:
 def view(file: Path, output: str, expand: bool, lines: bool, plugins: tuple[str, ...]) -> None:
     """Print the configuration that FILE means, with all defaults filled in.
 
-    Without FILE, or with -, it reads standard input. The result can be read again, as that of kube-scheduler's
-    --write-config-to; with --expand it shows the plugins that really run at each point, in running order.
+    Without FILE, or with -, it reads standard input. The result is a configuration file, the one that kube-scheduler
+    writes with --write-config-to; with --expand it shows what really runs at each point, in running order.
     """
     specs = specs_from_options(plugins)
     if lines:

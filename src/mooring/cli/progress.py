@@ -6,9 +6,9 @@ import sys
 import time
 from typing import Final, TextIO
 
-#: Nothing is said in the first second; then often where it can be overwritten, seldom where it cannot.
-_QUIET: Final = 1.0
-_SCREEN, _PIPE = 0.1, 10.0
+#: Seconds before the first word: on a screen, in a pipe; and from one to the next.
+_QUIET: Final = {True: 1.0, False: 10.0}
+_PAUSE: Final = {True: 0.1, False: 10.0}
 #: Calls between two looks at the clock.
 _STRIDE: Final = 32
 
@@ -20,7 +20,7 @@ class Progress:
         self._what = what
         self._stream = stream if stream is not None else sys.stderr
         self._screen = self._stream.isatty()
-        self._next = time.monotonic() + _QUIET
+        self._next = time.monotonic() + _QUIET[self._screen]
         self._calls = 0
         self._written = False
 
@@ -31,7 +31,7 @@ class Progress:
             return
         now = time.monotonic()
         if now >= self._next:
-            self._next = now + (_SCREEN if self._screen else _PIPE)
+            self._next = now + _PAUSE[self._screen]
             self._say(f"{self._what} {done:,} of {total:,}")
 
     def _say(self, text: str) -> None:

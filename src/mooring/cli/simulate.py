@@ -13,8 +13,9 @@ import msgspec
 from mooring.api.manifest_error import ManifestError
 from mooring.cli.plugin_options import plugin_spec, plugins_from_options
 from mooring.cli.progress import Progress
-from mooring.config import ConfigError, SchedulerConfiguration, default_config, load_config, retired_plugins
+from mooring.config import ConfigError, SchedulerConfiguration, default_config, load_config
 from mooring.framework.plugin import Plugin
+from mooring.plugins.registry import BUILTIN
 from mooring.scheduler.profile import ProfileError
 from mooring.simulate.outcome import Outcome
 from mooring.simulate.sources import STDIN, InputError, read
@@ -145,8 +146,8 @@ def _notes(config: SchedulerConfiguration, plugins: Mapping[str, type[Plugin]]) 
             yield f"plugin {name} is in no profile: enable it under profiles[].plugins.multiPoint"
     if config.extenders:
         yield "extenders are not called in a simulation"
-    if retired := sorted(retired_plugins(config)):
-        yield f"without effect in kube-scheduler 1.36, and left out: {', '.join(retired)}"
+    if absent := sorted(enabled - BUILTIN.keys() - plugins.keys()):
+        yield f"left out, since they have no effect in kube-scheduler 1.36 as it comes: {', '.join(absent)}"
 
 
 # Output

@@ -9,7 +9,7 @@ import msgspec
 from mooring.config.document import Document, PluginArgs
 from mooring.config.durations import SECOND, format_duration
 from mooring.config.merge import Sets, merged_sets
-from mooring.config.schema import ARGS, Version
+from mooring.config.schema import ARGS, ListOf, Struct, Type, Value, Version
 
 _LEADER_ELECTION: Final[dict[str, Any]] = {
     "leaseDuration": 15 * SECOND,
@@ -119,8 +119,18 @@ def _resources(given: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
     return [{**each, "weight": each.get("weight") or 1} for each in given or _RESOURCES]
 
 
-def plain_args(args: PluginArgs) -> Any:
-    """Arguments as plain data, durations as text."""
-    if not args.declared or args.name != "DynamicResources":
-        return args.value
-    return {field: format_duration(value) for field, value in args.value.items()}
+def plain_args(args: PluginArgs, version: Version) -> Any:
+    """Arguments as plain data: durations as text, declared fields in their order."""
+    return _plain(args.value, ARGS[version][args.name]) if args.declared else args.value
+
+
+def _plain(value: Any, kind: Type) -> Any:
+    match kind:
+        case Struct():
+            return {field: _plain(value[field], each) for field, each in kind.fields.items() if field in value}
+        case ListOf():
+            return [_plain(each, kind.item) for each in value]
+        case Value(kind="duration"):
+            return format_duration(value)
+        case _:
+            return value

@@ -25,7 +25,7 @@ def effective(config: SchedulerConfiguration) -> dict[str, Any]:
 
 
 def written(config: SchedulerConfiguration) -> dict[str, Any]:
-    """A KubeSchedulerConfiguration that says the same with all defaults spelt out, and that can be read again."""
+    """The file that kube-scheduler writes with --write-config-to: what was asked for, merged with all defaults."""
     result = {"apiVersion": f"{GROUP}/{config.version}", "kind": KIND, **_settings(config)}
     result["profiles"] = [_written_profile(profile, config) for profile in config.profiles]
     if config.written_extenders:

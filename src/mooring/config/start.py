@@ -150,7 +150,7 @@ def _profile(
         scheduler_name=draft.scheduler_name,
         percentage_of_nodes_to_score=draft.percentage_of_nodes_to_score,
         plugins={point: plan[point] for point in POINTS},
-        plugin_config={args.name: plain_args(args) for args in draft.args},
+        plugin_config={args.name: plain_args(args, version) for args in draft.args},
         plugin_sets=draft.sets,
     )
 

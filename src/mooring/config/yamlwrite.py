@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from mooring.config.scalars import resolve_plain
+
+#: Line breaks that PyYAML writes as they are, though they would be read as blanks, and a mark that readers drop.
+_UNUSUAL: Final = frozenset("\r\x85\u2028\u2029\ufeff")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -18,7 +21,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: _Dumper, data: str) -> yaml.ScalarNode:
-    style = "'" if resolve_plain(data)[0] != "str" else None
+    style = '"' if not _UNUSUAL.isdisjoint(data) else "'" if resolve_plain(data)[0] != "str" else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
 

@@ -1,7 +1,8 @@
 """What can go wrong between us and an API server, told apart by what a caller would do about it.
 
-Three families. `ApiError`: the server answered, and said no. `ConnectionFailed`: the request never reached it, so it may be
-sent again. `OutcomeUnknown`: the request went out and no answer came, so only looking tells whether it was carried out.
+Three families. `ApiError`: the server answered, and said no. `ConnectionFailed`: the request never reached it, so it
+may be sent again. `OutcomeUnknown`: the request went out and no answer came, so only looking tells whether it was
+carried out.
 """
 
 from collections.abc import Mapping
@@ -41,7 +42,13 @@ class ApiError(KubeError):
     codes: ClassVar[tuple[int, ...]] = ()
 
     def __init__(
-        self, status: int, reason: str = "", message: str = "", *, retry_after: float | None = None, causes: tuple[str, ...] = ()
+        self,
+        status: int,
+        reason: str = "",
+        message: str = "",
+        *,
+        retry_after: float | None = None,
+        causes: tuple[str, ...] = (),
     ) -> None:
         self.status = status
         self.reason = reason
@@ -87,9 +94,7 @@ class Conflict(ApiError):
 
 
 class AlreadyExists(Conflict):
-    """There is an object of that name already."""
-
-    codes = ()
+    """There is an object of that name already. Told from other conflicts by its reason, not by its code."""
 
 
 class Gone(ApiError):
@@ -131,7 +136,8 @@ class ServerTimeout(ServerError):
 _CLASSES: Final = {
     code: each
     for each in (
-        BadRequest, Unauthorized, Forbidden, NotFound, Conflict, Gone, Invalid, TooManyRequests, Unavailable, ServerTimeout,
+        BadRequest, Unauthorized, Forbidden, NotFound, Conflict, Gone, Invalid, TooManyRequests, Unavailable,
+        ServerTimeout,
     )
     for code in each.codes
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Credentials from a program, by the protocol of client.authentication.k8s.io: run it, read what it prints, until it expires."""
+"""Credentials from a program, by the protocol of client.authentication.k8s.io: what it prints, till it expires."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class ExecIdentity:
-    """Runs the plugin when there is no identity, when it has expired and after the server rejected it, once at a time."""
+    """Runs the plugin for want of an identity, when it has expired and when the server rejected it, once at a time."""
 
     def __init__(
         self, plugin: ExecPlugin, access: Access, *, now: Callable[[], float] = time.time, timeout: float = _TIMEOUT

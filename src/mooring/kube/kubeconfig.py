@@ -114,7 +114,7 @@ class _Place(NamedTuple):
 
     def resolve(self, name: str) -> str:
         """A path written in the file, made absolute."""
-        return str((self.path.absolute().parent / name)) if name else ""
+        return str(self.path.absolute().parent / name) if name else ""
 
 
 class _Merged:
@@ -134,9 +134,7 @@ class _Merged:
         _add(self.contexts, [(each.name, each.context) for each in file.contexts], place, "contexts", "context")
 
 
-def load_kubeconfig(
-    paths: Sequence[Path], *, context: str = "", master: str = "", must_exist: bool = False
-) -> Access:
+def load_kubeconfig(paths: Sequence[Path], *, context: str = "", master: str = "", must_exist: bool = False) -> Access:
     """Read and merge kubeconfigs and take one context of them, the current one unless named. Raises AccessError."""
     merged = _Merged()
     missing = 0
@@ -189,10 +187,8 @@ def _convert(value: dict[str, Any], place: _Place) -> _File:
         return msgspec.convert(value, _File)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
-        steps: list[Step] = []
-        for part in path.rstrip("`").replace("[", ".[").split("."):
-            if part:
-                steps.append(int(part[1:-1]) if part.startswith("[") and part[1:-1].isdigit() else part)
+        parts = [part for part in path.rstrip("`").replace("[", ".[").split(".") if part]
+        steps: list[Step] = [int(part[1:-1]) if part[1:-1].isdigit() else part for part in parts]
         types = message.split("`")
         if len(types) >= 4:
             # The value itself is not shown: it may be a secret that merely lacks its quotes.

@@ -1,8 +1,8 @@
 """The lean lane: small JSON writes (binds, events, status patches) with a fifth of the CPU time that aiohttp takes.
 
 Hot path. One asyncio protocol for each kept-alive connection, httptools to parse; nothing but a body of known length
-goes out. Whatever is unusual (a proxy, a rejected token, a redirect) is left to aiohttp. The reference implementation is
-`HttpTransport`, and the tests hold the two to the same answers.
+goes out. Whatever is unusual (a proxy, a rejected token, a redirect) is left to aiohttp. The reference implementation
+is `HttpTransport`, and the tests hold the two to the same answers.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from mooring.kube.errors import ConnectionFailed, OutcomeUnknown
 from mooring.kube.identity import Identity, IdentitySource
 from mooring.kube.tls import TlsContexts
 from mooring.kube.transport import IDLE_SECONDS, Answer, Timeouts, Transport
-from mooring.kube.waiters import Priority, Waiters
+from mooring.kube.waiters import Priority, Turnstile
 
 _CONNECTIONS: Final = 64
 #: How often deadlines are looked at: one timer for all connections is cheaper than one for each request.
@@ -87,8 +87,12 @@ class _Connection(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.abort(f"the answer is not HTTP: {error}")
+
+    def eof_received(self) -> None:
+        # From here on nobody may pick this connection up, though it is closed only in the next round of the loop.
+        self.lost = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.fail(f"the connection was closed before the answer came{f': {exc}' if exc else ''}")
@@ -109,7 +113,6 @@ class _Connection(asyncio.Protocol):
         status = parser.get_status_code()
         if status < 200:
             # An interim answer (100 Continue): the real one follows on the same connection.
-            self._parser = httptools.HttpResponseParser(self)
             self._headers, self._body = {}, []
             return
         self.answer = None
@@ -143,11 +146,9 @@ class LeanLane:
         self._tls = tls
         self._fallback = fallback
         self._timeouts = timeouts
-        self._limit = connections
         self._open: set[_Connection] = set()
-        self._opening = 0
         self._idle: list[_Connection] = []
-        self._waiters = Waiters()
+        self._turnstile = Turnstile(connections)
         self._timer: asyncio.TimerHandle | None = None
         fixed = [("Host", parts.netloc.rpartition("@")[2]), ("User-Agent", user_agent), ("Accept", "application/json")]
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in (*fixed, *access.user.impersonation))
@@ -164,17 +165,12 @@ class LeanLane:
             )
         identity = self._identities.fresh() or await self._identities.get()
         head = self._head(method, target, identity, content_type, len(body))
-        connection = await self._take(identity, timeout, priority)
-        loop = asyncio.get_running_loop()
+        if not self._turnstile.try_enter():
+            await self._turn(timeout, priority)
         try:
-            answer = await connection.send(head, body, loop.time() + timeout)
-        except asyncio.CancelledError:
-            connection.abort("cancelled")
-            raise
-        except OutcomeUnknown as error:
-            raise OutcomeUnknown(f"{self._server}: {error}") from None
+            answer = await self._exchange(head, body, identity, timeout)
         finally:
-            self._give_back(connection, loop.time())
+            self._turnstile.leave()
         if answer.status == 401 or 300 <= answer.status < 400:
             # Neither was carried out, so sending again is safe; aiohttp knows how to renew credentials.
             return await self._fallback.request(
@@ -206,66 +202,55 @@ class LeanLane:
             self._heads[method, content_type] = fixed
         return f"{method} {self._prefix}{target}{fixed}{length}\r\n\r\n".encode("latin-1")
 
-    async def _take(self, identity: Identity, timeout: float, priority: Priority) -> _Connection:
-        """A free connection, a new one, or one's turn when all are busy."""
-        context = self._tls.context(identity)
-        while True:
-            while self._idle:
-                connection = self._idle.pop()
-                if not connection.lost and connection.context is context:
-                    return connection
-                connection.close()
-            if len(self._open) + self._opening < self._limit:
-                return await self._connect(context)
-            await self._turn(timeout, priority)
-
     async def _turn(self, timeout: float, priority: Priority) -> None:
-        turn = self._waiters.join(priority)
         try:
             async with asyncio.timeout(timeout):
-                await turn
+                await self._turnstile.enter(priority)
         except TimeoutError:
             raise ConnectionFailed(f"{self._server}: no connection was free within {timeout:g} s") from None
+
+    async def _exchange(self, head: bytes, body: bytes, identity: Identity, timeout: float) -> Answer:
+        context = self._tls.context(identity)
+        connection = self._idle_one(context) or await self._connect(context)
+        loop = asyncio.get_running_loop()
+        try:
+            return await connection.send(head, body, loop.time() + timeout)
         except asyncio.CancelledError:
-            if not turn.cancelled():
-                self._waiters.wake()
+            connection.abort("cancelled")
             raise
+        except OutcomeUnknown as error:
+            raise OutcomeUnknown(f"{self._server}: {error}") from None
+        finally:
+            if not connection.lost:
+                connection.idle_since = loop.time()
+                self._idle.append(connection)
+
+    def _idle_one(self, context: ssl.SSLContext | None) -> _Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.context is context and not connection.lost:
+                return connection
+            connection.close()
+        return None
 
     async def _connect(self, context: ssl.SSLContext | None) -> _Connection:
         loop = asyncio.get_running_loop()
-        self._opening += 1
         try:
             async with asyncio.timeout(self._timeouts.connect):
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(context, self._forget),
+                    lambda: _Connection(context, self._open.discard),
                     self._host,
                     self._port,
                     ssl=context,
                     server_hostname=self._server_name if context is not None else None,
                 )
-        except (OSError, TimeoutError, ssl.SSLError) as error:
-            self._waiters.wake()
+        except (OSError, TimeoutError) as error:
             what = str(error) or "timed out"
             raise ConnectionFailed(f"{self._server} cannot be reached: {what}") from None
-        except asyncio.CancelledError:
-            self._waiters.wake()
-            raise
-        finally:
-            self._opening -= 1
         self._open.add(connection)
         if self._timer is None:
             self._timer = loop.call_later(_SWEEP_SECONDS, self._sweep)
         return connection
-
-    def _give_back(self, connection: _Connection, now: float) -> None:
-        if not connection.lost:
-            connection.idle_since = now
-            self._idle.append(connection)
-            self._waiters.wake()
-
-    def _forget(self, connection: _Connection) -> None:
-        self._open.discard(connection)
-        self._waiters.wake()
 
     def _sweep(self) -> None:
         """Fail what is overdue and close what was idle for long."""

@@ -31,14 +31,13 @@ from mooring.api import (
 )
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
-ObjectCo = TypeVar("ObjectCo", bound=KubeObject, covariant=True)
 
 
 @dataclass(frozen=True)
-class Resource(Generic[ObjectCo]):
+class Resource(Generic[ObjectT]):
     """A kind as an API server serves it, and the struct it is decoded into."""
 
-    model: type[ObjectCo]
+    model: type[ObjectT]
     group: str
     version: str
     kind: str

@@ -1,7 +1,7 @@
 """TLS contexts built by ourselves, since what suits web sites does not suit clusters.
 
-Python 3.13 and later refuse many cluster CAs by default (VERIFY_X509_STRICT); Go accepts them, and so do we where the CA
-was given to us for this very cluster. Go also trusts a given certificate even where it is no root.
+Python 3.13 and later refuse many cluster CAs by default (VERIFY_X509_STRICT); Go accepts them, and so do we where the
+CA was given to us for this very cluster. Go also trusts a given certificate even where it is no root.
 """
 
 import os

@@ -53,3 +53,35 @@ class Waiters:
         # The spare turns go round among the lower priorities.
         first = 1 + fair % (len(self._queues) - 1) if rest == 0 else 0
         return self._queues[first:] + self._queues[:first] if first else self._queues
+
+
+class Turnstile:
+    """Lets so many through at once, the important ones first. Belongs to one event loop."""
+
+    def __init__(self, limit: int) -> None:
+        self._free = limit
+        self._waiters = Waiters()
+
+    def try_enter(self) -> bool:
+        """Go through if nobody has to wait; the quick way."""
+        if self._free > 0:
+            self._free -= 1
+            return True
+        return False
+
+    async def enter(self, priority: Priority) -> None:
+        """Wait for one's turn; a task cancelled while waiting takes none."""
+        if self.try_enter():
+            return
+        turn = self._waiters.join(priority)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Make room: the place goes straight to the next who waits, so nobody can push in."""
+        if not self._waiters.wake():
+            self._free += 1

@@ -15,7 +15,6 @@ from mooring.framework.handle import Handle
 from mooring.framework.templates import PodTemplate
 from mooring.framework.terms import SelectorIndex
 
-_KEPT = "default_selector"
 #: What a controller says about its pods: labels to have, or a selector; None where there is no (known) controller.
 Choice = dict[str, str] | LabelSelector | None
 
@@ -38,12 +37,12 @@ class DefaultSelectors:
 
     def of(self, template: PodTemplate) -> Selector:
         """The selector for a pod's like; it takes everything if nothing is known about them."""
-        choice = self._controllers_choice(template)
-        known = template.cache.get((self, _KEPT))
+        choice = self._controllers_choice(template) if template.pod.metadata.owner_references else None
+        known = template.cache.get(self)
         if isinstance(known, _Kept) and known.version == self._version and known.choice == choice:
             return known.selector
         selector = self._deduce(template, choice)
-        template.cache[self, _KEPT] = _Kept(self._version, choice, selector)
+        template.cache[self] = _Kept(self._version, choice, selector)
         return selector
 
     def _deduce(self, template: PodTemplate, choice: Choice) -> Selector:

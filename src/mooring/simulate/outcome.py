@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -164,8 +163,3 @@ def _node(node: NodeOutcome) -> dict[str, Any]:
         percent = round(100 * use.share, 1)
         resources[resource] = {"requested": requested, "allocatable": allocatable, "percent": percent}
     return {"name": node.name, "zone": node.zone, "resources": resources}
-
-
-def common_nodes(pods: Sequence[PodOutcome]) -> set[str]:
-    """The nodes that some pods are on."""
-    return {pod.node for pod in pods if pod.node is not None and pod.state is not State.EVICTED}

@@ -166,9 +166,19 @@ class PluginHarness:
     # Hypothetical pods
 
     def filter_what_if(
-        self, state: CycleState, pod: Pod, node: str, *, without: Iterable[str] = (), with_pods: Iterable[Pod] = ()
+        self,
+        state: CycleState,
+        pod: Pod,
+        node: str,
+        *,
+        without: Iterable[str] = (),
+        back: Iterable[str] = (),
+        with_pods: Iterable[Pod] = (),
     ) -> Status:
-        """Filter for one node as if some pods (by uid) were gone and others there: on a clone, as the engine does."""
+        """Filter for one node as if some pods (by uid) were gone and others there: on a clone, as the engine does.
+
+        Pods in ``back`` are put back after all of ``without`` are gone, as preemption does with those it can spare.
+        """
         trial = state.clone()
         changed = WhatIfNode(self.info(node))
         for uid in without:
@@ -176,8 +186,9 @@ class PluginHarness:
             changed.remove_pod(info)
             if hasattr(self.plugin, "remove_pod"):
                 self.plugin.remove_pod(trial, pod, info, changed)
-        for extra in with_pods:
-            info = PodInfo(extra, self.handle.template(extra))
+        added = [self.table.pods[uid] for uid in back]
+        added += [PodInfo(extra, self.handle.template(extra)) for extra in with_pods]
+        for info in added:
             changed.add_pod(info)
             if hasattr(self.plugin, "add_pod"):
                 self.plugin.add_pod(trial, pod, info, changed)

@@ -28,7 +28,10 @@ def make_victims(harness: PluginHarness, victims: Mapping[str, Sequence[str]]) -
 def check_what_if(
     harness: PluginHarness, pod: Pod, victims: Mapping[str, Sequence[str]], *, trials: int = 6, seed: int = 0
 ) -> None:
-    """Compare ``what_if`` with remove_pod and filter on a clone, for none, all and some random sets of victims gone."""
+    """Compare ``what_if`` with what preemption upstream does node by node, for random sets of victims gone.
+
+    That is: on a clone, remove all victims, add those back that can stay, and filter.
+    """
     state = CycleState()
     verdict, _ = harness.pre_filter(state, pod)
     if verdict.code is Code.SKIP or not verdict.is_success:
@@ -57,7 +60,11 @@ def _one_by_one(
 ) -> list[Status]:
     return [
         harness.filter_what_if(
-            state, pod, node, without=[uid for place, uid in enumerate(uids) if removed[candidate, place]]
+            state,
+            pod,
+            node,
+            without=uids,
+            back=[uid for place, uid in enumerate(uids) if not removed[candidate, place]],
         )
         for candidate, (node, uids) in enumerate(victims.items())
     ]

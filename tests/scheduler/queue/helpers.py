@@ -8,12 +8,13 @@ from typing import Any
 from mooring.api.pod import Pod
 from mooring.framework import ActionType, ClusterEvent, Hint, Status
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
-from mooring.testing import make_pod
+from mooring.testing import make_node, make_pod
 
 PROFILE = "default-scheduler"
 #: A whole second, so that tests can count in seconds from it.
 START = 1_000.0
 ALL = ActionType.ALL
+NODE = make_node("n").obj()
 
 
 class Clock:
@@ -72,7 +73,11 @@ class QueueUnderTest(SchedulingQueue):
         self.clock.now += seconds
         return self.tick(self.clock.now)
 
-    def popped(self, name: str, **pod: Any) -> QueuedPod:
+    def node_added(self) -> int:
+        """A node appears; how many pods that moved."""
+        return self.on_event("Node", ActionType.ADD, None, NODE)
+
+    def popped(self, name: str) -> QueuedPod:
         """A pod that was added and popped."""
         self.add(make_pod(name).obj())
         queued = self.pop()

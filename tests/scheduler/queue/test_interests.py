@@ -123,19 +123,29 @@ def test_hints_get_the_pod_and_both_objects() -> None:
     assert seen == [(queued.pod, "old", "new")]
 
 
-def test_a_hint_that_breaks_counts_as_yes_and_is_reported() -> None:
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (ValueError("oops"), "oops"),
+        (None, "hint returned NoneType; return Hint.QUEUE or Hint.SKIP"),
+        (True, "hint returned bool; return Hint.QUEUE or Hint.SKIP"),
+    ],
+)
+def test_a_hint_that_breaks_counts_as_yes_and_is_reported(answer: Any, message: str) -> None:
     reports: list[tuple[str, str, str, str]] = []
 
     def report(plugin: str, point: str, pod: Pod, error: Exception) -> None:
         reports.append((plugin, point, pod.name, str(error)))
 
-    def broken(*_: object) -> Hint:
-        raise ValueError("oops")
+    def broken(*_: object) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     counters = QueueCounters()
     interests = Interests({PROFILE: {"Fit": [on("Node", A.ALL, broken)]}}, counters, report)
     assert interests.strategy(rejected("Fit"), Event(interests.of("Node", A.ADD))) is LATER
-    assert reports == [("Fit", "hint", "p", "oops")]
+    assert reports == [("Fit", "hint", "p", message)]
     assert counters.hints == {("Fit", "NodeAdd", "Error"): 1}
 
 

@@ -66,5 +66,5 @@ class BoundClaims:
         return codes
 
 
-def _outside(reach: Reach, nodes: Nodes) -> Codes | None:
-    return None if reach is None else (~nodes.matches_any(reach)).astype(np.int16)  # CONFLICT is 1
+def _outside(reach: Reach | None, nodes: Nodes) -> Codes | None:
+    return None if reach is None else (~nodes.matches_any(reach.terms)).astype(np.int16)  # CONFLICT is 1

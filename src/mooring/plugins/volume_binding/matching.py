@@ -14,7 +14,7 @@ from mooring.api.selectors import Selector, SelectorError, compile_selector
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.framework import Nodes
 from mooring.plugins.storage_class import claim_class
-from mooring.plugins.volume_binding.node_groups import NodeGroups, keys_of
+from mooring.plugins.volume_binding.node_groups import NodeGroups
 from mooring.plugins.volume_binding.volume_index import VolumeEntry, VolumeIndex, storage_of
 
 
@@ -44,14 +44,11 @@ def match_claims(
     ordered = sorted(claims, key=lambda claim: storage_of(claim.spec.resources.requests))
     candidates = [candidates_of(claim, index) for claim in ordered]
     entries = (entry for each in candidates for entry in (*each.claimed, *each.free))
-    groups = NodeGroups(nodes, keys_of({id(entry.reach): entry.reach for entry in entries}.values()))
-    taken: dict[str, set[int]] = {}
-    matches = []
+    keys = {entry.reach.keys for entry in entries if entry.reach is not None}
+    groups = NodeGroups(nodes, {key for some in keys for key in some})
+    matches: list[Match] = []
     for each in candidates:
-        volumes = _choose(each, groups, taken)
-        for group, entry in volumes.items():
-            taken.setdefault(entry.name, set()).add(group)
-        matches.append(Match(each.claim, volumes))
+        matches.append(Match(each.claim, _choose(each, groups, _Taken(matches))))
     return groups, matches
 
 
@@ -98,22 +95,38 @@ def _selector(claim: PersistentVolumeClaim) -> Selector | None:
         raise MatchError(f"error creating internal label selector for claim: {place}: {error}") from None
 
 
-def _choose(candidates: Candidates, groups: NodeGroups, taken: dict[str, set[int]]) -> dict[int, VolumeEntry]:
+class _Taken:
+    """What earlier claims took where."""
+
+    __slots__ = ("_matches", "_names")
+
+    def __init__(self, matches: list[Match]) -> None:
+        self._matches = tuple(matches)
+        self._names = {entry.name for match in matches for entry in match.volumes.values()}
+
+    def __contains__(self, entry: VolumeEntry) -> bool:
+        """Whether a volume is taken anywhere."""
+        return entry.name in self._names
+
+    def at(self, group: int, entry: VolumeEntry) -> bool:
+        """Whether a volume is taken in a group."""
+        return any(match.volumes.get(group) is entry for match in self._matches)
+
+
+def _choose(candidates: Candidates, groups: NodeGroups, taken: _Taken) -> dict[int, VolumeEntry]:
     """What a claim gets in each group, given what earlier claims took where."""
     found: dict[int, VolumeEntry] = {}
     undecided = set(groups.present)
     for entry in candidates.claimed:
         # A volume that names the claim decides: where it cannot be reached the claim gets none.
-        decided = undecided - taken.get(entry.name, set())
-        found.update(dict.fromkeys(decided & groups.within(entry.reach), entry))
-        undecided -= decided
+        decided = {group for group in undecided if not taken.at(group, entry)} if entry in taken else undecided
+        found.update(dict.fromkeys(decided.intersection(groups.within(entry.reach)), entry))
+        undecided = undecided - decided
     for entry in candidates.free:
         if not undecided:
             break
-        takers = groups.within(entry.reach) & undecided
-        if entry.name in taken:
-            takers -= taken[entry.name]
-        if takers:
-            found.update(dict.fromkeys(takers, entry))
-            undecided -= takers
+        for group in groups.within(entry.reach):
+            if group in undecided and not (entry in taken and taken.at(group, entry)):
+                undecided.discard(group)
+                found[group] = entry
     return found

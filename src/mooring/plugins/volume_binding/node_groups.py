@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from mooring.api.selectors import IN, NodeRequirement, NodeTerm
 from mooring.framework import Nodes
 from mooring.plugins.volume_binding.reach import Reach
 
@@ -22,8 +21,9 @@ class NodeGroups:
         self._columns = {key: nodes.label(key) for key in sorted(set(keys))}
         #: By label: the code of each group; -1 (the last entry of any look-up table) where it has none.
         self._codes: dict[str, Codes] = {}
-        self._known: dict[int, frozenset[int]] = {}
-        self._values: dict[tuple[str, str], list[int]] | None = None
+        self._known: dict[Reach, Collection[int]] = {}
+        #: (label, value) -> groups; only with several labels.
+        self._values: dict[tuple[str, str], list[int]] = {}
         if not self._columns:
             self._of: Codes = np.zeros(len(nodes), dtype=np.intp)
             self.size = 1
@@ -43,11 +43,16 @@ class NodeGroups:
 
     def _by_many(self, nodes: Nodes) -> None:
         rows = np.stack([nodes.codes(key) for key in self._columns])
-        groups, self._of = np.unique(rows, axis=1, return_inverse=True)
-        self._of = self._of.reshape(-1)
+        groups, of = np.unique(rows, axis=1, return_inverse=True)
+        self._of = of.reshape(-1)
         self.size = groups.shape[1]
         self._codes = {key: groups[number].astype(np.intp) for number, key in enumerate(self._columns)}
         self.present = frozenset(range(self.size))
+        for key, codes in self._codes.items():
+            values = self._columns[key].values
+            for group, code in enumerate(codes.tolist()):
+                if code >= 0:
+                    self._values.setdefault((key, values[code] or ""), []).append(group)
 
     def spread(self, groups: Collection[int]) -> Mask:
         """Which nodes are in any of some groups."""
@@ -56,42 +61,30 @@ class NodeGroups:
         found: Mask = chosen[self._of]
         return found
 
-    def within(self, reach: Reach) -> frozenset[int]:
-        """The groups that a volume's reach covers."""
+    def within(self, reach: Reach | None) -> Collection[int]:
+        """The groups that a volume's reach covers; some of them may have no nodes."""
         if reach is None:
             return self.present
-        known = self._known.get(id(reach))
+        if reach.key:
+            # There may be a volume for each node, so this has to be quick, and make nothing for the collector.
+            return self._with_values(reach.key, reach.values)
+        known = self._known.get(reach)
         if known is None:
-            known = self._known[id(reach)] = self._find(reach)
+            known = self._known[reach] = self._covered(reach)
         return known
 
-    def _find(self, reach: tuple[NodeTerm, ...]) -> frozenset[int]:
-        if len(reach) == 1 and len(reach[0].expressions) == 1 and reach[0].expressions[0].operator == IN:
-            return self._with_value(reach[0].expressions[0])
+    def _with_values(self, key: str, values: frozenset[str]) -> Collection[int]:
+        if len(self._columns) == 1:
+            code_of = self._columns[key].code_of
+            return [code_of[value] for value in values if value in code_of]
+        found = [self._values.get((key, value), ()) for value in values]
+        return found[0] if len(found) == 1 else [group for groups in found for group in groups]
+
+    def _covered(self, reach: Reach) -> Collection[int]:
         covered = np.zeros(self.size, dtype=np.bool_)
-        for term in reach:
+        for term in reach.terms:
             found = np.ones(self.size, dtype=np.bool_)
             for each in term.expressions:
                 found &= self._columns[each.key].requirement(each)[self._codes[each.key]]
             covered |= found
-        return frozenset(np.flatnonzero(covered).tolist()) & self.present
-
-    def _with_value(self, requirement: NodeRequirement) -> frozenset[int]:
-        """The usual case, a list of values of one label, by dictionary: there may be a volume for each node."""
-        if self._values is None:
-            self._values = {}
-            for key, codes in self._codes.items():
-                values = self._columns[key].values
-                for group in self.present:
-                    code = codes[group]
-                    if code >= 0:
-                        self._values.setdefault((key, values[code] or ""), []).append(group)
-        found: list[int] = []
-        for value in requirement.values:
-            found += self._values.get((requirement.key, value), ())
-        return frozenset(found)
-
-
-def keys_of(reaches: Iterable[Reach]) -> set[str]:
-    """The labels that some reaches are about."""
-    return {each.key for reach in reaches if reach is not None for term in reach for each in term.expressions}
+        return frozenset(np.flatnonzero(covered).tolist())

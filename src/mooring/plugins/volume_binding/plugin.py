@@ -30,7 +30,7 @@ from mooring.plugins.pod_volumes import volumes_of
 from mooring.plugins.shape import ShapePoint
 from mooring.plugins.volume_binding.assume_cache import AssumeCache, AssumeError
 from mooring.plugins.volume_binding.binding import Assumptions, PodVolumes
-from mooring.plugins.volume_binding.bound_claims import CONFLICT, MISSING, BoundClaims
+from mooring.plugins.volume_binding.bound_claims import CONFLICT, FIRST_ERROR, MISSING, BoundClaims
 from mooring.plugins.volume_binding.claims import ClaimSorter, PodClaims
 from mooring.plugins.volume_binding.hints import (
     after_capacity_changed,
@@ -128,28 +128,30 @@ class VolumeBinding(Plugin):
         claims = known.claims
         known.filtered = True
         bound, errors = self._bound.check(claims.bound, nodes)
-        codes = np.zeros(len(nodes), dtype=np.int64) if bound is None else bound.astype(np.int64)
-        codes[codes >= _WAITING] += _ERRORS - _WAITING
-        if claims.waiting:
-            self._check_waiting(claims.waiting, nodes, codes, errors)
-        return Verdicts(codes, lambda code: _status(code, errors)) if codes.any() else None
+        codes = None if bound is None else bound.astype(np.int64)
+        if codes is not None and errors:
+            codes[codes >= FIRST_ERROR] += _ERRORS - FIRST_ERROR
+        waiting = self._check_waiting(claims.waiting, nodes, errors) if claims.waiting else None
+        if waiting is not None:
+            codes = waiting if codes is None else _combined(codes, waiting)
+        return None if codes is None else Verdicts(codes, lambda code: _status(code, errors))
 
     def _check_waiting(
-        self, claims: list[PersistentVolumeClaim], nodes: Nodes, codes: npt.NDArray[np.int64], errors: list[str]
-    ) -> None:
-        """Add what is to be said about waiting claims, but where there is an error already."""
+        self, claims: list[PersistentVolumeClaim], nodes: Nodes, errors: list[str]
+    ) -> npt.NDArray[np.int64] | None:
+        """What is to be said about waiting claims; None if all nodes are fine."""
         places = self._waiting.candidates(claims, nodes)
         candidates = nodes if places is None else Nodes(nodes.table, _rows(nodes)[places])
-        waiting = np.full(len(nodes), NO_VOLUME * _WAITING, dtype=np.int64)  # so say nodes other than the chosen one
         try:
             found = self._waiting.check(claims, candidates).astype(np.int64) * _WAITING
         except MatchError as error:
             found = np.full(len(candidates), _ERRORS + len(errors), dtype=np.int64)
             errors.append(str(error))
-        waiting[slice(None) if places is None else places] = found
-        fine = codes < _ERRORS
-        np.copyto(codes, waiting, where=fine & (waiting >= _ERRORS))
-        np.add(codes, waiting, out=codes, where=fine & (waiting < _ERRORS))
+        if places is None:
+            return found if found.any() else None
+        codes = np.full(len(nodes), NO_VOLUME * _WAITING, dtype=np.int64)
+        codes[places] = found
+        return codes
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
         """Other pods make no difference."""
@@ -235,6 +237,11 @@ class VolumeBinding(Plugin):
             ClusterEvent("CSIDriver", ActionType.UPDATE, after_driver_changed),
             ClusterEvent("CSIStorageCapacity", change, after_capacity_changed),
         ]
+
+
+def _combined(bound: npt.NDArray[np.int64], waiting: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Both verdicts in one; an error stands alone, and one about bound claims comes first."""
+    return np.where(bound >= _ERRORS, bound, np.where(waiting >= _ERRORS, waiting, bound + waiting))
 
 
 def _rows(nodes: Nodes) -> npt.NDArray[np.intp]:

@@ -38,29 +38,30 @@ class Provisioner:
         self._drivers = handle.lister(CSIDriver)
         self._capacities = Capacities(handle.lister(CSIStorageCapacity))
 
-    def check(self, claim: PersistentVolumeClaim, needed: Mask, codes: Codes, nodes: Nodes) -> None:
-        """Where a volume is needed and ``codes`` say nothing yet, enter what stands in the way of making it."""
-        undecided = needed & (codes == FINE)
-        if not undecided.any():
-            return
+    def check(self, claim: PersistentVolumeClaim, needed: Mask | None, codes: Codes, nodes: Nodes) -> None:
+        """Where a volume is needed (None: everywhere) and ``codes`` say nothing yet, say why it cannot be made."""
         name = claim_class(claim)
         storage_class = self._classes.get(name)
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
-            codes[undecided] = NO_VOLUME
+            codes[_undecided(needed, codes)] = NO_VOLUME
             return
         if storage_class.allowed_topologies:
             allowed = nodes.matches_any(_terms(storage_class.allowed_topologies))
-            codes[undecided & ~allowed] = NO_VOLUME
-            undecided &= allowed
+            codes[_undecided(needed, codes) & ~allowed] = NO_VOLUME
         size = self._tracked_size(claim, storage_class.provisioner)
         if size is not None:
-            codes[undecided & ~self._capacities.sufficient(name, size, nodes)] = NO_SPACE
+            codes[_undecided(needed, codes) & ~self._capacities.sufficient(name, size, nodes)] = NO_SPACE
 
     def _tracked_size(self, claim: PersistentVolumeClaim, driver_name: str) -> int | None:
         """How much is wanted, if the driver says how much it has."""
         wanted = claim.spec.resources.requests.get("storage")
         driver = self._drivers.get(driver_name) if wanted is not None else None
         return value(wanted) if wanted is not None and driver is not None and driver.spec.storage_capacity else None
+
+
+def _undecided(needed: Mask | None, codes: Codes) -> Mask:
+    fine: Mask = codes == FINE
+    return fine if needed is None else fine & needed
 
 
 @functools.lru_cache(maxsize=1024)

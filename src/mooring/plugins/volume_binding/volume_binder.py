@@ -115,7 +115,7 @@ class VolumeBinder:
             except TranslationError as error:
                 raise BindingError(f"{prefix}could not translate pv: {error}") from None
         reach = reach_of(affinity)
-        if reach is not None and not any(term.matches(node.labels, "") for term in reach):
+        if reach is not None and not reach.covers(node.labels):
             text = f'pv "{volume.name}" node affinity doesn\'t match node "{node.name}"'
             raise BindingError(f"{text}: no matching NodeSelectorTerms")
 

@@ -36,7 +36,7 @@ class VolumeEntry(NamedTuple):
     mode: str
     attributes_class: str
     access_modes: frozenset[str]
-    reach: Reach
+    reach: Reach | None
 
 
 def entry_of(volume: PersistentVolume) -> VolumeEntry:

@@ -48,14 +48,14 @@ class WaitingClaims:
         codes: Codes = np.zeros(len(nodes), dtype=np.int8)
         decided, undecided = _told_apart(claims)
         matched = match_claims(undecided, self._index, nodes) if undecided else None
-        everywhere = np.ones(len(nodes), dtype=np.bool_)
         for claim in decided:
-            self._provisioner.check(claim, everywhere, codes, nodes)
+            self._provisioner.check(claim, None, codes, nodes)
         if matched is not None:
             groups, matches = matched
-            for match in matches:
-                if len(match.volumes) < len(groups.present):
-                    self._provisioner.check(match.claim, ~groups.spread(match.volumes), codes, nodes)
+            for claim, volumes in matches:
+                if len(volumes) < len(groups.present):
+                    needed = ~groups.spread(volumes) if volumes else None
+                    self._provisioner.check(claim, needed, codes, nodes)
         return codes
 
     def choose(self, claims: list[PersistentVolumeClaim], node: Nodes) -> Choice:

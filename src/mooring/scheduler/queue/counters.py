@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mooring.scheduler.queue.queued_pod import Place, QueuedPod
+from mooring.scheduler.queue.queued_pod import QueuedPod
 
 
 class QueueCounters:
@@ -20,10 +20,9 @@ class QueueCounters:
         #: (plugin, profile) -> waiting pods that the plugin turned down or holds back: ``unschedulable_pods``.
         self.rejected: Counter[tuple[str, str]] = Counter()
 
-    def came(self, place: Place, event: str) -> None:
-        """A pod came to one of the queues; gated pods count as unschedulable, as in kube-scheduler."""
-        name = Place.UNSCHEDULABLE.value if place is Place.GATED else place.value
-        self.incoming[name, event] += 1
+    def came(self, queue: str, event: str) -> None:
+        """A pod came to the active, backoff or unschedulable queue."""
+        self.incoming[queue, event] += 1
 
     def reject(self, queued: QueuedPod) -> None:
         """A pod waits because of its rejecting plugins."""

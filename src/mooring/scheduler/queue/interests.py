@@ -10,6 +10,7 @@ import msgspec
 
 from mooring.api.pod import Pod
 from mooring.framework.events import ActionType, ClusterEvent, Hint, QueueingHint
+from mooring.scheduler.answers import BadAnswerError
 from mooring.scheduler.queue.counters import QueueCounters
 from mooring.scheduler.queue.hints import event_label
 from mooring.scheduler.queue.queued_pod import QueuedPod
@@ -122,19 +123,28 @@ class Interests:
         """Whether one of a plugin's hints says that the event helps the pod."""
         counts, label = self._counters.hints, event.interest.label
         for hint in hints:
-            result = Hint.QUEUE.value
+            result = "Queue"
             if hint is not None:
                 try:
-                    result = hint(pod, event.old, event.new).value
+                    result = _result(hint(pod, event.old, event.new))
                 except Exception as error:
                     # A hint that breaks must not keep the pod from being tried.
                     result = "Error"
                     if self._on_error is not None:
                         self._on_error(plugin, "hint", pod, error)
             counts[plugin, label, result] += 1
-            if result != Hint.SKIP.value:
+            if result != "QueueSkip":
                 return True
         return False
+
+
+def _result(answer: object) -> str:
+    """A hint's answer as metrics name it."""
+    if answer is Hint.SKIP:
+        return "QueueSkip"
+    if answer is Hint.QUEUE:
+        return "Queue"
+    raise BadAnswerError(f"hint returned {type(answer).__name__}; return Hint.QUEUE or Hint.SKIP")
 
 
 def _with_taints(events: Sequence[ClusterEvent]) -> tuple[ClusterEvent, ...]:

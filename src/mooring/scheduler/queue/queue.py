@@ -163,7 +163,7 @@ class SchedulingQueue:
         if queued is None and self._pop_from_backoff:
             queued = self._backoff.pop_early()
             if queued is not None:
-                self.counters.came(Place.ACTIVE, _POP_FROM_BACKOFF)
+                self.counters.came("active", _POP_FROM_BACKOFF)
         return queued
 
     def done(self, uid: str) -> None:
@@ -317,7 +317,7 @@ class SchedulingQueue:
         self._pool.remove(key)
         self._backoff.remove(key)
         self._active.push(queued)
-        self.counters.came(Place.ACTIVE, event)
+        self.counters.came("active", event)
         return Place.ACTIVE
 
     def _to_backoff(self, queued: QueuedPod, event: str) -> Place:
@@ -326,16 +326,17 @@ class SchedulingQueue:
             return self._to_pool(queued, event)
         self._pool.remove(queued.key)
         self._backoff.push(queued)
-        self.counters.came(Place.BACKOFF, event)
+        self.counters.came("backoff", event)
         return Place.BACKOFF
 
     def _to_pool(self, queued: QueuedPod, event: str) -> Place:
+        place = Place.UNSCHEDULABLE
         if queued.gated:
+            place = Place.GATED
             # It will not be tried, so that it was flushed has no meaning for its next attempt.
             queued.was_flushed = False
-        place = Place.GATED if queued.gated else Place.UNSCHEDULABLE
         if self._pool.put(queued):
-            self.counters.came(place, event)
+            self.counters.came("unschedulable", event)  # Gated pods too, as in kube-scheduler.
         return place
 
     # Looking in

@@ -26,8 +26,11 @@ class Place(Enum):
     IN_FLIGHT = "in-flight"
 
 
-class QueuedPod(msgspec.Struct, eq=False, kw_only=True):
-    """One pod and what its attempts have come to. Changed by the queue only; read it freely."""
+class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
+    """One pod and what its attempts have come to. Changed by the queue only; read it freely.
+
+    It is never part of a reference cycle, so the garbage collector need not look at the many there may be.
+    """
 
     pod: Pod
     #: ``namespace/name``: what the queue knows the pod by.

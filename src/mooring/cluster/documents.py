@@ -1,0 +1,80 @@
+"""Objects as the embedded cluster keeps them: plain JSON documents, never changed once stored.
+
+Whoever wants to change one makes a new document that shares what stays the same (`replaced`).
+"""
+
+import copy
+import datetime
+from typing import Any, TypeAlias
+
+Document: TypeAlias = dict[str, Any]
+
+
+def replaced(document: Document, **parts: Any) -> Document:
+    """The document with some fields set anew, or dropped where the new value is None."""
+    fresh = {**document, **parts}
+    for key, value in parts.items():
+        if value is None:
+            del fresh[key]
+    return fresh
+
+
+def with_metadata(document: Document, **parts: Any) -> Document:
+    """The document with some fields of its metadata set anew, or dropped where the new value is None."""
+    return {**document, "metadata": replaced(document.get("metadata") or {}, **parts)}
+
+
+def with_status(document: Document, **parts: Any) -> Document:
+    """The document with some fields of its status set anew, or dropped where the new value is None."""
+    return {**document, "status": replaced(document.get("status") or {}, **parts)}
+
+
+def look(document: Any, *path: str) -> Any:
+    """What stands at a path, or None where any part of it is missing."""
+    for key in path:
+        if not isinstance(document, dict):
+            return None
+        document = document.get(key)
+    return document
+
+
+def copied(document: Document) -> Document:
+    """A deep copy, for code that fills in fields in place."""
+    return copy.deepcopy(document)
+
+
+def key_of(document: Document) -> tuple[str, str]:
+    """Namespace and name of an object; cluster-scoped ones have no namespace."""
+    metadata = document["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def controller_of(document: Document) -> Document | None:
+    """The owner reference of the object's controller, if it has one."""
+    for each in document["metadata"].get("ownerReferences", ()):
+        if each.get("controller"):
+            return dict(each)
+    return None
+
+
+def condition(document: Document, kind: str) -> Document | None:
+    """A condition of the object's status, by type."""
+    for each in look(document, "status", "conditions") or ():
+        if each.get("type") == kind:
+            return dict(each)
+    return None
+
+
+def rfc3339(moment: float) -> str:
+    """A point in time (seconds since 1970) as Kubernetes writes it."""
+    return datetime.datetime.fromtimestamp(int(moment), tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_micro(moment: float) -> str:
+    """A point in time with microseconds, as leases and events have it."""
+    return datetime.datetime.fromtimestamp(moment, tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def seconds_of(text: str) -> float:
+    """Read a timestamp back."""
+    return datetime.datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,232 @@
+"""The ways in which the API says no, each with the code, reason and words that Kubernetes uses."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from mooring.cluster.documents import Document
+
+
+class ApiError(Exception):
+    """An answer of the API that is not a success; `document` is the Status object that goes over the wire."""
+
+    def __init__(
+        self, code: int, reason: str, message: str, *, details: Document | None = None, retry_after: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.retry_after = retry_after
+
+    @property
+    def document(self) -> Document:
+        """The Status object."""
+        status: Document = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        details = dict(self.details or {})
+        if self.retry_after is not None:
+            details["retryAfterSeconds"] = self.retry_after
+        if details:
+            status["details"] = details
+        status["code"] = self.code
+        return status
+
+
+class Target(NamedTuple):
+    """What a request is about, as messages name it."""
+
+    group: str
+    resource: str
+    name: str = ""
+
+    @property
+    def qualified(self) -> str:
+        """`deployments.apps`; without a group just `pods`."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+    @property
+    def details(self) -> Document:
+        """The details of the Status object."""
+        parts = {"name": self.name, "group": self.group, "kind": self.resource}
+        return {key: value for key, value in parts.items() if value}
+
+
+class FieldError(NamedTuple):
+    """One thing wrong with one field of an object."""
+
+    reason: str
+    field: str
+    body: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.body}"
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    """A field that must be there."""
+    return FieldError("FieldValueRequired", field, f"Required value: {detail}" if detail else "Required value")
+
+
+def invalid(field: str, value: Any, detail: str) -> FieldError:
+    """A value that is not allowed."""
+    return FieldError("FieldValueInvalid", field, f"Invalid value: {go_value(value)}: {detail}")
+
+
+def forbidden_field(field: str, detail: str) -> FieldError:
+    """A field that may not be there, or not be changed."""
+    return FieldError("FieldValueForbidden", field, f"Forbidden: {detail}")
+
+
+def not_supported(field: str, value: Any, allowed: Iterable[str]) -> FieldError:
+    """A value outside a fixed set."""
+    shown = ", ".join(f'"{each}"' for each in sorted(allowed))
+    detail = f"Unsupported value: {go_value(value)}" + (f": supported values: {shown}" if shown else "")
+    return FieldError("FieldValueNotSupported", field, detail)
+
+
+def duplicate(field: str, value: Any) -> FieldError:
+    """A value that occurs twice where it may once."""
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {go_value(value)}")
+
+
+def missing_reference(field: str, value: Any) -> FieldError:
+    """A name that nothing has."""
+    return FieldError("FieldValueNotFound", field, f"Not found: {go_value(value)}")
+
+
+def too_long(field: str, limit: int) -> FieldError:
+    """More characters or bytes than are allowed."""
+    return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {limit} bytes")
+
+
+def go_value(value: Any) -> str:
+    """A value as Kubernetes shows it in a field error."""
+    from mooring.api.label_selectors import quote, to_json
+
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, (dict, list)):
+        return to_json(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def bad_request(message: str) -> ApiError:
+    """A request that cannot be read."""
+    return ApiError(400, "BadRequest", message)
+
+
+def unauthorized() -> ApiError:
+    """A request without valid credentials."""
+    return ApiError(401, "Unauthorized", "Unauthorized")
+
+
+def forbidden(target: Target, why: str) -> ApiError:
+    """A request that admission or authorization refuses."""
+    if not target.name:
+        return ApiError(403, "Forbidden", f"{target.qualified} is forbidden: {why}", details=target.details)
+    return ApiError(403, "Forbidden", f'{target.qualified} "{target.name}" is forbidden: {why}', details=target.details)
+
+
+def not_found(target: Target) -> ApiError:
+    """There is no such object."""
+    return ApiError(404, "NotFound", f'{target.qualified} "{target.name}" not found', details=target.details)
+
+
+def no_such_path() -> ApiError:
+    """There is no such resource or path."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def method_not_allowed(verb: str, target: Target) -> ApiError:
+    """The resource does not do this."""
+    return ApiError(
+        405,
+        "MethodNotAllowed",
+        f"{verb} is not supported on resources of kind {target.qualified!r}".replace("'", '"'),
+        details=target.details,
+    )
+
+
+def already_exists(target: Target) -> ApiError:
+    """An object of that name is there already."""
+    return ApiError(409, "AlreadyExists", f'{target.qualified} "{target.name}" already exists', details=target.details)
+
+
+def conflict(target: Target, why: str) -> ApiError:
+    """The object changed meanwhile, or stands in the way."""
+    return ApiError(
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on {target.qualified} "{target.name}": {why}',
+        details=target.details,
+    )
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def apply_conflict(causes: Sequence[Document], message: str) -> ApiError:
+    """Somebody else owns fields that are being applied."""
+    return ApiError(409, "Conflict", message, details={"causes": list(causes)})
+
+
+def expired(message: str) -> ApiError:
+    """A version that is no longer remembered."""
+    return ApiError(410, "Expired", message)
+
+
+def unsupported_media(content_type: str, allowed: Iterable[str]) -> ApiError:
+    """A body in a format that is not spoken here."""
+    return ApiError(
+        415,
+        "UnsupportedMediaType",
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(allowed)}"
+        + (f" (got {content_type})" if content_type else ""),
+    )
+
+
+def not_acceptable(allowed: Iterable[str]) -> ApiError:
+    """The client wants a format that is not spoken here."""
+    message = f"only the following media types are accepted: {', '.join(allowed)}"
+    return ApiError(406, "NotAcceptable", message)
+
+
+def invalid_object(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
+    """An object with wrong fields; all of them are told."""
+    errors = list(dict.fromkeys(errors))
+    shown = str(errors[0]) if len(errors) == 1 else "[" + ", ".join(map(str, errors)) + "]"
+    qualified = f"{kind}.{group}" if group else kind
+    details: Document = {"name": name, "group": group, "kind": kind}
+    details = {key: value for key, value in details.items() if value}
+    details["causes"] = [{"reason": each.reason, "message": each.body, "field": each.field} for each in errors]
+    return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {shown}', details=details)
+
+
+def too_many_requests(message: str, *, causes: Sequence[Document] = (), retry_after: int | None = None) -> ApiError:
+    """Not now; try again."""
+    details: Document = {"causes": list(causes)} if causes else {}
+    return ApiError(429, "TooManyRequests", message, details=details, retry_after=retry_after)
+
+
+def too_large_version(wanted: int, current: int) -> ApiError:
+    """The client has seen a version that is not here yet."""
+    return ApiError(
+        504,
+        "Timeout",
+        f"Too large resource version: {wanted}, current: {current}",
+        details={
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        },
+    )

@@ -1,0 +1,201 @@
+"""Reads a document as Kubernetes' own decoder would: wrong types are refused, unknown fields dropped and told.
+
+The document is cleaned in place, so hand in one that nobody else holds. Absent, null and empty mean the same for lists and
+maps, and Kubernetes writes none of them.
+"""
+
+import base64
+import binascii
+import datetime
+from typing import Any, Final, TypeAlias
+
+from mooring.cluster.documents import Document
+from mooring.cluster.schema.quantities import QuantityTextError, canonical_quantity
+from mooring.cluster.schema.shape import (
+    ANY,
+    BOOLEAN,
+    BYTES,
+    INT_OR_STRING,
+    INTEGER,
+    LIST,
+    MAP,
+    MICRO_TIME,
+    NUMBER,
+    OBJECT,
+    QUANTITY,
+    STRING,
+    TIME,
+    Shape,
+)
+
+#: Where we are in the document: the place above and the last step (a field, an index, or the key of a map as a tuple);
+#: joined to text only for a message.
+_Path: TypeAlias = "tuple[_Path, _Step] | None"
+_Step: TypeAlias = str | int | tuple[str]
+
+_LIMITS: Final = {32: 2**31, 64: 2**63}
+
+
+class DecodeError(ValueError):
+    """A document that cannot be one of its kind; the message is that of Kubernetes' decoder."""
+
+
+def check(document: Document, shape: Shape) -> list[str]:
+    """Clean the document in place; the answer is the paths of fields that the kind does not have."""
+    unknown: list[str] = []
+    _object(document, shape, None, unknown)
+    return unknown
+
+
+def _object(value: Document, shape: Shape, path: _Path, unknown: list[str]) -> None:
+    fields = shape.fields
+    for key in list(value):
+        each = value[key]
+        child = fields.get(key)
+        if child is None:
+            if not shape.open:
+                unknown.append(_dotted((path, key)))
+                del value[key]
+        elif each is None:
+            del value[key]
+        elif child.kind is STRING and type(each) is str:
+            pass
+        else:
+            cleaned = _value(each, child, (path, key), unknown, shape)
+            if (cleaned == [] or (cleaned == {} and child.kind is MAP)) and key not in shape.required:
+                del value[key]
+            else:
+                value[key] = cleaned
+    for key in shape.always:
+        if key not in value:
+            value[key] = {}
+
+
+def _value(value: Any, shape: Shape, path: _Path, unknown: list[str], owner: Shape) -> Any:
+    kind = shape.kind
+    if kind is OBJECT:
+        if type(value) is not dict:
+            raise _mismatch(value, shape, path, owner)
+        _object(value, shape, path, unknown)
+        return value
+    if kind is LIST:
+        return _list(value, shape, path, unknown, owner)
+    if kind is MAP:
+        return _map(value, shape, path, unknown, owner)
+    if kind is ANY:
+        return value
+    return _scalar(value, shape, path, owner)
+
+
+def _list(value: Any, shape: Shape, path: _Path, unknown: list[str], owner: Shape) -> Any:
+    if type(value) is not list:
+        raise _mismatch(value, shape, path, owner)
+    item = shape.item
+    if item is None:
+        return value
+    for index, each in enumerate(value):
+        if not (item.kind is STRING and type(each) is str):
+            blank: Any = {} if item.kind is OBJECT else ""
+            value[index] = _value(blank if each is None else each, item, (path, index), unknown, owner)
+    return value
+
+
+def _map(value: Any, shape: Shape, path: _Path, unknown: list[str], owner: Shape) -> Any:
+    if type(value) is not dict:
+        raise _mismatch(value, shape, path, owner)
+    item = shape.item
+    if item is None:
+        return value
+    for key, each in value.items():
+        if each is None:
+            # Go reads null as the zero value of the element.
+            value[key] = {} if item.kind in {OBJECT, MAP} else [] if item.kind is LIST else ""
+        elif not (item.kind is STRING and type(each) is str):
+            value[key] = _value(each, item, (path, (key,)), unknown, owner)
+    return value
+
+
+def _scalar(value: Any, shape: Shape, path: _Path, owner: Shape) -> Any:
+    kind = shape.kind
+    found = type(value)
+    if kind is QUANTITY and found in {str, int, float}:
+        try:
+            return canonical_quantity(value)
+        except QuantityTextError as error:
+            raise DecodeError(str(error)) from None
+    if kind is INTEGER and found is int:
+        if not -_LIMITS[shape.width] <= value < _LIMITS[shape.width]:
+            raise _mismatch(value, shape, path, owner, shown=f"number {value}")
+        return value
+    if kind is INTEGER and found is float:
+        if value.is_integer():
+            return int(value)
+        raise _mismatch(value, shape, path, owner, shown=f"number {value}")
+    if (
+        (kind is BOOLEAN and found is bool)
+        or (kind is STRING and found is str)
+        or (kind is NUMBER and found in {int, float})
+        or (kind is INT_OR_STRING and found in {int, str})
+    ):
+        return value
+    if kind in {TIME, MICRO_TIME} and found is str:
+        return _time(value, micro=kind is MICRO_TIME)
+    if kind is BYTES and found is str:
+        return _bytes(value)
+    raise _mismatch(value, shape, path, owner)
+
+
+def _time(text: str, *, micro: bool) -> str:
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+        if moment.tzinfo is None or "T" not in text:
+            raise ValueError(text)
+    except ValueError:
+        layout = "2006-01-02T15:04:05.000000Z07:00" if micro else "2006-01-02T15:04:05Z07:00"
+        raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"') from None
+    utc = moment.astimezone(datetime.UTC)
+    return utc.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+
+
+def _bytes(text: str) -> str:
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error:
+        good = 0
+        while good < len(text) and (text[good].isalnum() or text[good] in "+/"):
+            good += 1
+        raise DecodeError(f"illegal base64 data at input byte {good}") from None
+    return text
+
+
+def _mismatch(value: Any, shape: Shape, path: _Path, owner: Shape, shown: str | None = None) -> DecodeError:
+    if shown is None:
+        shown = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}[type(value)]
+    field = ".".join(step for step in _steps(path) if isinstance(step, str))
+    if shape.kind in {TIME, MICRO_TIME, INT_OR_STRING}:
+        return DecodeError(f"json: cannot unmarshal {shown} into Go value of type string")
+    if owner.name:
+        return DecodeError(
+            f"json: cannot unmarshal {shown} into Go struct field {owner.name}.{field} of type {shape.go_type}"
+        )
+    return DecodeError(f"json: cannot unmarshal {shown} into Go value of type {shape.go_type}")
+
+
+def _steps(path: _Path) -> list[_Step]:
+    steps: list[_Step] = []
+    while path is not None:
+        path, step = path
+        steps.append(step)
+    steps.reverse()
+    return steps
+
+
+def _dotted(path: _Path) -> str:
+    text = ""
+    for step in _steps(path):
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            name = step if isinstance(step, str) else step[0]
+            text += f".{name}" if text else name
+    return text

@@ -1,0 +1,39 @@
+"""Fields that a JSON text has twice, which a decoder would otherwise silently make one."""
+
+import json
+from typing import Any
+
+from mooring.cluster.documents import Document
+
+
+class _Marked(dict[str, Any]):
+    """An object that remembers which of its fields came more than once."""
+
+    doubled: tuple[str, ...] = ()
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> Document:
+    found = _Marked(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        found.doubled = tuple(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))
+    return found
+
+
+def duplicate_fields(body: bytes) -> list[str]:
+    """The paths of fields that occur more than once."""
+    found: list[str] = []
+    _collect(json.loads(body, object_pairs_hook=_pairs), "", found)
+    return found
+
+
+def _collect(value: Any, path: str, found: list[str]) -> None:
+    if isinstance(value, dict):
+        for key in getattr(value, "doubled", ()):
+            found.append(f"{path}.{key}" if path else key)
+        for key, each in value.items():
+            if isinstance(each, (dict, list)):
+                _collect(each, f"{path}.{key}" if path else key, found)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            _collect(each, f"{path}[{index}]", found)

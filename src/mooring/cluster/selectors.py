@@ -1,0 +1,219 @@
+"""Label and field selectors as they stand in a query, and which fields of which kind can be selected by."""
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mooring.api.label_selectors import (
+    DOES_NOT_EXIST,
+    EVERYTHING,
+    EXISTS,
+    GT,
+    IN,
+    LT,
+    NOT_IN,
+    NOTHING,
+    Requirement,
+    Selector,
+    SelectorError,
+    requirement,
+)
+from mooring.cluster.documents import Document, look
+from mooring.cluster.errors import bad_request
+
+_TOKEN: Final = re.compile(r"\s*(==|!=|[=!<>(),]|[^\s=!<>(),]+)")
+_COMPARISONS: Final = {"=": IN, "==": IN, "!=": NOT_IN, ">": GT, "<": LT}
+
+
+class _Tokens:
+    """The words of a selector, read one after the other."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words = [match[1] for match in _TOKEN.finditer(text)]
+        self._at = 0
+
+    @property
+    def ended(self) -> bool:
+        return self._at >= len(self._words)
+
+    def peek(self) -> str:
+        return "" if self.ended else self._words[self._at]
+
+    def take(self) -> str:
+        word = self.peek()
+        self._at += 1
+        return word
+
+    def expect(self, word: str) -> None:
+        found = self.take()
+        if found != word:
+            raise SelectorError(
+                f"unable to parse requirement: found '{found}', expected: '{word}'"
+            )
+
+
+@functools.lru_cache(maxsize=1024)
+def parse_label_selector(text: str) -> Selector:
+    """Read `app=web,tier in (a, b),!old`; raises an ApiError for anything else."""
+    try:
+        tokens = _Tokens(text)
+        requirements: list[Requirement] = []
+        while not tokens.ended:
+            requirements.append(_requirement(tokens))
+            if not tokens.ended:
+                tokens.expect(",")
+                if tokens.ended:
+                    raise SelectorError("unable to parse requirement: found '', expected: identifier after ','")
+        return Selector(requirements) if requirements else EVERYTHING
+    except SelectorError as error:
+        raise bad_request(str(error)) from None
+
+
+def _requirement(tokens: _Tokens) -> Requirement:
+    if tokens.peek() == "!":
+        tokens.take()
+        return requirement(tokens.take(), DOES_NOT_EXIST)
+    key = tokens.take()
+    word = tokens.peek()
+    if word in {"", ","}:
+        return requirement(key, EXISTS)
+    tokens.take()
+    if word in {"in", "notin"}:
+        return requirement(key, IN if word == "in" else NOT_IN, _values(tokens))
+    if word not in _COMPARISONS:
+        raise SelectorError(f"unable to parse requirement: found '{word}', expected: in, notin, =, ==, !=, gt, lt")
+    value = "" if tokens.peek() in {"", ","} else tokens.take()
+    return requirement(key, _COMPARISONS[word], (value,))
+
+
+def _values(tokens: _Tokens) -> list[str]:
+    tokens.expect("(")
+    values: list[str] = []
+    while tokens.peek() not in {")", ""}:
+        word = tokens.take()
+        values.append("" if word == "," else word)
+        if word != "," and tokens.peek() == ",":
+            tokens.take()
+    tokens.expect(")")
+    return values
+
+
+def selector_of(document: Mapping[str, Any] | None) -> Selector:
+    """Compile a label selector as it stands in an object; absent takes nothing, empty everything."""
+    if document is None:
+        return NOTHING
+    requirements = [Requirement(key, IN, frozenset((value,))) for key, value in document.get("matchLabels", {}).items()]
+    for each in document.get("matchExpressions", ()):
+        requirements.append(Requirement(each["key"], each["operator"], frozenset(each.get("values", ()))))
+    return Selector(requirements)
+
+
+Reader = Callable[[Document], str]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _at(*path: str, default: str = "") -> Reader:
+    return lambda document: _text(look(document, *path)) or default
+
+
+def _job_is_successful(document: Document) -> str:
+    conditions = look(document, "status", "conditions") or ()
+    return _text(any(each["type"] == "Complete" and each["status"] == "True" for each in conditions))
+
+
+_COMMON: Final[dict[str, Reader]] = {
+    "metadata.name": _at("metadata", "name"),
+    "metadata.namespace": _at("metadata", "namespace"),
+}
+
+_EVENT_FIELDS: Final[dict[str, Reader]] = {
+    **{
+        f"involvedObject.{each}": _at("involvedObject", each)
+        for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    },
+    "reason": _at("reason"),
+    "type": _at("type"),
+    "source": lambda document: _text(look(document, "source", "component") or document.get("reportingComponent")),
+    "reportingComponent": _at("reportingComponent"),
+}
+
+#: The fields by which each resource can be selected, beside name and namespace.
+FIELDS: Final[dict[str, dict[str, Reader]]] = {
+    "pods": {
+        "spec.nodeName": _at("spec", "nodeName"),
+        "spec.restartPolicy": _at("spec", "restartPolicy"),
+        "spec.schedulerName": _at("spec", "schedulerName"),
+        "spec.serviceAccountName": _at("spec", "serviceAccountName"),
+        "spec.hostNetwork": _at("spec", "hostNetwork", default="false"),
+        "status.phase": _at("status", "phase"),
+        "status.podIP": _at("status", "podIP"),
+        "status.nominatedNodeName": _at("status", "nominatedNodeName"),
+    },
+    "nodes": {"spec.unschedulable": _at("spec", "unschedulable", default="false")},
+    "namespaces": {"status.phase": _at("status", "phase")},
+    "secrets": {"type": _at("type")},
+    "services": {"spec.clusterIP": _at("spec", "clusterIP"), "spec.type": _at("spec", "type")},
+    "replicationcontrollers": {"status.replicas": _at("status", "replicas", default="0")},
+    "replicasets.apps": {"status.replicas": _at("status", "replicas", default="0")},
+    "jobs.batch": {"status.successful": _job_is_successful},
+    "events": _EVENT_FIELDS,
+    "resourceslices.resource.k8s.io": {
+        "spec.nodeName": _at("spec", "nodeName"),
+        "spec.driver": _at("spec", "driver"),
+    },
+}
+
+#: The other names that events have in events.k8s.io.
+_EVENT_ALIASES: Final = {"reportingController": "reportingComponent"} | {
+    f"regarding.{each}": f"involvedObject.{each}"
+    for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+}
+
+
+class FieldSelector:
+    """Conditions on fields, all of which must hold."""
+
+    __slots__ = ("conditions", "name")
+
+    def __init__(self, conditions: tuple[tuple[Reader, str, bool], ...], name: str | None) -> None:
+        self.conditions = conditions
+        #: The one name that can match, where the selector says so.
+        self.name = name
+
+    def matches(self, document: Document) -> bool:
+        """Whether the object meets all conditions."""
+        return all((read(document) == value) is equal for read, value, equal in self.conditions)
+
+
+def parse_field_selector(text: str, storage: str, extra: Mapping[str, Reader] | None = None) -> FieldSelector | None:
+    """Read `spec.nodeName=a,status.phase!=Failed`; `extra` are the selectable fields of a custom resource."""
+    conditions: list[tuple[Reader, str, bool]] = []
+    name = None
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        match = re.fullmatch(r"([^=!]+)(==|!=|=)(.*)", part)
+        if match is None:
+            raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
+        key, comparison, value = match[1].strip(), match[2], match[3]
+        if storage == "events":
+            key = _EVENT_ALIASES.get(key, key)
+        reader = _COMMON.get(key) or FIELDS.get(storage, {}).get(key) or (extra or {}).get(key)
+        if reader is None:
+            raise bad_request(f"field label not supported: {key}")
+        conditions.append((reader, value, comparison != "!="))
+        if key == "metadata.name" and comparison != "!=":
+            name = value
+    return FieldSelector(tuple(conditions), name) if conditions else None
+
+
+def custom_field_reader(path: str) -> Reader:
+    """A reader for a selectable field of a custom resource, given as `.spec.color`."""
+    return _at(*path.lstrip(".").split("."))

@@ -1,0 +1,204 @@
+"""Where the objects are: every one with the version of its last change, and the changes that led here.
+
+The store knows nothing of kinds. One counter numbers all changes, as etcd's revision does. Everything happens on the event
+loop without waiting in between, so whoever reads and then writes without an await in between needs no lock.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
+
+import msgspec
+
+from mooring.cluster.documents import Document
+
+ADDED: Final = "ADDED"
+MODIFIED: Final = "MODIFIED"
+DELETED: Final = "DELETED"
+
+#: How many changes of one resource are remembered for watches that start in the past.
+HISTORY: Final = 10_000
+
+encode: Final = msgspec.json.Encoder().encode
+
+
+class Stored:
+    """An object as it stands in the store."""
+
+    __slots__ = ("document", "encoded", "version")
+
+    def __init__(self, document: Document, version: int, encoded: bytes | None = None) -> None:
+        self.document = document
+        self.version = version
+        #: The document as JSON, made once and sent to everybody.
+        self.encoded = encode(document) if encoded is None else encoded
+
+
+class Change:
+    """One change of one object. `stored` is how it is now, or how it was when it was deleted."""
+
+    __slots__ = ("kind", "lines", "previous", "stored", "version")
+
+    def __init__(self, kind: str, stored: Stored, previous: Stored | None, version: int) -> None:
+        self.kind = kind
+        self.stored = stored
+        self.previous = previous
+        self.version = version
+        #: The lines that watches send for this change, by what they made of it: each is encoded once.
+        self.lines: dict[tuple[str, str], bytes] = {}
+
+
+Listener = Callable[[str, Change], None]
+
+
+class Journal(Protocol):
+    """Where changes are written down so that they survive. `append` may answer before the change is safe."""
+
+    def append(self, storage: str, namespace: str, name: str, stored: Stored | None, version: int) -> None:
+        """Take one change; None is a deletion."""
+
+
+class Collection:
+    """All objects of one resource, by namespace and name, with the changes of late."""
+
+    __slots__ = ("floor", "history", "objects")
+
+    def __init__(self, floor: int) -> None:
+        self.objects: dict[str, dict[str, Stored]] = {}
+        self.history: deque[Change] = deque()
+        #: The oldest version from which the history is complete.
+        self.floor = floor
+
+
+class Store:
+    """All objects of the cluster. Changes are published to listeners in order, once they are safe."""
+
+    def __init__(self, *, history: int = HISTORY, version: int = 0) -> None:
+        self.version = version
+        self._history = history
+        self._collections: dict[str, Collection] = {}
+        self._listeners: list[Listener] = []
+        self._start = version
+        self.journal: Journal | None = None
+        #: The version up to which changes have been published.
+        self.published = version
+        self._unpublished: deque[tuple[str, Change]] = deque()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call the listener with every later change and its resource; the answer ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def get(self, storage: str, namespace: str, name: str) -> Stored | None:
+        """The object of that name, or None."""
+        collection = self._collections.get(storage)
+        if collection is None:
+            return None
+        inside = collection.objects.get(namespace)
+        return None if inside is None else inside.get(name)
+
+    def put(self, storage: str, namespace: str, name: str, document: Document) -> Stored:
+        """Store an object in place of what was there; its resourceVersion is set here."""
+        self.version = version = self.version + 1
+        document = {**document, "metadata": {**document["metadata"], "resourceVersion": str(version)}}
+        stored = Stored(document, version)
+        collection = self.collection(storage)
+        inside = collection.objects.setdefault(namespace, {})
+        previous = inside.get(name)
+        inside[name] = stored
+        self._record(storage, Change(MODIFIED if previous else ADDED, stored, previous, version))
+        return stored
+
+    def remove(self, storage: str, namespace: str, name: str) -> Stored:
+        """Delete an object; the answer is how it was, with the version of its deletion."""
+        self.version = version = self.version + 1
+        inside = self.collection(storage).objects[namespace]
+        previous = inside.pop(name)
+        if not inside:
+            del self.collection(storage).objects[namespace]
+        document = previous.document
+        document = {**document, "metadata": {**document["metadata"], "resourceVersion": str(version)}}
+        stored = Stored(document, version)
+        self._record(storage, Change(DELETED, stored, previous, version))
+        return stored
+
+    def load(self, storage: str, namespace: str, name: str, stored: Stored) -> None:
+        """Put back an object that was written down earlier; nobody is told."""
+        self.collection(storage).objects.setdefault(namespace, {})[name] = stored
+
+    def list(self, storage: str, namespace: str | None = None) -> Iterator[Stored]:
+        """The objects of a resource, in one namespace or in all, in the order of their keys."""
+        collection = self._collections.get(storage)
+        if collection is None:
+            return
+        if namespace is not None:
+            inside = collection.objects.get(namespace, {})
+            for name in sorted(inside):
+                yield inside[name]
+            return
+        for each in sorted(collection.objects):
+            inside = collection.objects[each]
+            for name in sorted(inside):
+                yield inside[name]
+
+    def count(self, storage: str) -> int:
+        """How many objects of a resource there are."""
+        collection = self._collections.get(storage)
+        return 0 if collection is None else sum(map(len, collection.objects.values()))
+
+    def storages(self) -> tuple[str, ...]:
+        """The resources of which there are or were objects."""
+        return tuple(self._collections)
+
+    def collection(self, storage: str) -> Collection:
+        """All objects of one resource; made where there were none yet."""
+        found = self._collections.get(storage)
+        if found is None:
+            found = self._collections[storage] = Collection(self._start)
+        return found
+
+    def since(self, storage: str, version: int) -> list[Change] | None:
+        """The published changes after a version, or None where they are no longer all known."""
+        collection = self.collection(storage)
+        if version < collection.floor:
+            return None
+        history = collection.history
+        changes: list[Change] = []
+        for change in reversed(history):
+            if change.version <= version:
+                break
+            changes.append(change)
+        changes.reverse()
+        return changes
+
+    def compact(self) -> None:
+        """Forget all changes, as etcd does when it compacts: watches from before get a 410."""
+        for collection in self._collections.values():
+            collection.history.clear()
+            collection.floor = self.published
+        self._start = self.published
+
+    def publish(self, upto: int) -> None:
+        """Tell the listeners of the changes up to a version, which are safe now."""
+        while self._unpublished and self._unpublished[0][1].version <= upto:
+            storage, change = self._unpublished.popleft()
+            self._announce(storage, change)
+
+    def _record(self, storage: str, change: Change) -> None:
+        if self.journal is None:
+            self._announce(storage, change)
+            return
+        metadata = change.stored.document["metadata"]
+        self._unpublished.append((storage, change))
+        kept = None if change.kind == DELETED else change.stored
+        self.journal.append(storage, metadata.get("namespace", ""), metadata["name"], kept, change.version)
+
+    def _announce(self, storage: str, change: Change) -> None:
+        collection = self.collection(storage)
+        history = collection.history
+        history.append(change)
+        if len(history) > self._history:
+            collection.floor = history.popleft().version
+        self.published = change.version
+        for listener in tuple(self._listeners):
+            listener(storage, change)

@@ -1,0 +1,1 @@
+"""What is wrong with an object, by kind, in Kubernetes' words."""

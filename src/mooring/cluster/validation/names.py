@@ -1,0 +1,75 @@
+"""What may be a name, and of what."""
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Final
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL_RE: Final = re.compile(_LABEL)
+_LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_LABEL_1035_RE: Final = re.compile(_LABEL_1035)
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_SUBDOMAIN_RE: Final = re.compile(_SUBDOMAIN)
+
+_LABEL_RULE: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
+    f" an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+)
+_LABEL_1035_RULE: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
+    " and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is"
+    f" '{_LABEL_1035}')"
+)
+_SUBDOMAIN_RULE: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
+    f" end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+
+NameRule = Callable[[str], tuple[str, ...]]
+
+
+@functools.lru_cache(maxsize=8192)
+def dns_subdomain(name: str) -> tuple[str, ...]:
+    """Why the text is no DNS subdomain, which most names are."""
+    faults = ["must be no more than 253 bytes"] if len(name) > 253 else []
+    return tuple(faults if _SUBDOMAIN_RE.fullmatch(name) else [*faults, _SUBDOMAIN_RULE])
+
+
+@functools.lru_cache(maxsize=8192)
+def dns_label(name: str) -> tuple[str, ...]:
+    """Why the text is no DNS label, as namespaces, containers and volumes have."""
+    faults = ["must be no more than 63 bytes"] if len(name) > 63 else []
+    return tuple(faults if _LABEL_RE.fullmatch(name) else [*faults, _LABEL_RULE])
+
+
+@functools.lru_cache(maxsize=8192)
+def dns_1035_label(name: str) -> tuple[str, ...]:
+    """Why the text is no label that starts with a letter, as services have."""
+    faults = ["must be no more than 63 bytes"] if len(name) > 63 else []
+    return tuple(faults if _LABEL_1035_RE.fullmatch(name) else [*faults, _LABEL_1035_RULE])
+
+
+@functools.lru_cache(maxsize=8192)
+def path_segment(name: str) -> tuple[str, ...]:
+    """Why the text cannot be part of a path, which is all that is asked of roles."""
+    if name in {".", ".."}:
+        return (f"may not be '{name}'",)
+    return tuple(f"may not contain '{each}'" for each in "/%" if each in name)
+
+
+#: Resources whose names are not DNS subdomains.
+_RULES: Final[dict[str, NameRule]] = {
+    "namespaces": dns_label,
+    "services": dns_label,
+    "events": path_segment,
+    "roles.rbac.authorization.k8s.io": path_segment,
+    "rolebindings.rbac.authorization.k8s.io": path_segment,
+    "clusterroles.rbac.authorization.k8s.io": path_segment,
+    "clusterrolebindings.rbac.authorization.k8s.io": path_segment,
+}
+
+
+def name_rule(storage: str) -> NameRule:
+    """What names of a resource must be like."""
+    return _RULES.get(storage, dns_subdomain)

@@ -1,0 +1,96 @@
+"""Talking to an API server: credentials, typed REST, list and watch, leader election, events.
+
+How it fits together::
+
+    access = load_access(kubeconfig="~/.kube/config")  # or $KUBECONFIG, or the pod's service account
+    async with Client(access, qps=50, burst=100) as client:
+        node = await client.get(Node, "node-1")  # objects are the structs of mooring.api
+        await client.bind(pod, "node-1")  # raises Conflict, NotFound, ...; see errors
+        reflector = Reflector(client, Pod, on_changes)  # on_changes gets lists of Change(old, new)
+        task = asyncio.create_task(reflector.run())
+        await reflector.synced.wait()
+
+- `load_access` finds the cluster and the credentials: an `Access`, whose `warnings` are to be logged once.
+- `Client` reads and writes; it limits its rate (binds first, then status and reads, then events), repeats what may be
+  repeated, honours Retry-After, and raises one family of errors, `KubeError`.
+- `Reflector` keeps up with a kind; every change is told once and in order.
+- `EventRecorder` sends events in the background and folds repeats into a series.
+- `ElectionThread` holds a Lease on a thread of its own.
+- `custom_resource` describes a kind that only this cluster knows, for use wherever a kind is taken.
+"""
+
+from mooring.kube.access import Access, ExecPlugin, User, load_access
+from mooring.kube.backoff import Backoff
+from mooring.kube.changes import Change
+from mooring.kube.decoding import Page
+from mooring.kube.election import ElectionThread
+from mooring.kube.errors import (
+    AccessError,
+    AlreadyExists,
+    ApiError,
+    BadAnswer,
+    BadRequest,
+    Conflict,
+    ConnectionFailed,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeError,
+    NotFound,
+    OutcomeUnknown,
+    ServerError,
+    ServerTimeout,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
+from mooring.kube.events import EventRecorder, reference
+from mooring.kube.leases import ElectionSettings
+from mooring.kube.rate import RateLimiter
+from mooring.kube.reflector import Reflector
+from mooring.kube.resources import RESOURCES, Resource, custom_resource, resource_of
+from mooring.kube.rest import Client, PatchType
+from mooring.kube.transport import Timeouts
+from mooring.kube.waiters import Priority
+
+__all__ = [
+    "RESOURCES",
+    "Access",
+    "AccessError",
+    "AlreadyExists",
+    "ApiError",
+    "Backoff",
+    "BadAnswer",
+    "BadRequest",
+    "Change",
+    "Client",
+    "Conflict",
+    "ConnectionFailed",
+    "ElectionSettings",
+    "ElectionThread",
+    "EventRecorder",
+    "ExecPlugin",
+    "Forbidden",
+    "Gone",
+    "Invalid",
+    "KubeError",
+    "NotFound",
+    "OutcomeUnknown",
+    "Page",
+    "PatchType",
+    "Priority",
+    "RateLimiter",
+    "Reflector",
+    "Resource",
+    "ServerError",
+    "ServerTimeout",
+    "Timeouts",
+    "TooManyRequests",
+    "Unauthorized",
+    "Unavailable",
+    "User",
+    "custom_resource",
+    "load_access",
+    "reference",
+    "resource_of",
+]

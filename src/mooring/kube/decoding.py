@@ -1,0 +1,147 @@
+"""Lists and watch lines as typed objects. Hot path: one decoder a kind, and no Python per object unless it is odd.
+
+Kubernetes now and then writes null where a list or a mapping belongs. The quick decoders refuse that, and the object
+is read again by `mooring.api.codec`, which understands. An object that makes no sense even then is told of and passed
+over: one broken object must not stop a scheduler.
+"""
+
+import functools
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+import structlog
+
+from mooring.api import KubeObject
+from mooring.api.codec import decode_json
+from mooring.api.manifest_error import ManifestError
+from mooring.kube.errors import ApiError, BadAnswer, error_from_status
+
+ObjectT = TypeVar("ObjectT", bound=KubeObject)
+EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+_KNOWN_TYPES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
+#: The annotation of the bookmark that ends the initial objects of a streamed list.
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+log: Final = structlog.get_logger(__name__)
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None
+
+
+class _List(msgspec.Struct, Generic[ObjectT]):
+    metadata: _ListMeta
+    items: list[ObjectT] | None = None
+
+
+class _RawList(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _Line(msgspec.Struct, Generic[ObjectT]):
+    type: str
+    object: ObjectT
+
+
+class _RawLine(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class Page(NamedTuple, Generic[ObjectT]):
+    """A part of a list: the version of the whole, and the token for the next part, empty at the last."""
+
+    items: list[ObjectT]
+    resource_version: str
+    continue_token: str
+
+
+class WatchEvent(NamedTuple, Generic[ObjectT]):
+    """One line of a watch. `object` is None where it could not be understood, and `version` is still good."""
+
+    type: EventType
+    object: ObjectT | None
+    version: str
+
+
+def decode_page(body: bytes, model: type[ObjectT]) -> Page[ObjectT]:
+    """Decode a list. Raises BadAnswer."""
+    try:
+        page = _list_decoder(model).decode(body)
+        items = page.items or []
+        metadata = page.metadata
+    except msgspec.ValidationError:
+        raw = _raw_page(body)
+        metadata = raw.metadata
+        items = [each for each in (_decode_odd(item, model) for item in raw.items or ()) if each is not None]
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadAnswer(f"a list of {model.__name__} is not JSON: {error}") from None
+    return Page(items, metadata.resource_version, metadata.continue_)
+
+
+def decode_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
+    """Decode a line of a watch; the error with which a server ends one is handed back. Raises BadAnswer."""
+    try:
+        decoded = _line_decoder(model).decode(line)
+    except msgspec.ValidationError:
+        return _decode_odd_line(line, model)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadAnswer(f"a line of a watch of {model.__name__} is not JSON: {error}") from None
+    if decoded.type not in _KNOWN_TYPES:
+        return _decode_odd_line(line, model)
+    return WatchEvent(decoded.type, decoded.object, decoded.object.metadata.resource_version)  # type: ignore[arg-type]  # checked above
+
+
+def _raw_page(body: bytes) -> _RawList:
+    try:
+        return msgspec.json.decode(body, type=_RawList)
+    except msgspec.ValidationError as error:
+        raise BadAnswer(f"not a list: {error}") from None
+
+
+def _decode_odd_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
+    try:
+        raw = msgspec.json.decode(line, type=_RawLine)
+    except msgspec.ValidationError as error:
+        raise BadAnswer(f"not a line of a watch: {error}") from None
+    if raw.type == "ERROR":
+        return error_from_status(raw.object)
+    if raw.type not in _KNOWN_TYPES:
+        raise BadAnswer(f"a watch sent an event of unknown type {raw.type[:20]!r}")
+    decoded = _decode_odd(raw.object, model)
+    if decoded is not None:
+        return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)  # type: ignore[arg-type]  # checked above
+    bare = _bare(raw.object)
+    # To take an object out, its name is enough.
+    gone = model(metadata=bare.metadata) if raw.type == "DELETED" else None
+    return WatchEvent(raw.type, gone, bare.metadata.resource_version)  # type: ignore[arg-type]  # checked above
+
+
+def _decode_odd(raw: msgspec.Raw, model: type[ObjectT]) -> ObjectT | None:
+    try:
+        return decode_json(bytes(raw), model)
+    except ManifestError as error:
+        log.warning("an object is not understood and passed over", kind=model.__name__, error=str(error))
+        return None
+
+
+def _bare(raw: msgspec.Raw) -> KubeObject:
+    """What can be said of an object that is not understood: its metadata, or not even that."""
+    try:
+        return msgspec.json.decode(raw, type=KubeObject)
+    except msgspec.DecodeError:
+        return KubeObject()
+
+
+@functools.cache
+def _list_decoder(model: type[ObjectT]) -> "msgspec.json.Decoder[_List[ObjectT]]":
+    return msgspec.json.Decoder(_List[model])  # type: ignore[valid-type]  # a class made at run time
+
+
+@functools.cache
+def _line_decoder(model: type[ObjectT]) -> "msgspec.json.Decoder[_Line[ObjectT]]":
+    decoder: Any = msgspec.json.Decoder(_Line[model])  # type: ignore[valid-type]  # a class made at run time
+    return decoder  # type: ignore[no-any-return]  # as declared

@@ -1,0 +1,122 @@
+"""Leader election on a thread, with a loop and a connection of its own, so that nothing slow costs the lease."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from mooring.api import Lease
+from mooring.kube.access import Access
+from mooring.kube.leases import ElectionSettings, LeaseElector
+from mooring.kube.rest import Client
+from mooring.kube.transport import Timeouts
+
+log: Final = structlog.get_logger(__name__)
+
+
+class ApiLeaseStore:
+    """Leases on an API server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def get(self, namespace: str, name: str) -> Lease:
+        """Read it. Raises NotFound."""
+        return await self._client.get(Lease, name, namespace=namespace)
+
+    async def create(self, lease: Lease) -> Lease:
+        """Create it. Raises AlreadyExists."""
+        return await self._client.create(lease)
+
+    async def replace(self, lease: Lease) -> Lease:
+        """Write it at the version it carries. Raises Conflict."""
+        return await self._client.replace(lease)
+
+
+class ElectionThread:
+    """Stands for election until stopped. The callbacks are called on this thread: hand them on to your own loop.
+
+    `on_started` is called once, when we lead; `on_lost` once, when we no longer do and `stop` was not asked for. A
+    scheduler that lost the lease must stop binding at once and exit: this does not stand again.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        settings: ElectionSettings,
+        *,
+        on_started: Callable[[], None],
+        on_lost: Callable[[], None],
+        on_new_leader: Callable[[str], None] | None = None,
+    ) -> None:
+        self._access = access
+        self._settings = settings
+        self._on_started = on_started
+        self._on_lost = on_lost
+        self._on_new_leader = on_new_leader
+        self._elector: LeaseElector | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ready = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._main, name="mooring-election", daemon=True)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether we hold the lease, as far as we know."""
+        elector = self._elector
+        return elector is not None and elector.is_leader
+
+    @property
+    def leader(self) -> str:
+        """Who was seen to hold the lease last."""
+        elector = self._elector
+        return elector.leader if elector is not None else ""
+
+    def overdue(self) -> float:
+        """By how many seconds a lease that we believe to hold has run out. For health checks; from any thread."""
+        elector, loop = self._elector, self._loop
+        return elector.overdue(loop.time()) if elector is not None and loop is not None else 0.0
+
+    def start(self) -> None:
+        """Begin to stand for election."""
+        self._thread.start()
+        self._ready.wait()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Stop, give the lease back if the settings say so, and wait for the thread to end. From any other thread."""
+        self._stopping = True
+        loop, task = self._loop, self._task
+        if loop is not None and task is not None:
+            # The loop may have ended of itself meanwhile, which is as good.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(task.cancel)
+        self._thread.join(timeout)
+
+    def _main(self) -> None:
+        # Plain asyncio on purpose: one request every two seconds needs no faster loop.
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            self._loop = runner.get_loop()
+            with contextlib.suppress(asyncio.CancelledError):
+                runner.run(self._run())
+
+    async def _run(self) -> None:
+        self._task = asyncio.current_task()
+        self._ready.set()
+        settings = self._settings
+        timeouts = Timeouts(connect=settings.renew_deadline / 2, request=max(1.0, settings.renew_deadline / 2))
+        async with Client(self._access, lean=False, timeouts=timeouts) as client:
+            store = ApiLeaseStore(client)
+            elector = self._elector = LeaseElector(store, settings, on_new_leader=self._on_new_leader)
+            try:
+                await elector.acquire()
+                self._on_started()
+                await elector.hold()
+            finally:
+                if not self._stopping:
+                    self._on_lost()
+                if settings.release_on_stop and elector.is_leader:
+                    await elector.release()

@@ -1,0 +1,375 @@
+"""The client: typed objects from and to an API server, with rate limit, priorities and retries in one place."""
+
+import asyncio
+import contextlib
+import enum
+import random
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+import structlog
+
+from mooring import __version__
+from mooring.api import Event, KubeObject, Pod
+from mooring.api.codec import decode_json, encode_json
+from mooring.api.manifest_error import ManifestError
+from mooring.kube.access import Access
+from mooring.kube.backoff import Backoff
+from mooring.kube.collector import CollectorRelief
+from mooring.kube.decoding import Page, decode_page
+from mooring.kube.errors import (
+    BadAnswer,
+    ConnectionFailed,
+    Gone,
+    KubeError,
+    NotFound,
+    TooManyRequests,
+    error_from_answer,
+)
+from mooring.kube.identity import identity_source
+from mooring.kube.rate import RateLimiter
+from mooring.kube.resources import Resource, resource_of
+from mooring.kube.tls import TlsContexts
+from mooring.kube.transport import Answer, Chunks, HttpTransport, Timeouts, Transport
+from mooring.kube.waiters import Priority
+
+ObjectT = TypeVar("ObjectT", bound=KubeObject)
+T = TypeVar("T")
+JSON: Final = "application/json"
+PAGE_SIZE: Final = 500
+_TRIES: Final = 5
+_TRIES_WHEN_THROTTLED: Final = 10
+
+log: Final = structlog.get_logger(__name__)
+
+
+class PatchType(enum.StrEnum):
+    """What a patch is written in; the values are media types."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    JSON = "application/json-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class _Meta(msgspec.Struct):
+    name: str
+    namespace: str
+    uid: str
+
+
+class _Target(msgspec.Struct):
+    name: str
+    kind: str = "Node"
+
+
+class _Binding(msgspec.Struct, rename="camel"):
+    metadata: _Meta
+    target: _Target
+    kind: str = "Binding"
+    api_version: str = "v1"
+
+
+class Client:
+    """Speaks to one API server. Use it as an async context manager, in one event loop.
+
+    `qps` and `burst` limit all requests together, binds first, then status and reads, then events; `qps` of 0 or less
+    means no limit. What fails on the way is sent again, a few times, where that cannot do harm: reads, deletes and
+    patches always, binds and creations only where they were surely not carried out. `observe` hears the method, status
+    and seconds of each answer (status 0: none came).
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        qps: float = 0,
+        burst: int = 0,
+        lean: bool = True,
+        timeouts: Timeouts | None = None,
+        user_agent: str = f"mooring/{__version__}",
+        rng: random.Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        observe: Callable[[str, int, float], None] | None = None,
+    ) -> None:
+        self.access = access
+        self.timeouts = timeouts or Timeouts()
+        self.random = rng or random.Random()
+        #: Eases the garbage collector while lists are read; reflectors share it.
+        self.collector = CollectorRelief()
+        identities = identity_source(access, clock=clock)
+        tls = TlsContexts(access)
+        self._http = HttpTransport(access, identities, tls, user_agent=user_agent, timeouts=self.timeouts)
+        self._lane: Transport = self._http
+        if lean and not access.proxy:
+            with contextlib.suppress(ImportError):
+                from mooring.kube.lane import LeanLane
+
+                self._lane = LeanLane(
+                    access, identities, tls, self._http, user_agent=user_agent, timeouts=self.timeouts
+                )
+        self._limiter = RateLimiter(qps, burst, clock=clock)
+        self._clock = clock
+        self._observe = observe
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; requests under way fail."""
+        await self._lane.close()
+        await self._http.close()
+
+    # Reading.
+
+    async def get(self, kind: "type[ObjectT] | Resource[ObjectT]", name: str, *, namespace: str = "") -> ObjectT:
+        """Read one object. Raises NotFound."""
+        resource = resource_of(kind)
+        answer = await self._call("GET", resource.path(namespace=namespace, name=name))
+        return _decode(answer, resource.model)
+
+    async def list(
+        self,
+        kind: "type[ObjectT] | Resource[ObjectT]",
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+    ) -> Page[ObjectT]:
+        """Read all objects of a kind, at one version, in pages; starts again if the version expires meanwhile."""
+        for limit in (PAGE_SIZE, PAGE_SIZE, 0):
+            items: list[ObjectT] = []
+            version = ""
+            try:
+                async for page in self.pages(kind, namespace=namespace, labels=labels, fields=fields, limit=limit):
+                    items += page.items
+                    version = page.resource_version
+            except Gone:
+                if not limit:
+                    raise
+                continue
+            break
+        return Page(items, version, "")
+
+    async def pages(
+        self,
+        kind: "type[ObjectT] | Resource[ObjectT]",
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        limit: int = PAGE_SIZE,
+    ) -> AsyncGenerator[Page[ObjectT], None]:
+        """Read a list page by page, all at the newest version there was at the first. Raises Gone if that expires."""
+        resource = resource_of(kind)
+        path = resource.path(namespace=namespace)
+        token = ""
+        while True:
+            target = path + query(labelSelector=labels, fieldSelector=fields, limit=limit, **{"continue": token})
+            page = decode_page(await self._download(target), resource.model)
+            yield page
+            token = page.continue_token
+            if not token:
+                return
+
+    def stream(self, target: str) -> "contextlib.AbstractAsyncContextManager[Chunks]":
+        """Open a watch; its body is read as it comes."""
+        return self._http.stream(target, idle=self.timeouts.watch_idle)
+
+    async def admit(self, priority: Priority = Priority.STATUS) -> None:
+        """Wait until the rate limit lets a request go; for requests that this class does not send itself."""
+        await self._limiter.acquire(priority)
+
+    async def serves(self, resource: Resource[Any]) -> bool:
+        """Whether the server knows the kind."""
+        path = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+        try:
+            answer = await self._call("GET", path)
+        except NotFound:
+            return False
+        found = msgspec.json.decode(answer.body)
+        return any(each.get("name") == resource.plural for each in found.get("resources", ()))
+
+    # Writing.
+
+    async def create(self, value: ObjectT, *, resource: Resource[ObjectT] | None = None) -> ObjectT:
+        """Create an object and hand back what the server made of it. Raises AlreadyExists."""
+        resource = resource or resource_of(type(value))
+        path = resource.path(namespace=value.namespace)
+        answer = await self._call("POST", path, body=encode_json(value))
+        return _decode(answer, resource.model)
+
+    async def replace(
+        self, value: ObjectT, *, resource: Resource[ObjectT] | None = None, timeout: float | None = None
+    ) -> ObjectT:
+        """Write a whole object at the version it carries. Only for kinds whose struct holds every field, as Lease's.
+
+        Raises Conflict if the object has changed meanwhile.
+        """
+        resource = resource or resource_of(type(value))
+        path = resource.path(namespace=value.namespace, name=value.name)
+        answer = await self._call("PUT", path, body=encode_json(value), timeout=timeout)
+        return _decode(answer, resource.model)
+
+    async def patch(
+        self,
+        kind: "type[ObjectT] | Resource[ObjectT]",
+        name: str,
+        patch: bytes | Mapping[str, Any],
+        *,
+        namespace: str = "",
+        type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+        idempotent: bool = True,
+    ) -> ObjectT:
+        """Patch an object and hand back what came of it. `idempotent=False` where sending it twice would differ."""
+        resource = resource_of(kind)
+        path = resource.path(namespace=namespace, name=name, subresource=subresource)
+        body = patch if isinstance(patch, bytes) else msgspec.json.encode(patch)
+        answer = await self._call("PATCH", path, body=body, content_type=type, idempotent=idempotent)
+        return _decode(answer, resource.model)
+
+    async def patch_status(
+        self, kind: "type[KubeObject] | Resource[Any]", name: str, patch: bytes, *, namespace: str = ""
+    ) -> None:
+        """Patch the status of an object by strategic merge, on the lean lane; what came of it is not read."""
+        path = resource_of(kind).path(namespace=namespace, name=name, subresource="status")
+        await self._call("PATCH", path, body=patch, content_type=PatchType.STRATEGIC, lean=True)
+
+    async def delete(
+        self,
+        kind: "type[KubeObject] | Resource[Any]",
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object; with `uid` only if it is still that one (else Conflict). Raises NotFound."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        path = resource_of(kind).path(namespace=namespace, name=name)
+        await self._call("DELETE", path, body=msgspec.json.encode(options))
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        """Bind a pod to a node, on the lean lane. Never sent twice unless the server surely did not carry it out.
+
+        Raises Conflict where the pod is bound already, is being deleted or is another; NotFound where it is gone. Where
+        the error's `outcome_unknown` is set, only looking at the pod tells.
+        """
+        binding = _Binding(_Meta(pod.name, pod.namespace, pod.uid), _Target(node))
+        path = resource_of(Pod).path(namespace=pod.namespace, name=pod.name, subresource="binding")
+        await self._call(
+            "POST", path, body=msgspec.json.encode(binding), priority=Priority.BIND, idempotent=False, lean=True
+        )
+
+    async def create_event(self, event: Event) -> None:
+        """Create an event, on the lean lane and after all else. Raises AlreadyExists."""
+        path = resource_of(Event).path(namespace=event.namespace)
+        await self._call("POST", path, body=encode_json(event), priority=Priority.EVENT, idempotent=False, lean=True)
+
+    async def patch_event(self, namespace: str, name: str, patch: bytes) -> None:
+        """Patch an event by strategic merge, on the lean lane. Raises NotFound where it has expired."""
+        path = resource_of(Event).path(namespace=namespace, name=name)
+        await self._call(
+            "PATCH", path, body=patch, content_type=PatchType.STRATEGIC, priority=Priority.EVENT, lean=True
+        )
+
+    async def call(self, method: str, target: str, body: bytes | None = None) -> bytes:
+        """Send anything else, such as a TokenReview, and read the raw answer. Raises ApiError and its kin."""
+        answer = await self._call(method, target, body=body)
+        return answer.body
+
+    # How it is done.
+
+    async def _call(
+        self,
+        method: str,
+        target: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        priority: Priority = Priority.STATUS,
+        idempotent: bool | None = None,
+        lean: bool = False,
+        timeout: float | None = None,
+    ) -> Answer:
+        transport = self._lane if lean else self._http
+        limit = timeout or self.timeouts.request
+
+        async def send() -> Answer:
+            answer = await transport.request(
+                method, target, body=body, content_type=content_type, timeout=limit, priority=priority
+            )
+            if answer.status >= 300:
+                raise error_from_answer(answer.status, answer.headers, answer.body)
+            return answer
+
+        harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
+        return await self._retrying(method, send, idempotent=harmless, priority=priority)
+
+    async def _download(self, target: str) -> bytes:
+        """GET something big, with a time limit on each part of it rather than on the whole."""
+
+        async def send() -> bytes:
+            async with self._http.stream(target, idle=self.timeouts.listing) as chunks:
+                return b"".join([chunk async for chunk in chunks.iter_any()])
+
+        return await self._retrying("GET", send, idempotent=True, priority=Priority.STATUS)
+
+    async def _retrying(
+        self, method: str, send: Callable[[], Awaitable[T]], *, idempotent: bool, priority: Priority
+    ) -> T:
+        backoff = Backoff(first=0.1, cap=5.0, random=self.random)
+        while True:
+            await self._limiter.acquire(priority)
+            begun = self._clock()
+            try:
+                result = await send()
+            except KubeError as error:
+                self._report(method, getattr(error, "status", 0), begun)
+                if not _may_repeat(error, backoff.tries, idempotent):
+                    raise
+                delay = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
+                log.debug("a request is sent again", method=method, error=str(error), seconds=delay)
+                await asyncio.sleep(delay)
+            else:
+                self._report(method, result.status if isinstance(result, Answer) else 200, begun)
+                return result
+
+    def _report(self, method: str, status: int, begun: float) -> None:
+        if self._observe is not None:
+            self._observe(method, status, self._clock() - begun)
+
+
+def query(**values: str | int) -> str:
+    """A query string of those values that are not empty."""
+    given = {name: value for name, value in values.items() if value not in {"", 0}}
+    return "?" + urlencode(given) if given else ""
+
+
+def _may_repeat(error: KubeError, tries: int, idempotent: bool) -> bool:
+    if isinstance(error, TooManyRequests):
+        return tries < _TRIES_WHEN_THROTTLED
+    if tries >= _TRIES:
+        return False
+    return isinstance(error, ConnectionFailed) or (idempotent and error.outcome_unknown)
+
+
+def _decode(answer: Answer, model: type[ObjectT]) -> ObjectT:
+    try:
+        return decode_json(answer.body, model)
+    except ManifestError as error:
+        raise BadAnswer(f"the answer is no {model.__name__}: {error}") from None

@@ -1,0 +1,196 @@
+"""Build the parts of a control plane from Go modules into the cache folder. A part that is there is left alone."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.e2e.controlplane.parts import KUBERNETES, MODULES, PARTS, Module, Part, binary, cache_folder
+
+_STAMP: Final = "built.json"
+#: How often a line of progress comes where there is no screen to rewrite one on.
+_LINE_SECONDS: Final = 30.0
+_STAGING_REQUIREMENT: Final = re.compile(r"^\s*(?:require\s+)?(\S+)\s+v0\.0\.0(?:\s|$)", re.MULTILINE)
+
+
+class BuildError(Exception):
+    """What kept a part from being built, in words for the user."""
+
+
+def missing(names: Sequence[str] = ()) -> list[Part]:
+    """The parts that have still to be built; all that tests need unless named."""
+    built = _stamps()
+    return [part for part in chosen(names) if not binary(part.name).exists() or built.get(part.name) != _recipe(part)]
+
+
+def chosen(names: Sequence[str] = ()) -> list[Part]:
+    """The parts of these names in the order of building; without names all that tests need."""
+    known = {part.name: part for part in PARTS}
+    if unknown := [name for name in names if name not in known]:
+        raise BuildError(f"there is no part {', '.join(unknown)}; there are {', '.join(known)}")
+    return [part for part in PARTS if (part.name in names if names else part.needed)]
+
+
+def build(names: Sequence[str] = ()) -> None:
+    """Build what is missing. A build that was interrupted goes on where it was; two at a time wait for each other."""
+    if not missing(names):
+        return
+    if shutil.which("go") is None:
+        raise BuildError(
+            "Go is missing: it is needed once, to build " + ", ".join(part.name for part in missing(names)) + "; "
+            "install Go 1.21 or later (https://go.dev/dl) and run this again"
+        )
+    with _lock():
+        # Another process may have built them while this one waited.
+        left = missing(names)
+        _say(f"building {len(left)} programs into {cache_folder()} (once; a quarter of an hour on two cores)")
+        for number, part in enumerate(left, 1):
+            _build_part(part, f"[{number}/{len(left)}] {part.name} {part.version}")
+
+
+def _build_part(part: Part, title: str) -> None:
+    folder = _write_module(MODULES[part.module])
+    target = binary(part.name)
+    unfinished = target.with_suffix(".unfinished")
+    started = time.monotonic()
+    _say(f"{title}: reading its packages")
+    total = len(_go(folder, "list", "-mod=mod", "-deps", part.package).splitlines())
+    command = ["build", "-mod=mod", "-v", "-trimpath", "-buildvcs=false", "-ldflags", _ldflags(part)]
+    _follow([*_nice(), "go", *command, "-o", str(unfinished), part.package], folder, title, total)
+    unfinished.replace(target)
+    _stamp(part)
+    _say(f"{title}: built in {_duration(time.monotonic() - started)}")
+
+
+def _recipe(part: Part) -> str:
+    """What the stamp says of a part that is up to date."""
+    return json.dumps([part.package, part.version, MODULES[part.module].requires], sort_keys=True)
+
+
+def _ldflags(part: Part) -> str:
+    """Without these the API server calls itself v0.0.0, and clients misjudge it."""
+    major, minor, _ = KUBERNETES.split(".")
+    version = "k8s.io/component-base/version"
+    values = {f"{version}.gitVersion": f"v{KUBERNETES}", f"{version}.gitMajor": major, f"{version}.gitMinor": minor}
+    values["sigs.k8s.io/kwok/pkg/consts.Version"] = f"v{part.version}"
+    values["helm.sh/helm/v3/internal/version.version"] = f"v{part.version}"
+    return "-s -w " + " ".join(f"-X {name}={value}" for name, value in values.items())
+
+
+def _write_module(module: Module) -> Path:
+    """Write the Go module that a part is built in, unless it is there. `go` adds checksums and the rest itself."""
+    folder = cache_folder() / "src" / module.name
+    lines = [f"module mooring.test/{module.name}", "", "go 1.26.0", ""]
+    lines += [f"require {path} {version}" for path, version in module.requires.items()]
+    lines += [f"replace {path} => {path} {module.staging_version}" for path in _staging(module)]
+    text = "\n".join(lines) + "\n"
+    recipe = folder / "recipe"
+    if recipe.exists() and recipe.read_text() == text:
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "go.mod").write_text(text)
+    for name, content in module.files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    recipe.write_text(text)
+    return folder
+
+
+def _staging(module: Module) -> list[str]:
+    """The requirements that exist only inside the module's own repository, as its go.mod tells by their version."""
+    if not module.staging_of:
+        return []
+    wanted = f"{module.staging_of}@{module.requires[module.staging_of]}"
+    found = json.loads(_go(Path.home(), "mod", "download", "-json", wanted))
+    return _STAGING_REQUIREMENT.findall(Path(found["GoMod"]).read_text())
+
+
+def _go(folder: Path, *arguments: str) -> str:
+    """Run a quick go command; on failure its own words are the error."""
+    done = subprocess.run([*_nice(), "go", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"`go {arguments[0]}` failed: {(done.stderr or done.stdout).strip()[-2000:]}")
+    return done.stdout
+
+
+def _nice() -> list[str]:
+    return ["nice", "-n", "10"] if shutil.which("nice") else []
+
+
+def _follow(command: list[str], folder: Path, title: str, total: int) -> None:
+    """Run `go build -v`, which prints the packages that it compiles, and show how far it has come."""
+    said: list[str] = []
+    last = started = time.monotonic()
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            for line in process.stderr or ():
+                said.append(line)
+                now = time.monotonic()
+                text = f"{title}: {len(said):,} of at most {total:,} packages, {_duration(now - started)}"
+                if sys.stdout.isatty():
+                    print(f"\r\x1b[K-- {text}", end="", flush=True)
+                elif now - last >= _LINE_SECONDS:
+                    last = now
+                    _say(text)
+        except BaseException:
+            process.terminate()
+            raise
+    if sys.stdout.isatty():
+        print("\r\x1b[K", end="", flush=True)
+    if process.returncode:
+        raise BuildError(f"{title}: go build failed:\n{''.join(said[-40:])}")
+
+
+def _stamps() -> dict[str, str]:
+    try:
+        found: dict[str, str] = json.loads((cache_folder() / _STAMP).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _stamp(part: Part) -> None:
+    path = cache_folder() / _STAMP
+    fresh = path.with_suffix(".unfinished")
+    fresh.write_text(json.dumps(_stamps() | {part.name: _recipe(part)}, indent=1))
+    fresh.replace(path)
+
+
+@contextlib.contextmanager
+def _lock() -> Iterator[None]:
+    """Hold the cache folder for this process."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / "lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            _say(f"another build (process {file.read().strip() or '?'}) is under way; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        file.truncate()
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _say(text: str) -> None:
+    print(f"-- {text}", flush=True)

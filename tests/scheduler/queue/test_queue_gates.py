@@ -1,0 +1,94 @@
+"""The rules of the scheduling queue: pods that are held back."""
+
+from __future__ import annotations
+
+import pytest
+
+from mooring.framework import ActionType
+from mooring.scheduler.queue import Place
+from mooring.testing import make_pod
+from tests.scheduler.queue.helpers import PROFILE, START, Asked, Gate, QueueUnderTest, on
+
+A = ActionType
+
+
+# Gates
+
+
+def test_a_gated_pod_waits_outside() -> None:
+    gate = Gate("p")
+    queue = QueueUnderTest(gates={"Gate": gate})
+    queue.add(make_pod("p").obj())
+    found = queue.find("default/p")
+    assert found is not None
+    place, queued = found
+    assert (place, queued.gating_plugin, queued.gating_reasons) == (Place.GATED, "Gate", ("closed",))
+    assert queued.initial_attempt_timestamp is None
+    assert not queue.ready
+    gate.held.clear()
+    queue.clock.now += 3
+    queue.activate(["default/p"])
+    assert (queue.place("p"), queued.gated, queued.initial_attempt_timestamp) == ("active", False, START + 3)
+    assert queued.timestamp == START
+
+
+@pytest.mark.parametrize(
+    ("resource", "asked_again"),
+    [("Node", False), ("PersistentVolume", True), ("StorageClass", False), ("*", True)],
+    ids=["of another plugin", "of the gate", "of nobody", "of all"],
+)
+def test_a_gated_pod_hears_only_what_its_gate_registered_for(resource: str, asked_again: bool) -> None:
+    gate = Gate()
+    queue = QueueUnderTest({"Fit": [on("Node")], "Gate": [on("PersistentVolume")]}, {"Gate": gate})
+    queued = queue.popped("p")
+    gate.held.add("p")
+    queue.node_added()
+    queue.add_unschedulable(queued, unschedulable_plugins=["Fit"])
+    assert queue.place("p") == "gated"
+    gate.asked.clear()
+    queue.on_event(resource, A.ALL if resource == "*" else A.ADD, None, None)
+    assert bool(gate.asked) is asked_again
+    assert queue.place("p") == "gated"
+
+
+def test_a_gates_hint_decides_whether_it_is_asked_again() -> None:
+    hint, gate = Asked(), Gate("p")
+    queue = QueueUnderTest({"Gate": [on("Node", A.ADD, hint)]}, {"Gate": gate})
+    queue.add(make_pod("p").obj())
+    gate.held.clear()
+    assert queue.node_added() == 0
+    hint.names.add("p")
+    assert queue.node_added() == 1
+    assert queue.place("p") == "active"
+
+
+def test_gates_are_asked_before_back_off_and_not_again_after() -> None:
+    gate = Gate()
+    queue = QueueUnderTest(gates={"Gate": gate})
+    queue.add_unschedulable(queue.popped("p"))
+    assert gate.asked == ["p", "p"]
+    gate.held.add("p")
+    queue.pass_time(2)
+    assert gate.asked == ["p", "p"]
+    assert queue.place("p") == "active"
+
+
+def test_without_popping_from_back_off_gates_are_asked_after_it() -> None:
+    gate = Gate()
+    queue = QueueUnderTest(gates={"Gate": gate}, pop_from_backoff=False)
+    queue.add_unschedulable(queue.popped("p"))
+    assert gate.asked == ["p"]
+    gate.held.add("p")
+    queue.pass_time(2)
+    assert gate.asked == ["p", "p"]
+    assert queue.place("p") == "gated"
+
+
+def test_adding_a_gated_namesake_leaves_the_pod_in_line_alone() -> None:
+    gate = Gate()
+    queue = QueueUnderTest(gates={"Gate": gate})
+    queue.add(make_pod("p").obj())
+    gate.held.add("p")
+    queue.add(make_pod("p").uid("namesake").obj())
+    assert [(place.value, queued.uid) for place, queued in queue] == [("active", make_pod("p").obj().uid)]
+    assert queue.counters.rejected[("Gate", PROFILE)] == 0

@@ -1,0 +1,145 @@
+"""The repository itself: what the documents promise, what no file may contain, how long a module may be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mooring.cli.main import COMMANDS
+
+ROOT = Path(__file__).parent.parent
+GENERATED = {".git", ".venv", "build", "dist", "__pycache__"}
+BINARY = {".gz", ".png", ".pyc"}
+MOST_LINES = 600
+
+#: Written so that this file does not contain what it looks for.
+HOSTS = [
+    name.replace("(dot)", ".")
+    for name in (
+        "pypi(dot)org",
+        "pythonhosted(dot)org",
+        "docker(dot)io",
+        "gcr(dot)io",
+        "quay(dot)io",
+        "registry(dot)k8s(dot)io",
+        "npmjs(dot)org",
+        "proxy(dot)golang(dot)org",
+    )
+]
+MACHINE_PATHS = re.compile("|".join(f"(?<![\\w.])/{name}/" for name in ("work", "root", "farm", "tmp", r"home/\w+")))
+
+
+def files() -> Iterator[Path]:
+    """Every text file that is, or could be, committed."""
+    for path in sorted(ROOT.rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        hidden = any(part.startswith(".") and part not in (".ci", ".gitignore") for part in parts)
+        if path.is_file() and not hidden and not GENERATED & set(parts) and path.suffix not in BINARY:
+            yield path
+
+
+FILES = list(files())
+DOCUMENTS = [path for path in FILES if path.suffix == ".md"]
+PYTHON = [path for path in FILES if path.suffix == ".py"]
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_commands_in_documents_exist(path: Path) -> None:
+    text = path.read_text()
+    for command in re.findall(r"(?<![\w-])mooring ([a-z]+)", code(text)):
+        assert command in COMMANDS, f"mooring {command}"
+    for target in re.findall(r"(?<![\w-])make (?:[A-Z]+=\S+ )*([a-z]+)", code(text)):
+        assert target in targets(), f"make {target}"
+
+
+def code(text: str) -> str:
+    """What stands in backticks, in fences or indented by four."""
+    blocks = re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL)
+    indented = re.findall(r"^ {4}.*$", text, re.MULTILINE)
+    return "\n".join([*blocks, *indented])
+
+
+def test_the_first_screen_of_the_readme_has_both_commands_and_a_plugin() -> None:
+    screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:40])
+    assert "make demo" in screen
+    assert "make test" in screen
+    assert "class NodeNumber(Plugin)" in screen
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_links_in_documents_lead_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if "://" not in link and not link.startswith("#"):
+            assert (path.parent / link.partition("#")[0]).exists(), link
+
+
+def test_no_file_names_a_registry_host_or_a_place_on_one_machine() -> None:
+    found = []
+    for path in FILES:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        found += [f"{name(path)}: {host}" for host in HOSTS if host in text]
+        found += [f"{name(path)}: {match[0]}" for match in MACHINE_PATHS.finditer(text)]
+    assert found == []
+
+
+def test_modules_are_short() -> None:
+    lengths = {name(path): len(path.read_text().splitlines()) for path in PYTHON}
+    assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_constraints_are_names_and_versions() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert lines
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][A-Za-z0-9.]*", line)] == []
+
+
+def test_every_dependency_is_pinned() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = [
+        *project["build-system"]["requires"],
+        *project["project"]["dependencies"],
+        *project["dependency-groups"]["dev"],
+        *(each for group in project["project"]["optional-dependencies"].values() for each in group),
+    ]
+    pinned = {normal(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    names = {normal(re.split(r"[\[<>=!~; ]", each)[0]) for each in wanted} - {"mooring"}
+    assert names <= pinned
+
+
+def normal(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "examples" / "plugins").iterdir()), ids=lambda path: path.name)
+def test_every_example_plugin_has_a_test_and_a_short_readme(folder: Path) -> None:
+    if folder.name in GENERATED:
+        return
+    assert (folder / f"{folder.name}.py").is_file()
+    assert (folder / f"test_{folder.name}.py").is_file()
+    assert len((folder / "README.md").read_text().splitlines()) <= 15
+
+
+def test_the_plugin_of_the_readme_works() -> None:
+    from mooring.framework import Plugin
+    from mooring.testing import make_node, make_pod, run_plugin
+
+    text = (ROOT / "README.md").read_text()
+    source = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert source is not None
+    space: dict[str, type[Plugin]] = {}
+    exec(source[1], space)
+    result = run_plugin(space["NodeNumber"], make_pod("p1").obj(), nodes=[make_node("n1").obj(), make_node("n2").obj()])
+    assert result.scores == {"n1": 10, "n2": 0}
