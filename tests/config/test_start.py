@@ -71,6 +71,7 @@ def test_plugins_that_cannot_run(plugins: str, path: str, message: str, remedy: 
         ("{placementScore: {enabled: [{name: PodGroupPodsCount, weight: -1}]}}", True),
         ("{placementGenerate: {enabled: [{name: TopologyPlacementGenerator}]}}", True),
         ("{placementGenerate: {enabled: [{name: NodeName}]}}", False),
+        ("{multiPoint: {enabled: [{name: NodeResourcesFit, weight: -2}, {name: PodGroupPodsCount}]}}", False),
         ("{multiPoint: {enabled: [{name: GangScheduling}]}}", True),
     ],
 )

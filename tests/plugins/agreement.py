@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.framework import Plugin, Status
+from mooring.framework import Plugin
 from mooring.framework.status import SUCCESS, Code
 from mooring.plugins import kept_columns, resource_columns
 from mooring.testing import PluginHarness, check_what_if
@@ -128,8 +128,3 @@ def play(agreement: Agreement, what: list[tuple[str, Any]], pod: Pod, seed: int)
                 agreement.remove(everything[item % len(everything)])
         agreement.glance(pod, rng)
     agreement.check(pod, seed=seed)
-
-
-def unresolvable(reason: str) -> Status:
-    """The verdict that most references give."""
-    return Status.unresolvable(reason)

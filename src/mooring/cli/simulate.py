@@ -15,7 +15,6 @@ from mooring.cli.plugin_options import plugin_spec, plugins_from_options
 from mooring.cli.progress import Progress
 from mooring.config import ConfigError, SchedulerConfiguration, default_config, load_config
 from mooring.framework.plugin import Plugin
-from mooring.plugins.registry import BUILTIN
 from mooring.scheduler.profile import ProfileError
 from mooring.simulate.outcome import Outcome
 from mooring.simulate.sources import STDIN, InputError, read
@@ -140,6 +139,8 @@ def _read(file: str) -> str:
 
 def _notes(config: SchedulerConfiguration, plugins: Mapping[str, type[Plugin]]) -> Iterable[str]:
     """What of the configuration has no effect."""
+    from mooring.plugins.registry import BUILTIN
+
     enabled = {entry.name for profile in config.profiles for point in profile.plugins.values() for entry in point}
     for name in plugins:
         if name not in enabled:

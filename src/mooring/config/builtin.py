@@ -38,6 +38,7 @@ _SERVED: Final[dict[Version, dict[str, str]]] = {
         "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
         "GangScheduling": "preEnqueue permit",
         "NodeDeclaredFeatures": _FILTERS,
+        "NodeResourcesFit": f"{_ALL} placementScore",
         "NodeVolumeLimits": _FILTERS,
         "PodGroupPodsCount": "placementScore",
         "TopologyPlacementGenerator": "placementGenerate",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator
 from typing import Any, Final, assert_never
@@ -157,7 +156,7 @@ def _decode_value(node: Node, kind: Value, path: str, faults: Faults) -> Any:
     if isinstance(node, Scalar):
         try:
             value = _convert(node, kind)
-        except (DurationError, binascii.Error) as error:
+        except ValueError as error:
             faults.wrong_type(path, str(error), node.line)
             return zero(kind)
         if value is not None:
@@ -191,7 +190,10 @@ def _convert(node: Scalar, kind: Value) -> Any:
 
 
 def _from_base64(text: str) -> bytes:
-    return base64.b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
+    try:
+        return base64.b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
+    except ValueError as error:
+        raise ValueError(f"the text is not base64: {error}") from None
 
 
 def _hint(node: Node, kind: Value) -> str | None:

@@ -101,9 +101,13 @@ class NodeStatuses:
         found = [rows for status, rows in self.groups() if status.code is code]
         return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.intp)
 
-    def plugins(self) -> frozenset[str]:
-        """The plugins that rejected some node."""
-        return frozenset(status.plugin for status, _ in self.groups() if status.plugin and status.is_rejected)
+    def plugins(self, *, pending: bool = False) -> frozenset[str]:
+        """The plugins that rejected some node; ``pending``: those that let the pod wait for something."""
+        return frozenset(
+            status.plugin
+            for status, _ in self.groups()
+            if status.plugin and status.is_rejected and (status.code is Code.PENDING) == pending
+        )
 
     def reasons(self) -> Counter[str]:
         """How many nodes gave each reason."""

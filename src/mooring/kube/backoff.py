@@ -1,7 +1,7 @@
 """How long to wait before trying again: longer each time, and never in step with others."""
 
-import random
 from dataclasses import dataclass, field
+from random import Random
 
 
 @dataclass
@@ -12,7 +12,7 @@ class Backoff:
     cap: float = 30.0
     factor: float = 2.0
     jitter: float = 0.5
-    random: random.Random = field(default_factory=random.Random)
+    random: Random = field(default_factory=Random)
     #: How many delays were handed out since the last reset.
     tries: int = 0
 

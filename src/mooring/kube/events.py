@@ -60,7 +60,7 @@ class _Key(NamedTuple):
 class _Entry:
     """One event and how often it happened."""
 
-    __slots__ = ("busy", "count", "created", "first", "key", "last", "name", "note", "queued")
+    __slots__ = ("again", "busy", "count", "created", "first", "key", "last", "name", "note", "queued")
 
     def __init__(self, key: _Key, name: str, note: str, now: float) -> None:
         self.key = key
@@ -68,7 +68,7 @@ class _Entry:
         self.note = note
         self.first = self.last = now
         self.count = 1
-        self.created = self.queued = self.busy = False
+        self.created = self.queued = self.busy = self.again = False
 
 
 class EventRecorder:
@@ -179,8 +179,8 @@ class EventRecorder:
             entry = self._queue.popleft()
             entry.queued = False
             if entry.busy:
-                # Another sender has it under way; whoever is done first sees the new count.
-                self._enqueue_later(entry)
+                # Another sender has it under way: two at once could overtake each other.
+                entry.again = True
                 continue
             self._busy += 1
             entry.busy = True
@@ -189,11 +189,11 @@ class EventRecorder:
             finally:
                 entry.busy = False
                 self._busy -= 1
+                if entry.again:
+                    entry.again = False
+                    self._enqueue(entry)
                 if not self._queue and not self._busy:
                     self._idle.set()
-
-    def _enqueue_later(self, entry: _Entry) -> None:
-        asyncio.get_running_loop().call_later(0.05, self._enqueue, entry)
 
     async def _send(self, entry: _Entry) -> None:
         backoff = Backoff(first=0.5, cap=10.0, random=self._random)

@@ -43,8 +43,8 @@ class FitColumns(ResourceColumns):
 
     def _derive_row(self, row: int) -> None:
         for index in range(len(self)):
-            capacity, used = self.capacity.item(index, row), self.used.item(index, row)
-            self.scaled[index, row] = 100 * (used if self._sign > 0 else capacity - used)
+            capacity, used = self.amounts_at(index, row)
+            self.scaled[index, row] = 100.0 * (used if self._sign > 0 else capacity - used)
             self.divisor[index, row] = capacity or np.inf
 
 

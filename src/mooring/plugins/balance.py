@@ -69,7 +69,8 @@ class BalanceColumns(ResourceColumns):
 
     def _derive_row(self, row: int) -> None:
         for indexes, known in self._without.items():
-            known[row] = self.balance_at([(index, 0) for index in indexes], row)[0]
+            amounts = [self.amounts_at(index, row) for index in indexes]
+            known[row] = balance([(used, capacity) for capacity, used in amounts if capacity])
 
     def balance_at(self, plan: Sequence[tuple[int, int]], row: int) -> tuple[int, int]:
         """The balance of one row with the pod, and without it."""

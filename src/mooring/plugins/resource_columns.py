@@ -90,9 +90,11 @@ class ResourceColumns(KeptColumns):
                 self.exact &= int(capacity.max()) <= EXACT_LIMIT and int(used.max()) <= EXACT_LIMIT
 
     def _write_row(self, row: int) -> None:
-        for index in range(len(self)):
+        capacities, uses = self.capacity, self.used
+        for index in range(len(self._places)):
             capacity, used = self.amounts_at(index, row)
-            self.capacity[index, row], self.used[index, row] = capacity, used
+            capacities[index, row] = capacity
+            uses[index, row] = used
             if capacity == 0:
                 self.missing[index] = True
             if capacity > EXACT_LIMIT or used > EXACT_LIMIT:

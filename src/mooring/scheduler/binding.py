@@ -72,9 +72,25 @@ async def wait_on_permit(waiting_pods: WaitingPods, pod: Pod) -> Status:
         waiting_pods.remove(pod.uid)
 
 
-async def bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
-    """Run PreBind, Bind and PostBind."""
+def pre_flight(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, tuple[Bound, ...]]:
+    """Ask the PreBind plugins whether they will have something to do; those that answer Skip are left out."""
+    working = []
     for bound in profile.pre_bind:
+        ask = getattr(bound.plugin, "pre_bind_pre_flight", None)
+        if ask is None:
+            working.append(bound)
+            continue
+        status = _call(Bound(bound.name, bound.plugin, ask), "PreBindPreFlight", state, pod, node_name, skip=True)
+        if status.is_success:
+            working.append(bound)
+        elif status.code is not Code.SKIP:
+            return status, ()
+    return SUCCESS, tuple(working)
+
+
+async def bind(profile: Profile, state: CycleState, pod: Pod, node_name: str, working: tuple[Bound, ...]) -> Status:
+    """Run PreBind (of the plugins that have something to do), Bind and PostBind."""
+    for bound in working:
         status = await _call_outside(bound, "PreBind", state, pod, node_name)
         if not status.is_success:
             return status
@@ -95,12 +111,12 @@ async def _bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -
     return Status(Code.SKIP, ("all bind plugins skipped the pod",))
 
 
-def _call(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str) -> Status:
+def _call(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str, *, skip: bool = False) -> Status:
     try:
         answer = bound.call(state, pod, node_name)
     except Exception as error:
         return failure(f'running {point} plugin "{bound.name}"', bound.name, error).status
-    return _checked(answer, bound, point)
+    return _checked(answer, bound, point, skip=skip)
 
 
 async def _call_outside(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str) -> Status:

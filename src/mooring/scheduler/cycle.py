@@ -47,6 +47,8 @@ class Unplaced(msgspec.Struct, frozen=True):
     result: PostFilterResult = PostFilterResult()
     #: Plugins that turned the pod down: their events wake it.
     rejectors: frozenset[str] = frozenset()
+    #: Plugins that let the pod wait for something: when it comes, no back-off is sat out.
+    pending: frozenset[str] = frozenset()
 
 
 class PreFiltered(msgspec.Struct, frozen=True):
@@ -188,13 +190,15 @@ class Cycle:
             statuses = NodeStatuses(self.table, before.status)
             text = before.status.message
             rejectors = frozenset((before.status.plugin,)) if before.status.plugin else frozenset()
+            pending: frozenset[str] = frozenset()
         else:
             absent = absent_status(before)
             statuses, _ = self.filtering.diagnose(state, pod, among, absent)
             rejectors = statuses.plugins() | frozenset(before.narrowed_by)
+            pending = statuses.plugins(pending=True)
         result, post = self.post_filter(state, pod, statuses)
         message = fit_message(len(self.table), statuses, text, post.message if post is not None else "")
-        return Unplaced(message, Status.unschedulable(message), state, statuses, post, result, rejectors)
+        return Unplaced(message, Status.unschedulable(message), state, statuses, post, result, rejectors, pending)
 
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses

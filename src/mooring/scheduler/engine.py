@@ -29,6 +29,7 @@ from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.queue.hints import node_update_actions
+from mooring.scheduler.queue.interests import ErrorReport
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -75,8 +76,11 @@ class Engine:
         rng: random.Random | None = None,
         recorder: EventRecorder | None = None,
         binder: Binder | None = None,
+        on_error: ErrorReport | None = None,
     ) -> None:
         self.cache = Cache()
+        #: The newest version of every pod that waits for a node, by uid.
+        self._waiting: dict[str, Pod] = {}
         self.profiles = Profiles(
             config,
             self.cache,
@@ -98,6 +102,7 @@ class Engine:
             less=None if sorter.name == "PrioritySort" else sorter.call,
             pod_initial_backoff=config.pod_initial_backoff_seconds,
             pod_max_backoff=config.pod_max_backoff_seconds,
+            on_error=on_error,
         )
 
     # What happens in the cluster
@@ -118,6 +123,7 @@ class Engine:
         """An object is gone."""
         if isinstance(item, Pod):
             placed = self.cache.table.pods.get(item.uid)
+            self._waiting.pop(item.uid, None)
             self.cache.remove(item)
             self.queue.delete(item)
             if placed is not None:
@@ -136,19 +142,26 @@ class Engine:
         elif pod.node_name:
             known = self.cache.table.pods.get(pod.uid)
             was_assumed = pod.uid in self.cache.assumed
+            self._waiting.pop(pod.uid, None)
             self.cache.put(pod)
             self.queue.delete(pod)
             if known is None or was_assumed:
                 self.queue.assigned_pod_added(pod)  # kube-scheduler tells of a binding when it sees it, not before
             else:
                 self.queue.assigned_pod_updated(known.pod, pod)
-        elif pod.uid not in self.cache.assumed and pod.scheduler_name in self.profiles.cycles:
-            self.cache.put(pod)  # its nomination, if it has one
-            found = self.queue.find(pod.key)
-            if found is None:
-                self.queue.add(pod)
-            else:
-                self.queue.update(found[1].pod, pod)
+        elif pod.scheduler_name in self.profiles.cycles:
+            self._put_waiting(pod)
+
+    def _put_waiting(self, pod: Pod) -> None:
+        old = self._waiting.get(pod.uid)
+        self._waiting[pod.uid] = pod
+        if pod.uid in self.cache.assumed:
+            return
+        self.cache.put(pod)  # its nomination, if it has one
+        if old is None:
+            self.queue.add(pod)
+        else:
+            self.queue.update(old, pod)
 
     def _put_node(self, node: Node) -> None:
         row = self.cache.table.row_of.get(node.name)
@@ -196,12 +209,16 @@ class Engine:
 
     async def bind(self, decided: Decided) -> Failed | None:
         """Carry a decision out; None when the pod is bound, else what became of it."""
-        cycle, pod = decided.cycle, decided.pod
-        status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
-        rejected = not status.is_success
-        if not rejected:
+        cycle, state, pod, node_name = decided.cycle, decided.state, decided.pod, decided.node_name
+        status, working = binding.pre_flight(cycle.profile, state, pod, node_name)
+        rejected = False
+        if status.is_success:
+            status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
+            rejected = not status.is_success
+        if status.is_success:
+            # From here on only an error can bring the pod back, and that needs no events to be replayed.
             self.queue.done(decided.queued.uid)
-            status = await binding.bind(cycle.profile, decided.state, pod, decided.node_name)
+            status = await binding.bind(cycle.profile, state, pod, node_name, working)
         if status.is_success:
             if decided.state.pods_to_activate:
                 self.queue.activate(decided.state.pods_to_activate)
@@ -222,17 +239,20 @@ class Engine:
             self.cache.nominate(pod, result.nominated_node)
         elif result.nominated_node == "":
             self.cache.nominator.remove(pod.uid)
-        pending = unplaced.status.code is Code.PENDING
-        self.queue.add_unschedulable(
-            queued,
-            unschedulable_plugins=() if pending else unplaced.rejectors,
-            pending_plugins=unplaced.rejectors if pending else (),
-        )
+        latest = self._waiting.get(pod.uid)
+        if latest is None:
+            self.queue.done(pod.uid)  # deleted, or bound by somebody else, meanwhile
+        else:
+            self.queue.add_unschedulable(
+                queued, unschedulable_plugins=unplaced.rejectors, pending_plugins=unplaced.pending, pod=latest
+            )
         return Failed(queued, unplaced, result.victims, result.nominated_node)
 
 
 def _turned_down(status: Status, state: CycleState) -> Unplaced:
     """A failure after a node was chosen."""
     message = f"0/1 nodes are available: 1 {status.message}." if status.is_rejected else status.message
-    rejectors = frozenset((status.plugin,)) if status.is_rejected and status.plugin else frozenset()
-    return Unplaced(message, status, state, rejectors=rejectors)
+    plugins = frozenset((status.plugin,)) if status.is_rejected and status.plugin else frozenset()
+    if status.code is Code.PENDING:
+        return Unplaced(message, status, state, pending=plugins)
+    return Unplaced(message, status, state, rejectors=plugins)

@@ -13,7 +13,7 @@ import msgspec
 from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
-from mooring.framework.points import points_of
+from mooring.framework.points import check_methods, points_of
 
 if TYPE_CHECKING:
     from mooring.config import Profile as ProfileConfig
@@ -92,6 +92,9 @@ class Profile:
         )
 
     def _make(self, cls: type[Plugin], args: Any) -> Plugin:
+        problems = [] if cls.name in self._builtin else check_methods(cls)
+        if problems:
+            raise ProfileError(f'profile "{self.name}": plugin "{cls.name}": {problems[0].message}')
         try:
             return cls(args, self.handle)
         except ArgsError as error:

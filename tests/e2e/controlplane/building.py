@@ -64,8 +64,8 @@ def _build_part(part: Part, title: str) -> None:
     unfinished = target.with_suffix(".unfinished")
     started = time.monotonic()
     _say(f"{title}: reading its packages")
-    total = len(_go(folder, "list", "-mod=mod", "-deps", part.package).splitlines())
-    command = ["build", "-mod=mod", "-v", "-trimpath", "-buildvcs=false", "-ldflags", _ldflags(part)]
+    total = len(_go(folder, "list", "-deps", part.package).splitlines())
+    command = ["build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", _ldflags(part)]
     _follow([*_nice(), "go", *command, "-o", str(unfinished), part.package], folder, title, total)
     unfinished.replace(target)
     _stamp(part)
@@ -88,7 +88,7 @@ def _ldflags(part: Part) -> str:
 
 
 def _write_module(module: Module) -> Path:
-    """Write the Go module that a part is built in, unless it is there. `go` adds checksums and the rest itself."""
+    """Write the Go module that a part is built in, unless it is there; `go mod tidy` completes it."""
     folder = cache_folder() / "src" / module.name
     lines = [f"module mooring.test/{module.name}", "", "go 1.26.0", ""]
     lines += [f"require {path} {version}" for path, version in module.requires.items()]
@@ -100,11 +100,19 @@ def _write_module(module: Module) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "go.mod").write_text(text)
-    for name, content in module.files:
+    for name, content in (*module.files, ("parts.go", _blank_imports(module))):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
+    _say(f"completing the Go module {module.name} (downloads what is not there yet)")
+    _go(folder, "mod", "tidy")
     recipe.write_text(text)
     return folder
+
+
+def _blank_imports(module: Module) -> str:
+    """A file that is never compiled: it only tells `go mod tidy` which packages the module is about."""
+    packages = [part.package for part in PARTS if part.module == module.name and not part.package.startswith(".")]
+    return "//go:build parts\n\npackage parts\n\nimport (\n" + "".join(f'\t_ "{each}"\n' for each in packages) + ")\n"
 
 
 def _staging(module: Module) -> list[str]:

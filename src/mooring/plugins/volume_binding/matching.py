@@ -48,7 +48,7 @@ def match_claims(
     groups = NodeGroups(nodes, {key for some in keys for key in some})
     matches: list[Match] = []
     for each in candidates:
-        matches.append(Match(each.claim, _choose(each, groups, _Taken(matches))))
+        matches.append(Match(each.claim, _choose(each, groups, _Taken(matches) if matches else None)))
     return groups, matches
 
 
@@ -104,29 +104,25 @@ class _Taken:
         self._matches = tuple(matches)
         self._names = {entry.name for match in matches for entry in match.volumes.values()}
 
-    def __contains__(self, entry: VolumeEntry) -> bool:
-        """Whether a volume is taken anywhere."""
-        return entry.name in self._names
-
     def at(self, group: int, entry: VolumeEntry) -> bool:
         """Whether a volume is taken in a group."""
-        return any(match.volumes.get(group) is entry for match in self._matches)
+        return entry.name in self._names and any(match.volumes.get(group) is entry for match in self._matches)
 
 
-def _choose(candidates: Candidates, groups: NodeGroups, taken: _Taken) -> dict[int, VolumeEntry]:
+def _choose(candidates: Candidates, groups: NodeGroups, taken: _Taken | None) -> dict[int, VolumeEntry]:
     """What a claim gets in each group, given what earlier claims took where."""
     found: dict[int, VolumeEntry] = {}
     undecided = set(groups.present)
     for entry in candidates.claimed:
         # A volume that names the claim decides: where it cannot be reached the claim gets none.
-        decided = {group for group in undecided if not taken.at(group, entry)} if entry in taken else undecided
+        decided = undecided if taken is None else {group for group in undecided if not taken.at(group, entry)}
         found.update(dict.fromkeys(decided.intersection(groups.within(entry.reach)), entry))
         undecided = undecided - decided
     for entry in candidates.free:
         if not undecided:
             break
         for group in groups.within(entry.reach):
-            if group in undecided and not (entry in taken and taken.at(group, entry)):
+            if group in undecided and (taken is None or not taken.at(group, entry)):
                 undecided.discard(group)
                 found[group] = entry
     return found

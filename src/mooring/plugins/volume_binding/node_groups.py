@@ -22,8 +22,9 @@ class NodeGroups:
         #: By label: the code of each group; -1 (the last entry of any look-up table) where it has none.
         self._codes: dict[str, Codes] = {}
         self._known: dict[Reach, Collection[int]] = {}
-        #: (label, value) -> groups; only with several labels.
+        #: (label, value) -> groups with several labels, value -> group with one.
         self._values: dict[tuple[str, str], list[int]] = {}
+        self._code_of: dict[str, int] | None = None
         if not self._columns:
             self._of: Codes = np.zeros(len(nodes), dtype=np.intp)
             self.size = 1
@@ -36,6 +37,7 @@ class NodeGroups:
     def _by_one(self, nodes: Nodes, key: str) -> None:
         """With one label its codes are the groups; those without it come last."""
         codes = nodes.codes(key)
+        self._code_of = self._columns[key].code_of
         self.size = self._columns[key].size + 1
         self._of = np.where(codes < 0, self.size - 1, codes)
         self._codes[key] = np.append(np.arange(self.size - 1), -1)
@@ -67,16 +69,15 @@ class NodeGroups:
             return self.present
         if reach.key:
             # There may be a volume for each node, so this has to be quick, and make nothing for the collector.
-            return self._with_values(reach.key, reach.values)
+            if self._code_of is None:
+                return self._with_values(reach.key, reach.values)
+            return [self._code_of[value] for value in reach.values if value in self._code_of]
         known = self._known.get(reach)
         if known is None:
             known = self._known[reach] = self._covered(reach)
         return known
 
     def _with_values(self, key: str, values: frozenset[str]) -> Collection[int]:
-        if len(self._columns) == 1:
-            code_of = self._columns[key].code_of
-            return [code_of[value] for value in values if value in code_of]
         found = [self._values.get((key, value), ()) for value in values]
         return found[0] if len(found) == 1 else [group for groups in found for group in groups]
 

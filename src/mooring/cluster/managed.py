@@ -1,0 +1,167 @@
+"""`metadata.managedFields`: which manager set which fields, kept up to date with every write, and server-side apply."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from mooring.cluster.documents import Document, copied
+from mooring.cluster.errors import apply_conflict
+from mooring.cluster.fields.compare import compare, owned_part, set_of
+from mooring.cluster.fields.merge import merged, pruned
+from mooring.cluster.fields.sets import FieldSet
+from mooring.cluster.resources import Resource
+
+APPLY = "Apply"
+UPDATE = "Update"
+#: Who owns the fields of an object that nobody kept books about when it is first applied to.
+BEFORE_FIRST_APPLY = "before-first-apply"
+
+
+class Manager:
+    """One entry: a manager and its fields."""
+
+    __slots__ = ("api_version", "fields", "name", "operation", "subresource", "time")
+
+    def __init__(self, name: str, operation: str, api_version: str, subresource: str, fields: FieldSet) -> None:
+        self.name = name
+        self.operation = operation
+        self.api_version = api_version
+        self.subresource = subresource
+        self.fields = fields
+        self.time = ""
+
+    @classmethod
+    def read(cls, entry: Document) -> "Manager":
+        """The manager of an entry of `managedFields`."""
+        fields = FieldSet.read(entry.get("fieldsV1") or {})
+        found = cls(entry.get("manager", ""), entry.get("operation", UPDATE), entry.get("apiVersion", ""),
+                    entry.get("subresource", ""), fields)  # fmt: skip
+        found.time = entry.get("time", "")
+        return found
+
+    def written(self) -> Document:
+        """The entry."""
+        entry: Document = {
+            "manager": self.name,
+            "operation": self.operation,
+            "apiVersion": self.api_version,
+            "time": self.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": self.fields.written(),
+        }
+        if self.subresource:
+            entry["subresource"] = self.subresource
+        return entry
+
+    def is_for(self, name: str, operation: str, subresource: str) -> bool:
+        """Whether a write of that manager is booked here."""
+        return self.name == name and self.operation == operation and self.subresource == subresource
+
+    @property
+    def shown(self) -> str:
+        """The manager as a conflict names it."""
+        text = f'"{self.name}"'
+        if self.subresource:
+            text += f' with subresource "{self.subresource}"'
+        return f"{text} using {self.api_version}" if self.operation == UPDATE else text
+
+
+def kept_entries(old: Document, metadata: Document) -> list[Any]:
+    """The entries that a write starts from: what the client sent, where it sent any, else what there was."""
+    given = metadata.get("managedFields")
+    if given is None:
+        return list(old["metadata"].get("managedFields", ()))
+    return [each for each in given if each.get("manager") or each.get("operation")]
+
+
+def track(
+    old: Document | None, new: Document, resource: Resource, manager: str, now: str, *, subresource: str = ""
+) -> None:
+    """Book the fields that a write changed to its manager, and away from all others. Completes `new` in place."""
+    managers = [Manager.read(each) for each in new["metadata"].get("managedFields", ())]
+    shape, has_status = resource.shape, "status" in resource.subresources
+    after = owned_part(new, subresource=subresource, has_status=has_status)
+    before = {} if old is None else owned_part(old, subresource=subresource, has_status=has_status)
+    difference = compare(before, after, shape)
+    difference.changed.member = False
+    for each in managers:
+        each.fields = each.fields.minus(difference.changed).without(difference.removed)
+    if not difference.changed.is_empty:
+        mine = _found(managers, manager, UPDATE, subresource, resource)
+        mine.fields = mine.fields.union(difference.changed)
+        mine.time = now
+    _write(new, managers)
+
+
+def _found(managers: list[Manager], name: str, operation: str, subresource: str, resource: Resource) -> Manager:
+    for each in managers:
+        if each.is_for(name, operation, subresource):
+            each.api_version = resource.group_version
+            return each
+    mine = Manager(name, operation, resource.group_version, subresource, FieldSet())
+    managers.append(mine)
+    return mine
+
+
+def _write(document: Document, managers: Iterable[Manager]) -> None:
+    entries = [each.written() for each in managers if not each.fields.is_empty]
+    if entries:
+        document["metadata"]["managedFields"] = entries
+    else:
+        document["metadata"].pop("managedFields", None)
+
+
+def apply(
+    live: Document | None, config: Document, resource: Resource, manager: str, now: str, *, force: bool, subresource: str
+) -> Document:
+    """The object after a server-side apply. Raises a conflict where others own what would change, unless forced."""
+    shape, has_status = resource.shape, "status" in resource.subresources
+    base: Document = copied(live) if live else {"metadata": {}}
+    managers = [Manager.read(each) for each in base["metadata"].get("managedFields", ())]
+    if live is not None and not managers:
+        everything = set_of(owned_part(live, has_status=has_status), shape)
+        managers.append(Manager(BEFORE_FIRST_APPLY, UPDATE, resource.group_version, "", everything))
+        managers[0].time = live["metadata"].get("creationTimestamp", "")
+    wanted = owned_part(config, subresource=subresource, has_status=has_status)
+    applied = set_of(wanted, shape)
+    applied.member = False
+    mine = _found(managers, manager, APPLY, subresource, resource)
+    before, mine.fields = mine.fields, applied
+    result: Document = merged(base, wanted, shape)
+    others = [each for each in managers if each is not mine]
+    _settle(others, owned_part(base, has_status=False), owned_part(result, has_status=False), resource, force=force)
+    kept = applied
+    for each in others:
+        kept = kept.union(each.fields)
+    result = pruned(result, before.minus(kept), kept, shape)
+    result.setdefault("metadata", base["metadata"])
+    for key, value in base["metadata"].items():
+        if key not in result["metadata"] and key not in {"labels", "annotations", "finalizers", "ownerReferences"}:
+            result["metadata"][key] = value
+    unchanged = live is not None and owned_part(result, has_status=False) == owned_part(live, has_status=False)
+    if not (unchanged and mine.fields.written() == before.written() and mine.time):
+        mine.time = now
+    _write(result, managers)
+    return result
+
+
+def _settle(others: list[Manager], before: Document, after: Document, resource: Resource, *, force: bool) -> None:
+    """Find conflicts with what others own; take the fields from them where that is forced."""
+    changed = compare(before, after, resource.shape).changed
+    conflicts = [(each, each.fields.common(changed)) for each in others]
+    conflicts = [(each, shared) for each, shared in conflicts if not shared.is_empty]
+    if not conflicts:
+        return
+    if force:
+        for each, shared in conflicts:
+            each.fields = each.fields.minus(shared)
+        return
+    found = [(each.shown, path) for each, shared in conflicts for path in shared.paths()]
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {shown}", "field": path} for shown, path in found
+    ]
+    if len(found) == 1:
+        raise apply_conflict(causes, f"Apply failed with 1 conflict: conflict with {found[0][0]}: {found[0][1]}")
+    lines: list[str] = []
+    for shown in sorted({shown for shown, _ in found}):
+        lines += [f"conflicts with {shown}:", *(f"- {path}" for each, path in found if each == shown)]
+    raise apply_conflict(causes, f"Apply failed with {len(found)} conflicts: " + "\n".join(lines))

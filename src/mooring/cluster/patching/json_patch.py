@@ -1,0 +1,130 @@
+"""JSON patches (RFC 6902): a list of operations at places."""
+
+import copy
+from typing import Any
+
+from mooring.cluster.errors import ApiError, bad_request
+
+
+def json_patch(target: Any, operations: Any) -> Any:
+    """The target after all operations. It is not touched; the first operation that fails fails all."""
+    if not isinstance(operations, list):
+        raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+    document = copy.deepcopy(target)
+    for each in operations:
+        if not isinstance(each, dict) or not isinstance(each.get("path"), str):
+            raise bad_request("a JSON patch is a list of operations, each with an op and a path")
+        document = _operate(document, each)
+    return document
+
+
+def _operate(document: Any, operation: dict[str, Any]) -> Any:
+    path = operation["path"]
+    match operation.get("op"):
+        case "add":
+            return _add(document, path, _value(operation))
+        case "remove":
+            return _remove(document, path)[0]
+        case "replace":
+            return _replace(document, path, _value(operation))
+        case "move":
+            document, value = _remove(document, _source(operation))
+            return _add(document, path, value)
+        case "copy":
+            return _add(document, path, copy.deepcopy(_get(document, _source(operation))))
+        case "test":
+            return _test(document, path, operation.get("value"))
+    raise bad_request(f"Unexpected kind: {operation.get('op')}")
+
+
+def _test(document: Any, path: str, value: Any) -> Any:
+    try:
+        found = _get(document, path)
+    except ApiError:
+        found = None
+    if found != value:
+        raise _failed(f'testing path {path} failed: test failed')
+    return document
+
+
+def _value(operation: dict[str, Any]) -> Any:
+    if "value" not in operation:
+        raise bad_request(f"the operation {operation.get('op')} at {operation['path']} has no value")
+    return copy.deepcopy(operation["value"])
+
+
+def _source(operation: dict[str, Any]) -> str:
+    source = operation.get("from")
+    if not isinstance(source, str):
+        raise bad_request(f"the operation {operation.get('op')} at {operation['path']} has no from")
+    return source
+
+
+def _failed(message: str) -> ApiError:
+    return ApiError(422, "Invalid", f"the server rejected our request due to an error in our request: {message}")
+
+
+def _steps(path: str) -> list[str]:
+    if not path:
+        return []
+    if not path.startswith("/"):
+        raise _failed(f"jsonpatch: the path {path!r} does not start with a slash")
+    return [each.replace("~1", "/").replace("~0", "~") for each in path[1:].split("/")]
+
+
+def _get(document: Any, path: str) -> Any:
+    for step in _steps(path):
+        document = _below(document, step, path)
+    return document
+
+
+def _below(container: Any, step: str, path: str) -> Any:
+    if isinstance(container, dict) and step in container:
+        return container[step]
+    if isinstance(container, list) and step.isdigit() and int(step) < len(container):
+        return container[int(step)]
+    raise _failed(f"jsonpatch: the path {path!r} does not exist")
+
+
+def _parent(document: Any, path: str) -> tuple[Any, str]:
+    *above, last = _steps(path)
+    for step in above:
+        document = _below(document, step, path)
+    return document, last
+
+
+def _add(document: Any, path: str, value: Any) -> Any:
+    if not path:
+        return value
+    parent, last = _parent(document, path)
+    if isinstance(parent, dict):
+        parent[last] = value
+    elif isinstance(parent, list) and last == "-":
+        parent.append(value)
+    elif isinstance(parent, list) and last.isdigit() and int(last) <= len(parent):
+        parent.insert(int(last), value)
+    else:
+        raise _failed(f"jsonpatch: cannot add at {path!r}")
+    return document
+
+
+def _replace(document: Any, path: str, value: Any) -> Any:
+    if not path:
+        return value
+    parent, last = _parent(document, path)
+    _below(parent, last, path)
+    if isinstance(parent, dict):
+        parent[last] = value
+    else:
+        parent[int(last)] = value
+    return document
+
+
+def _remove(document: Any, path: str) -> tuple[Any, Any]:
+    parent, last = _parent(document, path)
+    value = _below(parent, last, path)
+    if isinstance(parent, dict):
+        del parent[last]
+    else:
+        del parent[int(last)]
+    return document, value

@@ -1,0 +1,251 @@
+"""Creates, changes and reads objects by the rules of their kinds, whoever asks: a client over HTTP or a controller.
+
+Between the first look at the store and the write nothing waits, so a version that was checked is still the last one.
+"""
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from mooring.cluster import managed
+from mooring.cluster.admission import admit
+from mooring.cluster.calls import Call
+from mooring.cluster.defaults import set_defaults
+from mooring.cluster.documents import Document, copied, rfc3339
+from mooring.cluster.errors import (
+    MODIFIED,
+    FieldError,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_object,
+    not_found,
+)
+from mooring.cluster.preparation import prepare
+from mooring.cluster.resources import Resource, ResourceTable
+from mooring.cluster.store import Store, Stored
+from mooring.cluster.strategy import Strategy, strategy_for
+from mooring.cluster.validation.metadata import metadata_errors, metadata_update_errors
+from mooring.cluster.validation.rules import RULES
+
+_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_LONGEST_PREFIX: Final = 58
+#: What only the server writes in an object's metadata.
+_SYSTEM_METADATA: Final = (
+    "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink",
+)  # fmt: skip
+
+
+class Registry:
+    """The objects of the cluster with the rules of their kinds."""
+
+    def __init__(
+        self,
+        store: Store,
+        table: ResourceTable,
+        *,
+        clock: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.store = store
+        self.table = table
+        self.clock = clock
+        self._random = rng or random.Random()
+        self._strategies: dict[str, Strategy] = {}
+        #: Strategies of custom resources, kept by whoever serves their definitions.
+        self.custom_strategies: dict[tuple[str, str], Strategy] = {}
+
+    def strategy(self, resource: Resource) -> Strategy:
+        """The rules of a resource."""
+        if resource.is_custom:
+            return self.custom_strategies[resource.stored_as, resource.version]
+        found = self._strategies.get(resource.stored_as)
+        if found is None:
+            found = self._strategies[resource.stored_as] = strategy_for(
+                resource.stored_as, status="status" in resource.subresources, rules=RULES.get(resource.stored_as)
+            )
+        return found
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Stored:
+        """The object of that name; an ApiError where there is none."""
+        found = self.store.get(resource.stored_as, namespace, name)
+        if found is None:
+            raise not_found(resource.target(name))
+        return found
+
+    def create(self, resource: Resource, namespace: str, document: Document, call: Call) -> Stored:
+        """Store a new object. The document must be the caller's own: it is completed in place."""
+        storage, strategy = resource.stored_as, self.strategy(resource)
+        metadata = document.setdefault("metadata", {})
+        self._identify(resource, namespace, metadata)
+        if strategy.generation or resource.is_custom:
+            metadata["generation"] = 1
+        else:
+            metadata.pop("generation", None)
+        if resource.is_custom:
+            if strategy.status:
+                document.pop("status", None)
+        else:
+            set_defaults(storage, document)
+            prepare(storage, document, self.store, self.clock())
+        admit(self.store, resource, document)
+        self._validate(resource, document, strategy)
+        name, space = metadata["name"], metadata.get("namespace", "")
+        if self.store.get(storage, space, name) is not None:
+            raise already_exists(resource.target(name))
+        metadata.pop("managedFields", None)
+        if call.manager:
+            managed.track(None, document, resource, call.manager, rfc3339(self.clock()))
+        if call.dry_run:
+            return Stored(document, self.store.version)
+        return self.store.put(storage, space, name, document)
+
+    def _identify(self, resource: Resource, namespace: str, metadata: Document) -> None:
+        if metadata.get("resourceVersion") not in {None, "", "0"}:
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        for key in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+            metadata.pop(key, None)
+        if resource.namespaced:
+            if metadata.get("namespace", namespace) != namespace:
+                raise bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request"
+                )
+            metadata["namespace"] = namespace
+        elif metadata.get("namespace"):
+            del metadata["namespace"]
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = self.generated_name(metadata["generateName"])
+        metadata["uid"] = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        metadata["creationTimestamp"] = rfc3339(self.clock())
+
+    def generated_name(self, prefix: str) -> str:
+        """A name that starts with the prefix, as `generateName` asks."""
+        return prefix[:_LONGEST_PREFIX] + "".join(self._random.choices(_SUFFIX_LETTERS, k=5))
+
+    def _validate(self, resource: Resource, document: Document, strategy: Strategy) -> None:
+        errors = metadata_errors(document, resource.stored_as, namespaced=resource.namespaced)
+        errors += strategy.validate(document)
+        self._refuse(resource, document, errors)
+
+    def _refuse(self, resource: Resource, document: Document, errors: list[FieldError]) -> None:
+        if errors:
+            raise invalid_object(resource.kind, resource.group, document["metadata"].get("name", ""), errors)
+
+    def update(
+        self, resource: Resource, namespace: str, name: str, document: Document, call: Call, *, subresource: str = ""
+    ) -> Stored:
+        """Store an object in place of the one of that name. The document must be the caller's own."""
+        old = self.get(resource, namespace, name)
+        metadata = document.setdefault("metadata", {})
+        self._check_identity(resource, namespace, name, metadata)
+        self._check_version(resource, old, metadata)
+        new = self._merged(resource, document, old, subresource)
+        strategy = self.strategy(resource)
+        if not resource.is_custom:
+            set_defaults(resource.stored_as, new)
+        errors = metadata_update_errors(new, old.document, resource.stored_as, namespaced=resource.namespaced)
+        if subresource != "status" or resource.is_custom:
+            errors += strategy.validate(new)
+            errors += strategy.validate_update(new, old.document)
+        self._refuse(resource, new, errors)
+        if not subresource and (strategy.generation or resource.is_custom) and _spec_changed(new, old.document):
+            new["metadata"]["generation"] = old.document["metadata"].get("generation", 0) + 1
+        return self._write(resource, new, old, call, subresource)
+
+    def _check_identity(self, resource: Resource, namespace: str, name: str, metadata: Document) -> None:
+        if metadata.setdefault("name", name) != name:
+            raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
+        if resource.namespaced and metadata.setdefault("namespace", namespace) != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+    def _check_version(self, resource: Resource, old: Stored, metadata: Document) -> None:
+        name, before = metadata["name"], old.document["metadata"]
+        uid = metadata.get("uid") or before["uid"]
+        if uid != before["uid"]:
+            detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
+            raise conflict(resource.target(name), detail)
+        given = metadata.get("resourceVersion") or ""
+        if given in {"", "0"}:
+            if not self.strategy(resource).unconditional:
+                error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+                raise invalid_object(resource.kind, resource.group, name, [error._replace(
+                    body="Invalid value: 0x0: must be specified for an update")])  # fmt: skip
+        elif given != before["resourceVersion"]:
+            raise conflict(resource.target(name), MODIFIED)
+
+    def _merged(self, resource: Resource, document: Document, old: Stored, subresource: str) -> Document:
+        """The new object with what only the server, or only the other endpoint, may write taken from the old one."""
+        before = old.document["metadata"]
+        metadata = document["metadata"]
+        for key in _SYSTEM_METADATA:
+            if key in before:
+                metadata[key] = before[key]
+            else:
+                metadata.pop(key, None)
+        metadata["resourceVersion"] = before["resourceVersion"]
+        if subresource == "status":
+            kept = metadata if resource.stored_as in {"pods", "nodes"} else dict(before)
+            if "managedFields" in metadata:
+                kept["managedFields"] = metadata["managedFields"]
+            merged = {**copied(old.document), "metadata": kept}
+            merged.pop("status", None)
+            return {**merged, "status": document["status"]} if "status" in document else merged
+        if self.strategy(resource).status:
+            document.pop("status", None)
+            if "status" in old.document:
+                document["status"] = copied(old.document["status"])
+        return document
+
+    def _write(self, resource: Resource, new: Document, old: Stored, call: Call, subresource: str) -> Stored:
+        metadata = new["metadata"]
+        entries = managed.kept_entries(old.document, metadata)
+        metadata.pop("managedFields", None)
+        if entries:
+            metadata["managedFields"] = entries
+        if new == old.document:
+            return old
+        if call.manager and (not subresource or entries):
+            now = rfc3339(self.clock())
+            managed.track(old.document, new, resource, call.manager, now, subresource=subresource)
+        if call.dry_run:
+            return Stored(new, old.version)
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        if is_finished(new):
+            self.store.put(resource.stored_as, namespace, name, new)
+            return self.store.remove(resource.stored_as, namespace, name)
+        return self.store.put(resource.stored_as, namespace, name, new)
+
+    def modify(
+        self, storage: str, namespace: str, name: str, change: Callable[[Document], Document | None]
+    ) -> Stored | None:
+        """Change an object by a trusted function of the cluster's own, with no checks.
+
+        The function gets the stored document, must not touch it, and answers with a new one, or with None to leave it.
+        """
+        old = self.store.get(storage, namespace, name)
+        if old is None:
+            return None
+        new = change(old.document)
+        if new is None or new == old.document:
+            return old
+        stored = self.store.put(storage, namespace, name, new)
+        return self.store.remove(storage, namespace, name) if is_finished(new) else stored
+
+
+def is_finished(document: Document) -> bool:
+    """Whether nothing holds up the deletion of the object any more."""
+    metadata = document["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if document.get("kind") == "Namespace" and document["spec"].get("finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def _spec_changed(new: Document, old: Document) -> bool:
+    """Whether anything but metadata and status differs."""
+    ignored = {"metadata", "status", "apiVersion"}
+    return any(new.get(key) != old.get(key) for key in {*new, *old} - ignored)

@@ -1,0 +1,46 @@
+"""One stored object seen in another version of its API: custom resources, and events in their two groups."""
+
+from typing import Any, Final
+
+from mooring.cluster.documents import Document, replaced
+from mooring.cluster.resources import Resource
+from mooring.cluster.store import Stored, encode
+
+#: What events.k8s.io calls the fields of the core group's events.
+_NAMES: Final = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+_BACK: Final = {value: key for key, value in _NAMES.items()}
+
+
+def seen_as(document: Document, resource: Resource) -> Document:
+    """The stored document in the version of the resource through which it is asked for."""
+    if document["apiVersion"] == resource.group_version:
+        return document
+    if resource.stored_as == "events":
+        return _renamed(document, _NAMES if resource.group else _BACK, resource.group_version)
+    return replaced(document, apiVersion=resource.group_version)
+
+
+def stored_form(document: Document, resource: Resource, native: Resource) -> Document:
+    """A document that came in through one version, as it is stored."""
+    return seen_as(document, native) if resource.group_version != native.group_version else document
+
+
+def encoded_as(stored: Stored, resource: Resource) -> bytes:
+    """The object as JSON in the version that is asked for; the usual one is at hand."""
+    if stored.document["apiVersion"] == resource.group_version:
+        return stored.encoded
+    return encode(seen_as(stored.document, resource))
+
+
+def _renamed(document: Document, names: dict[str, str], group_version: str) -> Document:
+    fields: dict[str, Any] = {names.get(key, key): value for key, value in document.items()}
+    fields["apiVersion"] = group_version
+    return fields
