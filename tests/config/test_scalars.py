@@ -125,7 +125,8 @@ def test_floats_as_keys(number: float, key: str) -> None:
 
 
 def test_single_precision() -> None:
-    assert (single(0.1), single(1.23456789), single(1e39)) == ("0.1", "1.2345679", None)
+    numbers = (0.1, 1.23456789, 1e39, 16777217.0, 3.4028235e38, 1e-50)
+    assert [single(number) for number in numbers] == ["0.1", "1.2345679", None, "16777216", "3.4028235e+38", "0"]
 
 
 @pytest.mark.parametrize("word", ["yes", "y", "010", "1e3", "0o10", "~", "", "1_0", ".5", "1:30", "plain", "<<", "="])

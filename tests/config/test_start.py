@@ -68,7 +68,7 @@ def test_plugins_that_cannot_run(plugins: str, path: str, message: str, remedy: 
         ("{score: {enabled: [{name: ScoreByName, weight: 1}, {name: ImageLocality, weight: -2}]}}", False),
         ("{multiPoint: {enabled: [{name: ScoreByName, weight: -1}]}}", True),
         ("{score: {disabled: [{name: '*'}], enabled: [{name: ScoreByName, weight: -1}]}}", False),
-        ("{placementScore: {enabled: [{name: PodGroupPodsCount, weight: -1}]}}", True),
+        ("{placementScore: {enabled: [{name: PodGroupPodsCount, weight: -1}]}}", False),
         ("{placementGenerate: {enabled: [{name: TopologyPlacementGenerator}]}}", True),
         ("{placementGenerate: {enabled: [{name: NodeName}]}}", False),
         ("{multiPoint: {enabled: [{name: NodeResourcesFit, weight: -2}, {name: PodGroupPodsCount}]}}", False),

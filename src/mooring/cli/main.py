@@ -16,6 +16,7 @@ COMMANDS = {
         "evaluate",
         "Answer what the scheduler would decide, case by case (JSON lines).",
     ),
+    "run": ("mooring.cli.run", "run", "Schedule the pods of a cluster."),
     "simulate": ("mooring.cli.simulate", "simulate", "Schedule workloads from manifests without a cluster."),
 }
 

@@ -104,12 +104,13 @@ def raw_json(node: Node) -> str:
     return json.dumps(plain(node), separators=(",", ":"), sort_keys=True)
 
 
+_ESCAPED: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 _BLANKS: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 
 def reflowed(text: str) -> str:
-    """JSON text without the blanks between its parts."""
-    return _BLANKS.sub(lambda match: match[1] or "", text)
+    """JSON text as Go writes it again: without blanks between its parts, and with some characters escaped."""
+    return _BLANKS.sub(lambda match: match[1] or "", text).translate(_ESCAPED)
 
 
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")

@@ -128,13 +128,20 @@ def key_float(number: float) -> str:
 
 
 def single(number: float) -> str | None:
-    """The shortest decimal that means the same number in single precision; None if that is too small for it."""
+    """The shortest decimal that means the same number in single precision; None if that cannot hold it."""
     try:
         packed = struct.pack("<f", number)
-        shorter = (f"{number:.{digits}g}" for digits in range(1, 18))
-        return next(text for text in shorter if struct.pack("<f", float(text)) == packed)
     except OverflowError:
         return None
+    (rounded,) = struct.unpack("<f", packed)
+    return next(text for digits in range(1, 18) if _packed(text := f"{rounded:.{digits}g}") == packed)
+
+
+def _packed(text: str) -> bytes:
+    try:
+        return struct.pack("<f", float(text))
+    except OverflowError:
+        return b""
 
 
 def _scientific(exact: Decimal, *, exponent_digits: int) -> str:

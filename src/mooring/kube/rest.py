@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from mooring import __version__
-from mooring.api import Event, KubeObject, Pod
+from mooring.api import Event, KubeObject, NamespacedObject, Pod
 from mooring.api.codec import decode_json, encode_json
 from mooring.api.manifest_error import ManifestError
 from mooring.kube.access import Access
@@ -263,7 +263,7 @@ class Client:
         path = resource_of(kind).path(namespace=namespace, name=name)
         await self._call("DELETE", path, body=msgspec.json.encode(options))
 
-    async def bind(self, pod: Pod, node: str) -> None:
+    async def bind(self, pod: NamespacedObject, node: str) -> None:
         """Bind a pod to a node, on the lean lane. Never sent twice unless the server surely did not carry it out.
 
         Raises Conflict where the pod is bound already, is being deleted or is another; NotFound where it is gone. Where

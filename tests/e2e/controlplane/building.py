@@ -140,9 +140,7 @@ def _follow(command: list[str], folder: Path, title: str, total: int) -> None:
     """Run `go build -v`, which prints the packages that it compiles, and show how far it has come."""
     said: list[str] = []
     last = started = time.monotonic()
-    with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
             for line in process.stderr or ():
                 said.append(line)

@@ -1,0 +1,96 @@
+"""`mooring run`: the scheduler as a process on a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from mooring.config import SchedulerConfiguration
+    from mooring.framework.plugin import Plugin
+    from mooring.kube import Access
+
+
+@click.command()
+@click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration (v1, v1beta3, v1beta2).")
+@click.option("--kubeconfig", default="", help="How to reach the cluster; overrides clientConnection.kubeconfig.")
+@click.option("--master", default="", help="Address of the API server, instead of the kubeconfig's.")
+@click.option("--plugin", "plugins", multiple=True, metavar="NAME=FILE", help="A plugin of your own; repeatable.")
+@click.option("--leader-elect/--no-leader-elect", default=None, help="Overrides leaderElection.leaderElect.")
+@click.option("--seed", type=int, help="Decides ties; random unless given.")
+@click.option("-v", "--verbosity", type=int, default=2, show_default=True, help="How much to log.")
+@click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def run(
+    config_file: str | None,
+    kubeconfig: str,
+    master: str,
+    plugins: tuple[str, ...],
+    leader_elect: bool | None,
+    seed: int | None,
+    verbosity: int,
+    logging_format: str,
+) -> None:
+    """Schedule the pods of a cluster.
+
+    Without --config the default configuration of kube-scheduler 1.36 is in force. The cluster is found as kubectl finds
+    it: --kubeconfig, $KUBECONFIG, the pod's own service account, ~/.kube/config.
+    """
+    import msgspec
+
+    from mooring.cli.inputs import read_config
+    from mooring.cli.plugin_options import plugins_from_options
+    from mooring.kube import AccessError, load_access
+    from mooring.observe.logs import configure_logs
+
+    configure_logs(verbosity, as_json=logging_format == "json")
+    classes = plugins_from_options(plugins)
+    config = read_config(config_file, classes)
+    if leader_elect is not None:
+        election = msgspec.structs.replace(config.leader_election, leader_elect=leader_elect)
+        config = msgspec.structs.replace(config, leader_election=election)
+    try:
+        access = load_access(kubeconfig=kubeconfig or config.client_connection.kubeconfig, master=master)
+    except AccessError as error:
+        raise click.ClickException(str(error)) from None
+    rng = random.Random(seed) if seed is not None else None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        sys.exit(uvloop.run(_run(config, access, classes, rng)))
+    sys.exit(asyncio.run(_run(config, access, classes, rng)))
+
+
+async def _run(
+    config: SchedulerConfiguration,
+    access: Access,
+    classes: Mapping[str, type[Plugin]],
+    rng: random.Random | None,
+) -> int:
+    import structlog
+
+    from mooring.live import LiveScheduler, LostLeaseError
+
+    log = structlog.get_logger("mooring")
+    for warning in access.warnings:
+        log.warning(warning)
+    scheduler = LiveScheduler(config, access, plugins=classes, rng=rng)
+    task = asyncio.ensure_future(scheduler.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        log.info("stopped")
+        return 0
+    except LostLeaseError as error:
+        log.error(str(error))
+        return 1
+    return 0

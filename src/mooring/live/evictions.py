@@ -1,0 +1,87 @@
+"""Carries preemption out: nominations of less important pods are withdrawn, victims are marked and deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from mooring.api.meta import format_time
+from mooring.api.pod import Pod
+from mooring.kube import Client, KubeError, NotFound
+from mooring.live.reporter import Reporter
+from mooring.plugins.default_preemption import DefaultPreemption
+from mooring.scheduler.engine import Engine, Failed
+
+log = structlog.get_logger("mooring.live")
+
+
+class Evictions:
+    """Evicts the victims of preemptions; the preemptor waits outside the queue meanwhile."""
+
+    def __init__(self, client: Client, engine: Engine, reporter: Reporter, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._engine = engine
+        self._reporter = reporter
+        self._clock = clock
+
+    async def carry_out(self, failed: Failed) -> None:
+        """Evict all victims of a failed attempt, the last one when the preemptor may enter the queue again."""
+        preemptor, node = failed.queued.pod, failed.nominated_node or ""
+        pods = self._engine.cache.table.pods
+        victims = [pods[uid].pod for uid in failed.victims if uid in pods]
+        gate = self._gate(preemptor)
+        gate.add(preemptor.uid)
+        try:
+            await self._withdraw_nominations(preemptor, node)
+            await asyncio.gather(*(self._evict(victim, preemptor, node) for victim in victims[:-1]))
+        except KubeError as error:
+            log.warning("preemption failed", pod=preemptor.key, node=node, error=str(error))
+            self._engine.queue.activate([preemptor.key])
+            return
+        finally:
+            gate.discard(preemptor.uid)
+        if victims:
+            try:
+                # Its deletion must find the preemptor free to enter the queue.
+                await self._evict(victims[-1], preemptor, node)
+            except KubeError as error:
+                log.warning("preemption failed", pod=preemptor.key, node=node, error=str(error))
+                self._engine.queue.activate([preemptor.key])
+
+    def _gate(self, preemptor: Pod) -> set[str]:
+        profile = self._engine.profiles.cycles[preemptor.scheduler_name].profile
+        for plugin in profile.plugins.values():
+            if isinstance(plugin, DefaultPreemption):
+                return plugin.preempting
+        return set()
+
+    async def _withdraw_nominations(self, preemptor: Pod, node: str) -> None:
+        """Less important pods that were promised the node look for another one."""
+        nominator = self._engine.cache.nominator
+        lower = [info.pod for info in nominator.on_node(node) if info.pod.priority < preemptor.priority]
+        for pod in lower:
+            nominator.remove(pod.uid)
+        await asyncio.gather(*(self._reporter.patch(pod, {"nominatedNodeName": None}) for pod in lower))
+
+    async def _evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
+        waiting = self._engine.profiles.waiting_pods.get(victim.uid)
+        if waiting is not None:
+            waiting.reject("DefaultPreemption", "preempted")
+            return
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{preemptor.scheduler_name}: preempting to accommodate a higher priority pod",
+            "lastProbeTime": None,
+            "lastTransitionTime": format_time(self._clock()),
+        }
+        await self._reporter.patch(victim, {"conditions": [condition]})
+        try:
+            await self._client.delete(Pod, victim.name, namespace=victim.namespace, uid=victim.uid)
+        except NotFound:
+            return
+        log.info("Preempted pod", victim=victim.key, preemptor=preemptor.key, node=node)
+        self._reporter.preempted(victim, preemptor, node)

@@ -1,0 +1,89 @@
+"""Informers: one reflector a kind, all feeding the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from mooring.api.core import Namespace, ReplicationController, Service
+from mooring.api.meta import KubeObject
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.api.policy import PodDisruptionBudget
+from mooring.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from mooring.api.workloads import ReplicaSet, StatefulSet
+from mooring.kube import Change, Client, Reflector
+from mooring.scheduler.engine import Engine
+
+#: What the scheduler watches. Pods come last: they are decided about with all the others in mind.
+KINDS: tuple[type[KubeObject], ...] = (
+    Namespace,
+    Node,
+    Service,
+    ReplicationController,
+    ReplicaSet,
+    StatefulSet,
+    PodDisruptionBudget,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CSINode,
+    CSIDriver,
+    CSIStorageCapacity,
+    VolumeAttachment,
+    Pod,
+)
+#: Pods that have run to their end hold nothing: the server does not send them.
+_UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class Informers:
+    """Keeps the engine's view of the cluster current."""
+
+    def __init__(self, client: Client, engine: Engine, changed: Callable[[], None]) -> None:
+        self._engine = engine
+        self._changed = changed
+        self._reflectors: dict[type[KubeObject], Reflector[Any]] = {
+            kind: Reflector(client, kind, self._apply, fields=_UNFINISHED if kind is Pod else "") for kind in KINDS
+        }
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Begin to list and watch."""
+        for kind, reflector in self._reflectors.items():
+            tasks.create_task(reflector.run(), name=f"watch {kind.__name__}")
+
+    async def synced(self) -> None:
+        """Wait until everything that exists was seen once."""
+        for reflector in self._reflectors.values():
+            await reflector.synced.wait()
+
+    def pod(self, key: str) -> Pod | None:
+        """A pod (namespace/name) as last seen."""
+        found: Pod | None = self._reflectors[Pod].objects.get(key)
+        return found
+
+    def lagging(self) -> list[str]:
+        """The kinds that have not been read yet, or cannot be now."""
+        return [
+            kind.__name__
+            for kind, reflector in self._reflectors.items()
+            if not reflector.synced.is_set() or reflector.last_error is not None
+        ]
+
+    def _apply(self, changes: list[Change[Any]]) -> None:
+        engine = self._engine
+        for old, new in changes:
+            if new is not None:
+                engine.put(new)
+            elif old is not None:
+                engine.remove(old)
+        self._changed()

@@ -1,0 +1,105 @@
+"""Tells people what became of a pod: events, the PodScheduled condition, the nominated node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import structlog
+
+from mooring.api.meta import format_time
+from mooring.api.pod import Pod
+from mooring.kube import Client, EventRecorder, KubeError, NotFound
+from mooring.scheduler.engine import Decided, Failed
+
+log = structlog.get_logger("mooring.live")
+
+
+class Reporter:
+    """Writes what users look at; nothing waits for it."""
+
+    def __init__(self, client: Client, events: EventRecorder, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._events = events
+        self._clock = clock
+
+    def bound(self, decided: Decided) -> None:
+        """A pod has its node."""
+        pod, node = decided.pod, decided.node_name
+        log.info(
+            "Successfully bound pod to node",
+            pod=pod.key,
+            node=node,
+            evaluatedNodes=decided.evaluated,
+            feasibleNodes=decided.feasible,
+        )
+        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        self._events.record(
+            pod, type="Normal", reason="Scheduled", action="Binding", note=note, component=pod.scheduler_name
+        )
+
+    async def failed(self, failed: Failed, pod: Pod) -> None:
+        """An attempt came to nothing."""
+        message = failed.unplaced.message
+        log.info("Unable to schedule pod", pod=pod.key, reason=failed.reason, message=message)
+        self._events.record(
+            pod,
+            type="Warning",
+            reason="FailedScheduling",
+            action="Scheduling",
+            note=message,
+            component=pod.scheduler_name,
+        )
+        patch = condition_patch(
+            pod, reason=failed.reason, message=message, nominated=failed.nominated_node, now=self._clock()
+        )
+        if patch is not None:
+            await self.patch(pod, patch)
+
+    def preempted(self, victim: Pod, preemptor: Pod, node: str) -> None:
+        """A pod had to go."""
+        note = f"Preempted by pod {preemptor.uid} on node {node}"
+        self._events.record(
+            victim,
+            type="Normal",
+            reason="Preempted",
+            action="Preempting",
+            note=note,
+            component=preemptor.scheduler_name,
+            related=preemptor,
+        )
+
+    async def patch(self, pod: Pod, status: dict[str, Any]) -> None:
+        """Patch a pod's status; a pod that is gone needs none."""
+        try:
+            body = msgspec.json.encode({"status": status})
+            await self._client.patch_status(Pod, pod.name, body, namespace=pod.namespace)
+        except NotFound:
+            pass
+        except KubeError as error:
+            log.warning("could not write the pod's status", pod=pod.key, error=str(error))
+
+
+def condition_patch(pod: Pod, *, reason: str, message: str, nominated: str | None, now: float) -> dict[str, Any] | None:
+    """What to change of a pod's status after a failed attempt; None if it says all that already."""
+    status: dict[str, Any] = {}
+    known = next((condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None)
+    same = known is not None and (known.status, known.reason, known.message) == ("False", reason, message)
+    if not same:
+        unchanged = known is not None and known.status == "False"
+        since = known.last_transition_time if known is not None and unchanged else None
+        condition: dict[str, Any] = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": message,
+            "lastProbeTime": None,
+            "lastTransitionTime": since or format_time(now),
+        }
+        if pod.metadata.generation:
+            condition["observedGeneration"] = pod.metadata.generation
+        status["conditions"] = [condition]
+    if nominated is not None and nominated != pod.status.nominated_node_name:
+        status["nominatedNodeName"] = nominated or None
+    return status or None

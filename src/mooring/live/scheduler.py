@@ -1,0 +1,200 @@
+"""LiveScheduler: the loop around the engine.
+
+One asyncio loop does everything but the lease: reflectors feed the engine, the engine decides in short slices, and
+what it decided is carried out by tasks beside it, many binds in flight. Losing the lease stops all of it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import random
+import socket
+import time
+import uuid
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import structlog
+
+from mooring.config import SchedulerConfiguration
+from mooring.framework.plugin import Plugin
+from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
+from mooring.live.binder import ApiBinder
+from mooring.live.evictions import Evictions
+from mooring.live.informers import Informers
+from mooring.live.reporter import Reporter
+from mooring.scheduler.engine import Decided, Engine, Failed
+
+log = structlog.get_logger("mooring.live")
+
+#: Decisions are made for so long before the loop turns to its other duties.
+_SLICE_SECONDS = 0.005
+#: Binds under way at a time; more would only wait in the API server.
+_MAX_BINDING = 256
+#: How long a stop waits for binds and events under way.
+_GRACE_SECONDS = 5.0
+
+
+class LostLeaseError(RuntimeError):
+    """Another scheduler leads now: this one must not bind any more."""
+
+
+class LiveScheduler:
+    """Schedules the pods of a cluster until stopped."""
+
+    def __init__(
+        self,
+        config: SchedulerConfiguration,
+        access: Access,
+        *,
+        plugins: Mapping[str, type[Plugin]] | None = None,
+        clock: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._config = config
+        self._access = access
+        connection = config.client_connection
+        self._client = Client(access, qps=connection.qps, burst=connection.burst)
+        self.engine = Engine(
+            config, plugins=plugins, clock=clock, rng=rng, binder=ApiBinder(self._client), on_error=_plugin_broke
+        )
+        self._events = EventRecorder(self._client)
+        self._reporter = Reporter(self._client, self._events, clock)
+        self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
+        self._wake = asyncio.Event()
+        self.informers = Informers(self._client, self.engine, self._wake.set)
+        self._work: set[asyncio.Task[None]] = set()
+        self._binding = 0
+        self._leading = asyncio.Event()
+        #: Set when everything was read and (if need be) the lease is held.
+        self.ready = asyncio.Event()
+
+    # Life
+
+    async def run(self) -> None:
+        """Schedule until cancelled. Raises LostLeaseError when another scheduler took over."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._events.run(), name="events")
+                self.informers.start(tasks)
+                lease = tasks.create_task(self._hold_lease(), name="lease") if self._elects else None
+                await self.informers.synced()
+                gc.collect()
+                gc.freeze()  # what was listed stays: the collector need not look at it again
+                if lease is not None:
+                    await self._leading.wait()
+                log.info("Scheduling", nodes=len(self.engine.cache.table), pods=len(self.engine.cache.table.pods))
+                self.ready.set()
+                try:
+                    await self._schedule()
+                finally:
+                    await asyncio.shield(self._finish())
+        except* LostLeaseError as lost:
+            raise LostLeaseError(str(lost.exceptions[0])) from None
+        finally:
+            await self._client.close()
+
+    async def _finish(self) -> None:
+        """Finish or forget what is under way, while reflectors and events still run."""
+        if self._work:
+            await asyncio.wait(self._work, timeout=_GRACE_SECONDS)
+        for task in self._work:
+            task.cancel()
+        await self._events.drain(_GRACE_SECONDS)
+
+    # The lease
+
+    @property
+    def _elects(self) -> bool:
+        return self._config.leader_election.leader_elect
+
+    async def _hold_lease(self) -> None:
+        """Stand for election on a thread of its own; a lost lease ends everything."""
+        election = self._config.leader_election
+        loop = asyncio.get_running_loop()
+        lost = asyncio.Event()
+        settings = ElectionSettings(
+            identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+            namespace=election.resource_namespace,
+            name=election.resource_name,
+            lease_duration=election.lease_duration / 1e9,
+            renew_deadline=election.renew_deadline / 1e9,
+            retry_period=election.retry_period / 1e9,
+        )
+        thread = ElectionThread(
+            self._access,
+            settings,
+            on_started=_from_thread(loop, self._leading),
+            on_lost=_from_thread(loop, lost),
+        )
+        thread.start()
+        try:
+            await lost.wait()
+            raise LostLeaseError("the lease was lost: another scheduler leads, or the API server cannot be reached")
+        finally:
+            await asyncio.to_thread(thread.stop)
+
+    # Decisions
+
+    async def _schedule(self) -> None:
+        queue = self.engine.queue
+        while True:
+            self._wake.clear()
+            queue.tick()
+            self.engine.profiles.waiting_pods.expire(time.time())
+            busy = self._slice()
+            if busy:
+                await asyncio.sleep(0)
+                continue
+            with contextlib.suppress(TimeoutError):
+                pause = min(1.0, max(0.01, queue.next_tick - time.time()))
+                await asyncio.wait_for(self._wake.wait(), pause)
+
+    def _slice(self) -> bool:
+        """Decide for a few milliseconds; whether there is more to decide."""
+        engine, until = self.engine, time.perf_counter() + _SLICE_SECONDS
+        while engine.queue.ready and self._binding < _MAX_BINDING:
+            outcome = engine.schedule_one()
+            if isinstance(outcome, Decided):
+                self._binding += 1
+                self._start(self._bind(outcome))
+            elif isinstance(outcome, Failed):
+                self._start(self._fail(outcome))
+            if time.perf_counter() > until:
+                break
+        return engine.queue.ready and self._binding < _MAX_BINDING
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _bind(self, decided: Decided) -> None:
+        try:
+            failed = await self.engine.bind(decided)
+        finally:
+            self._binding -= 1
+            self._wake.set()
+        if failed is None:
+            self._reporter.bound(decided)
+        else:
+            await self._fail(failed)
+
+    async def _fail(self, failed: Failed) -> None:
+        pod = self.informers.pod(failed.queued.pod.key) or failed.queued.pod
+        await self._reporter.failed(failed, pod)
+        if failed.victims:
+            await self._evictions.carry_out(failed)
+
+
+def _from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
+    def tell() -> None:
+        loop.call_soon_threadsafe(event.set)
+
+    return tell
+
+
+def _plugin_broke(plugin: str, point: str, pod: object, error: Exception) -> None:
+    log.warning("plugin failed", plugin=plugin, point=point, pod=getattr(pod, "key", ""), error=repr(error))

@@ -1,0 +1,356 @@
+"""Typed requests, errors by kind, and what is sent again."""
+
+import asyncio
+import gc
+import json
+import random
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from mooring.api import Event, KubeObject, Lease, LeaseSpec, Node, ObjectMeta, ObjectReference, Pod
+from mooring.kube import (
+    Access,
+    AlreadyExists,
+    ApiError,
+    BadAnswer,
+    BadRequest,
+    Client,
+    Conflict,
+    ConnectionFailed,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    PatchType,
+    ServerError,
+    ServerTimeout,
+    Timeouts,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    User,
+    custom_resource,
+)
+from mooring.kube.collector import CollectorRelief
+from tests.kube.server import PODS, Api, Fault
+
+POD = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u-1"))
+
+
+def client(api: Api, **options: Any) -> Client:
+    return Client(Access(server=api.url), rng=random.Random(0), **options)
+
+
+def first(*faults: Fault) -> Any:
+    """The first requests meet these faults, the others none."""
+    left = list(faults)
+    return lambda request: left.pop(0) if left else None
+
+
+async def test_get_list_create_replace_patch_delete(api: Api) -> None:
+    async with client(api) as kube:
+        made = await kube.create(Node(metadata=ObjectMeta(name="n", labels={"a": "b"})))
+        assert (made.name, made.labels, made.uid) == ("n", {"a": "b"}, "uid-101")
+        assert await kube.get(Node, "n") == made
+        patched = await kube.patch(Node, "n", {"metadata": {"labels": {"a": None, "c": "d"}}})
+        assert patched.labels == {"c": "d"}
+        listed = await kube.list(Node)
+        assert listed.items == [patched]
+        assert listed.resource_version == "102"
+        with pytest.raises(Conflict):
+            await kube.delete(Node, "n", uid="another")
+        await kube.delete(Node, "n", uid=made.uid, grace_seconds=0)
+        with pytest.raises(NotFound):
+            await kube.get(Node, "n")
+    assert json.loads(api.bodies[-2]) == {
+        "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": made.uid}, "gracePeriodSeconds": 0,
+    }  # fmt: skip
+    assert api.headers[2]["Content-Type"] == "application/merge-patch+json"
+
+
+async def test_a_lease_is_replaced_only_at_its_version(api: Api) -> None:
+    async with client(api) as kube:
+        metadata = ObjectMeta(name="l", namespace="kube-system")
+        lease = await kube.create(Lease(metadata=metadata, spec=LeaseSpec(holder_identity="a")))
+        with pytest.raises(AlreadyExists):
+            await kube.create(lease)
+        newer = await kube.replace(Lease(metadata=lease.metadata, spec=LeaseSpec(holder_identity="b")))
+        assert newer.spec.holder_identity == "b"
+        with pytest.raises(Conflict) as caught:
+            await kube.replace(lease)
+        assert not isinstance(caught.value, AlreadyExists)
+
+
+async def test_binding(api: Api) -> None:
+    async with client(api) as kube:
+        with pytest.raises(NotFound):
+            await kube.bind(POD, "n")
+        api.put(f"{PODS}/p", {})
+        await kube.bind(POD, "n")
+        with pytest.raises(Conflict):
+            await kube.bind(POD, "n")
+    assert api.requests[-1][:2] == ("POST", f"{PODS}/p/binding")
+    assert json.loads(api.bodies[-1]) == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p", "namespace": "default", "uid": "u-1"},
+        "target": {"kind": "Node", "name": "n"},
+    }
+
+
+async def test_status_patches_and_events(api: Api) -> None:
+    api.put(f"{PODS}/p", {})
+    async with client(api) as kube:
+        await kube.patch_status(Pod, "p", b'{"status": {"phase": "Running"}}', namespace="default")
+        assert api.objects[f"{PODS}/p"]["status"] == {"phase": "Running"}
+        assert api.headers[-1]["Content-Type"] == PatchType.STRATEGIC
+        assert api.requests[-1][1] == f"{PODS}/p/status"
+        regarding = ObjectReference(kind="Pod", name="p", namespace="default")
+        event = Event(metadata=ObjectMeta(name="e", namespace="default"), regarding=regarding, note="hello")
+        await kube.create_event(event)
+        await kube.patch_event("default", "e", b'{"series": {"count": 2}}')
+    stored = api.objects["/apis/events.k8s.io/v1/namespaces/default/events/e"]
+    assert stored["note"] == "hello"
+    assert stored["series"]["count"] == 2
+    assert stored["apiVersion"] == "events.k8s.io/v1"
+
+
+async def test_lists_come_in_pages_and_begin_again_when_they_expire(api: Api) -> None:
+    for index in range(1201):
+        api.objects[f"/api/v1/nodes/n{index:04}"] = {"metadata": {"name": f"n{index:04}", "resourceVersion": "1"}}
+    expired = []
+
+    def expire(request: web.Request) -> None:
+        if "continue" in request.query and not expired:
+            expired.append(1)
+            api.compact()
+
+    api.fault = expire
+    async with client(api) as kube:
+        page = await kube.list(Node, labels="x", fields="y")
+    assert [node.name for node in page.items] == [f"n{index:04}" for index in range(1201)]
+    assert len(api.requests) == 2 + 3
+    assert all("labelSelector=x&fieldSelector=y&limit=500" in query for _, _, query in api.requests)
+
+
+class Widget(KubeObject, kw_only=True):
+    spec: dict[str, int] = {}
+
+
+async def test_custom_resources(api: Api) -> None:
+    widgets = custom_resource(
+        Widget, group="example.com", version="v1", kind="Widget", plural="widgets", namespaced=True
+    )
+    api.put("/apis/example.com/v1/namespaces/a/widgets/w", {"spec": {"size": 3}})
+    api.objects["/apis/example.com/v1"] = {"resources": [{"name": "widgets"}]}
+    async with client(api) as kube:
+        assert (await kube.get(widgets, "w", namespace="a")).spec == {"size": 3}
+        assert [each.name for each in (await kube.list(widgets)).items] == ["w"]
+        assert await kube.serves(widgets)
+        assert not await kube.serves(
+            custom_resource(Widget, group="other.com", version="v1", kind="W", plural="ws", namespaced=True)
+        )
+        with pytest.raises(TypeError, match="custom_resource"):
+            await kube.get(Widget, "w")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "kind"),
+    [
+        (400, "BadRequest", BadRequest),
+        (401, "Unauthorized", Unauthorized),
+        (403, "Forbidden", Forbidden),
+        (404, "NotFound", NotFound),
+        (409, "Conflict", Conflict),
+        (409, "AlreadyExists", AlreadyExists),
+        (410, "Expired", Gone),
+        (410, "Gone", Gone),
+        (418, "", ApiError),
+        (422, "Invalid", Invalid),
+        (500, "InternalError", ServerError),
+        (503, "ServiceUnavailable", Unavailable),
+        (504, "Timeout", ServerTimeout),
+    ],
+)
+async def test_errors_by_kind(api: Api, status: int, reason: str, kind: type[ApiError]) -> None:
+    body = {"code": status, "reason": reason, "message": "because", "details": {"causes": [{"reason": "Why"}]}}
+    api.fault = lambda request: Fault(status=status, body=body)
+    async with client(api) as kube:
+        # A creation is not repeated whatever the server says, so this is its first word.
+        with pytest.raises(ApiError) as caught:
+            await kube.create(POD)
+    error = caught.value
+    assert type(error) is kind
+    assert (error.status, error.reason, error.message, error.causes) == (status, reason, "because", ("Why",))
+    assert str(error) == f"because ({status}{' ' + reason if reason else ''})"
+    assert error.outcome_unknown == (status >= 500)
+    assert len(api.requests) == 1
+
+
+async def test_an_answer_that_is_no_status_is_still_told(api: Api) -> None:
+    async def html(request: web.Request, body: bytes) -> web.Response:
+        return web.Response(status=502, text="<h1>Bad   gateway</h1>")
+
+    api._serve = html  # type: ignore[method-assign]
+    async with client(api) as kube:
+        with pytest.raises(Unavailable, match="<h1>Bad gateway</h1>"):
+            await kube.create(POD)
+
+
+async def test_an_answer_that_is_no_object_is_told(api: Api) -> None:
+    api.objects["/api/v1/nodes/n"] = {"metadata": "nonsense"}
+    async with client(api) as kube:
+        with pytest.raises(BadAnswer, match="the answer is no Node"):
+            await kube.get(Node, "n")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault(status=500), Fault(status=503), Fault(cut="before"), Fault(cut="after"), Fault(status=429)],
+)
+async def test_what_can_do_no_harm_is_sent_again(api: Api, fault: Fault) -> None:
+    api.put("/api/v1/nodes/n", {})
+    async with client(api) as kube:
+        for call in (
+            lambda: kube.get(Node, "n"),
+            lambda: kube.list(Node),
+            lambda: kube.patch(Node, "n", {"metadata": {"labels": {"a": "b"}}}),
+            lambda: kube.patch_status(Node, "n", b"{}"),
+        ):
+            api.fault = first(fault)
+            before = len(api.requests)
+            await call()
+            assert len(api.requests) >= before + 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "bound"),
+    [
+        (Fault(cut="before"), OutcomeUnknown, False),
+        (Fault(cut="after"), OutcomeUnknown, True),
+        (Fault(status=500), ServerError, False),
+        (Fault(status=504), ServerTimeout, False),
+    ],
+)
+@pytest.mark.parametrize("lean", [False, True])
+async def test_a_bind_whose_outcome_is_unknown_is_not_sent_again(
+    api: Api, fault: Fault, error: type[Exception], bound: bool, lean: bool
+) -> None:
+    api.put(f"{PODS}/p", {})
+    async with client(api, lean=lean) as kube:
+        api.fault = first(fault)
+        with pytest.raises(error) as caught:
+            await kube.bind(POD, "n")
+        assert caught.value.outcome_unknown  # type: ignore[attr-defined]
+    assert len(api.requests) == 1
+    assert bool(api.objects[f"{PODS}/p"].get("spec", {}).get("nodeName")) == bound
+
+
+@pytest.mark.parametrize("lean", [False, True])
+async def test_a_throttled_bind_is_sent_again_when_the_server_says(api: Api, lean: bool) -> None:
+    api.put(f"{PODS}/p", {})
+    api.fault = first(Fault(status=429, headers={"Retry-After": "1"}))
+    async with client(api, lean=lean) as kube:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        await kube.bind(POD, "n")
+        assert loop.time() - begun >= 1
+    assert len(api.requests) == 2
+
+
+async def test_the_server_is_not_asked_for_ever(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("mooring.kube.rest.asyncio.sleep", sleep)
+    async with client(api) as kube:
+        api.fault = lambda request: Fault(status=429, headers={"Retry-After": "2"})
+        with pytest.raises(TooManyRequests) as caught:
+            await kube.bind(POD, "n")
+        assert caught.value.retry_after == 2
+        assert (len(slept), min(slept)) == (10, 2)
+        slept.clear()
+        api.fault = lambda request: Fault(status=500)
+        with pytest.raises(ServerError):
+            await kube.get(Node, "n")
+        assert len(slept) == 5
+        assert all(0 < seconds <= 5 for seconds in slept)
+    slept.clear()
+    nowhere = Access(server="http://127.0.0.1:1")
+    async with Client(nowhere) as kube:
+        for call in (lambda: kube.bind(POD, "n"), lambda: kube.get(Node, "n")):
+            with pytest.raises(ConnectionFailed, match="cannot be reached"):
+                await call()
+    assert len(slept) == 10
+
+
+@pytest.mark.parametrize("lean", [False, True])
+async def test_slow_answers_run_into_the_time_limit(api: Api, lean: bool) -> None:
+    api.put(f"{PODS}/p", {})
+    api.fault = lambda request: Fault(delay=5)
+    async with client(api, lean=lean, timeouts=Timeouts(request=0.2)) as kube:
+        with pytest.raises(OutcomeUnknown):
+            await kube.bind(POD, "n")
+
+
+async def test_a_list_that_stalls_runs_into_its_own_limit(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.kube.rest._TRIES", 0)
+    api.fault = lambda request: Fault(delay=5)
+    async with client(api, timeouts=Timeouts(listing=0.1)) as kube:
+        with pytest.raises(OutcomeUnknown):
+            await kube.list(Node)
+
+
+async def test_every_wait_can_be_cancelled(api: Api) -> None:
+    api.put(f"{PODS}/p", {})
+    api.fault = lambda request: Fault(delay=30)
+    async with client(api) as kube:
+        for call in (kube.bind(POD, "n"), kube.get(Node, "n"), kube.list(Node)):
+            task = asyncio.create_task(call)
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(task, 1)
+        # The lane is as good as new afterwards.
+        api.fault = lambda request: None
+        await kube.bind(POD, "n")
+
+
+async def test_each_answer_is_observed(api: Api) -> None:
+    seen: list[tuple[str, int]] = []
+    api.put("/api/v1/nodes/n", {})
+    api.fault = first(Fault(status=500))
+    async with client(api, observe=lambda method, status, seconds: seen.append((method, status))) as kube:
+        await kube.get(Node, "n")
+        await kube.list(Node)
+        with pytest.raises(NotFound):
+            await kube.bind(POD, "n")
+    assert seen == [("GET", 500), ("GET", 200), ("GET", 200), ("POST", 404)]
+
+
+async def test_impersonation_and_agent_go_with_every_request(tls_api: Api) -> None:
+    user = User(token="t", impersonation=(("Impersonate-User", "bob"), ("Impersonate-Group", "a")))
+    access = Access(server=tls_api.url, insecure=True, user=user)
+    tls_api.put(f"{PODS}/p", {})
+    async with Client(access, user_agent="me/1") as kube:
+        await kube.bind(POD, "n")
+        await kube.get(Pod, "p", namespace="default")
+    for headers in tls_api.headers:
+        assert headers["User-Agent"] == "me/1"
+        assert headers["Authorization"] == "Bearer t"
+        assert (headers["Impersonate-User"], headers["Impersonate-Group"]) == ("bob", "a")
+
+
+def test_the_collector_is_eased_while_anyone_is_inside() -> None:
+    before = gc.get_threshold()
+    relief = CollectorRelief()
+    with relief:
+        with relief:
+            assert gc.get_threshold()[0] > before[0]
+        assert gc.get_threshold()[0] > before[0]
+    assert gc.get_threshold() == before

@@ -1,0 +1,131 @@
+"""Trust: whose certificates are accepted, and which are shown."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from mooring.api import Node, ObjectMeta, Pod
+from mooring.kube import Access, AccessError, Client, ConnectionFailed, User
+from mooring.kube.identity import Identity
+from mooring.kube.tls import TlsContexts, client_context
+from tests.kube.server import CERTS, Api
+
+CA = (CERTS / "ca.pem").read_bytes()
+PAIR = Identity("", (CERTS / "client.pem").read_bytes(), (CERTS / "client.key").read_bytes())
+POD = Pod(metadata=ObjectMeta(name="p", namespace="default"))
+
+
+async def both_ways(access: Access, api: Api) -> None:
+    """A read by aiohttp and a bind on the lean lane."""
+    api.put("/api/v1/nodes/n", {})
+    api.put("/api/v1/namespaces/default/pods/p", {})
+    async with Client(access) as client:
+        assert (await client.get(Node, "n")).name == "n"
+        await client.bind(POD, "n")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda access: access,
+        lambda access: replace(access, ca=None, insecure=True),
+        lambda access: replace(access, tls_server_name="kube.test"),
+        # A bundle with comments and strangers, as people keep them.
+        lambda access: replace(access, ca="# a commént\n".encode() + (CERTS / "other-ca.pem").read_bytes() + CA),
+        # Go trusts a certificate that was given even where it is no root.
+        lambda access: replace(access, ca=(CERTS / "server.pem").read_bytes()),
+    ],
+)
+async def test_servers_that_are_trusted(tls_api: Api, changed: Callable[[Access], Access]) -> None:
+    await both_ways(changed(Access(server=tls_api.url, ca=CA)), tls_api)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda access: replace(access, ca=(CERTS / "other-ca.pem").read_bytes()),
+        lambda access: replace(access, ca=None),
+        lambda access: replace(access, tls_server_name="kube.other"),
+    ],
+)
+async def test_servers_that_are_not(tls_api: Api, changed: Callable[[Access], Access], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.kube.rest._TRIES", 0)
+    async with Client(changed(Access(server=tls_api.url, ca=CA))) as client:
+        with pytest.raises(ConnectionFailed, match="certificate that is not trusted.*give its certificate-authority"):
+            await client.get(Node, "n")
+        with pytest.raises(ConnectionFailed, match="certificate"):
+            await client.bind(POD, "n")
+    assert tls_api.requests == []
+
+
+def test_the_ca_of_a_cluster_is_not_held_to_strict_rules() -> None:
+    context = client_context(Access(server="https://k", ca=CA), PAIR)
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.check_hostname
+
+
+async def test_a_client_certificate_is_shown(tls_api: Api) -> None:
+    user = User(certificate=PAIR.certificate, key=PAIR.key)
+    shown = []
+    tls_api.fault = lambda request: shown.append(request.get_extra_info("peercert"))  # type: ignore[func-returns-value]
+    await both_ways(Access(server=tls_api.url, ca=CA, user=user), tls_api)
+    assert len(shown) == 2
+    assert all(dict(pair[0] for pair in each["subject"])["commonName"] == "alice" for each in shown)
+
+
+@pytest.mark.parametrize(
+    ("access", "identity", "said"),
+    [
+        (Access(server="https://k", ca=b"nonsense", origin="cfg"), Identity(), "cfg: certificate-authority: no certif"),
+        (Access(server="https://k", origin="cfg"), Identity("", b"x", b"y"), "cfg: client-certificate and client-key"),
+        (
+            Access(server="https://k", origin="cfg"),
+            replace(PAIR, key=(CERTS / "server.key").read_bytes()),
+            "no pair in PEM that can be used: key values mismatch",
+        ),
+    ],
+)
+def test_what_cannot_be_read(access: Access, identity: Identity, said: str) -> None:
+    with pytest.raises(AccessError) as caught:
+        client_context(access, identity)
+    assert said in str(caught.value)
+
+
+def test_a_context_is_made_once_for_a_certificate() -> None:
+    contexts = TlsContexts(Access(server="https://k", ca=CA))
+    first = contexts.context(PAIR)
+    assert contexts.context(Identity("Bearer new token", PAIR.certificate, PAIR.key)) is first
+    assert contexts.context(Identity()) is not first
+    assert TlsContexts(Access(server="http://k")).context(PAIR) is None
+
+
+async def test_a_proxy_is_used(tls_api: Api) -> None:
+    """Through a proxy that only knows CONNECT, the server is reached and still must prove itself."""
+    seen: list[bytes] = []
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        seen.append(head)
+        port = int(head.split()[1].rpartition(b":")[2])
+        onward = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(relay(reader, onward[1]), relay(onward[0], writer))
+
+    proxy = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = proxy.sockets[0].getsockname()[1]
+    user = User(token="sesame")
+    access = Access(server=tls_api.url, ca=CA, proxy=f"http://127.0.0.1:{port}", user=user)
+    await both_ways(access, tls_api)
+    proxy.close()
+    await asyncio.sleep(0.05)
+    assert seen
+    assert all(head.startswith(b"CONNECT 127.0.0.1:") and b"sesame" not in head for head in seen)
