@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any, Final
 
 from tests.e2e.controlplane import ControlPlane, Object, Process
@@ -20,7 +21,7 @@ _CLUSTER_WIDE: Final = (
 
 
 class Cluster:
-    """What a test has of a control plane. Objects made by these methods are in `namespace` unless they say otherwise."""
+    """What a test has of a control plane. What it makes goes to `namespace`, unless it is cluster-wide."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
@@ -46,8 +47,8 @@ class Cluster:
         cpu: str = "4",
         memory: str = "32Gi",
         pods: str = "110",
-        labels: Any = None,
-        taints: Any = (),
+        labels: dict[str, str] | None = None,
+        taints: Iterable[Object] = (),
     ) -> Object:
         """Make a node that is ready."""
         amounts = {"cpu": cpu, "memory": memory, "pods": pods, "ephemeral-storage": "100Gi"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import time
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.controlplane import ApiFailure, KubectlError
+from tests.e2e.controlplane import ApiFailure, KubectlError, Object
 from tests.e2e.controlplane.parts import KUBERNETES
 
 NODE = """
@@ -33,7 +34,7 @@ spec:
 
 
 def test_kube_scheduler_binds_what_kubectl_made(cluster: Cluster) -> None:
-    """The whole way: kubectl makes nodes and pods, the real kube-scheduler binds what fits and says why the rest not."""
+    """The whole way: kubectl makes nodes and pods, kube-scheduler binds what fits and says why the rest does not."""
     nodes = [NODE.format(name=f"node-{number}") for number in range(3)]
     pods = [POD.format(name=f"pod-{number}", cpu="3") for number in range(3)]
     cluster.kubectl("apply", "-f", "-", stdin="---".join([*nodes, *pods, POD.format(name="big", cpu="40")]))
@@ -70,14 +71,13 @@ def test_the_server_knows_its_version(cluster: Cluster) -> None:
 )
 def test_rbac_is_on(cluster: Cluster, user: str, path: str, allowed: bool) -> None:
     """Users may do what their roles say and nothing else."""
-    api = cluster.plane.api_as(user)
-    try:
-        api.get(path)
-        assert allowed
-    except ApiFailure as failure:
-        assert (failure.status, allowed) == (403, False)
-    finally:
-        api.close()
+    with contextlib.closing(cluster.plane.api_as(user)) as api:
+        if allowed:
+            api.get(path)
+            return
+        with pytest.raises(ApiFailure) as caught:
+            api.get(path)
+    assert caught.value.status == 403
 
 
 def test_kubectl_failures_are_errors(cluster: Cluster) -> None:
@@ -96,7 +96,7 @@ def test_data_survive_restarts(cluster: Cluster, kill: bool) -> None:
     assert pod["metadata"]["name"] == "survivor"
 
 
-def _quietly(cluster: Cluster, name: str) -> dict[str, object] | None:
+def _quietly(cluster: Cluster, name: str) -> Object | None:
     try:
         return cluster.pod(name)
     except (ApiFailure, OSError):

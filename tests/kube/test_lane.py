@@ -24,24 +24,32 @@ class RawServer:
         self.reply = reply
         self.requests: list[bytes] = []
         self.connections = 0
+        self.tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        try:
+            await self._serve(reader, writer)
+        finally:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = int(head.lower().split(b"content-length:")[1].split()[0])
                 self.requests.append(head + await reader.readexactly(length))
                 for part in self.reply(len(self.requests)):
                     if part is None:
-                        writer.close()
                         return
                     if isinstance(part, bytes):
                         writer.write(part)
                         await writer.drain()
                     else:
                         await asyncio.sleep(part)
-        writer.close()
 
 
 @contextlib.asynccontextmanager
@@ -59,6 +67,8 @@ async def lanes(reply: Reply, **options: int) -> AsyncIterator[tuple[RawServer, 
         await lane.close()
         await http.close()
         server.close()
+        for task in raw.tasks:
+            task.cancel()
         await asyncio.sleep(0.01)
 
 

@@ -1,0 +1,1 @@
+"""The HTTP API: paths, bodies, answers and watches."""

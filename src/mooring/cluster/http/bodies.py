@@ -1,0 +1,117 @@
+"""Reads the body of a request: a document of the right kind, checked as strictly as the client asks."""
+
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from mooring.cluster.calls import Call
+from mooring.cluster.documents import Document
+from mooring.cluster.errors import ApiError, bad_request, unsupported_media
+from mooring.cluster.resources import Resource
+from mooring.cluster.schema.check import DecodeError, check
+from mooring.cluster.schema.duplicates import duplicate_fields
+from mooring.cluster.schema.kubernetes import definitions
+from mooring.cluster.schema.structural import prune_custom
+
+_TYPES: Final = ("application/json", "application/yaml")
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def parse_body(body: bytes, content_type: str) -> Any:
+    """The body as plain data."""
+    media = content_type.partition(";")[0].strip()
+    if media in {"", "application/json"} or media.endswith("+json"):
+        return _parse_json(body)
+    if media == "application/yaml" or media.endswith("+yaml"):
+        return _parse_yaml(body)
+    raise unsupported_media(media, _TYPES)
+
+
+def _parse_json(body: bytes) -> Any:
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def _parse_yaml(body: bytes) -> Any:
+    if body.lstrip()[:1] == b"{":
+        return _parse_json(body)
+    try:
+        return yaml.load(body, Loader=_PlainLoader)
+    except yaml.YAMLError as error:
+        raise bad_request(f"error decoding YAML: {error}") from None
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML whose dates stay text, as JSON would have them."""
+
+
+_PlainLoader.yaml_implicit_resolvers = {
+    key: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for key, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_document(body: bytes, content_type: str, resource: Resource, call: Call) -> Document:
+    """The object in the body; an ApiError where it is none of this resource's."""
+    parsed = parse_body(body, content_type)
+    if not isinstance(parsed, dict):
+        raise bad_request("couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct")
+    check_kind(parsed, resource)
+    doubled = duplicate_fields(body) if call.validation == "Strict" and "json" in (content_type or "json") else []
+    return checked(parsed, resource, call, doubled)
+
+
+def check_kind(document: Document, resource: Resource) -> None:
+    """The object must say that it is what the path says."""
+    kind, version = document.get("kind"), document.get("apiVersion")
+    if not kind:
+        raise bad_request(f"Object 'Kind' is missing in '{msgspec.json.encode(document).decode()}'")
+    if not version:
+        raise bad_request(f"Object 'apiVersion' is missing in '{msgspec.json.encode(document).decode()}'")
+    if version != resource.group_version:
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({resource.group_version})"
+        )
+    if kind != resource.kind:
+        raise bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}:'
+            f" the path is for {resource.plural}, the body is a {kind}"
+        )
+
+
+def checked(document: Document, resource: Resource, call: Call, doubled: list[str] | None = None) -> Document:
+    """Clean the document in place; unknown and doubled fields are refused, warned about or ignored."""
+    try:
+        unknown = prune_custom(document, resource.shape) if resource.is_custom else check(document, resource.shape)
+    except DecodeError as error:
+        raise cannot_be_handled(resource, str(error)) from None
+    faults = [f'unknown field "{each}"' for each in unknown] + [f'duplicate field "{each}"' for each in doubled or ()]
+    if faults:
+        if call.validation == "Strict":
+            raise cannot_be_handled(resource, "strict decoding error: " + ", ".join(faults))
+        if call.validation == "Warn":
+            call.warnings += faults
+    document.setdefault("metadata", {})
+    return document
+
+
+def cannot_be_handled(resource: Resource, why: str) -> ApiError:
+    """A body that is not what it should be."""
+    return bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}')
+
+
+def read_plain(body: bytes, content_type: str, definition: str, kind: str) -> Document:
+    """A body that is not a stored object, such as DeleteOptions or a Scale; empty where there is none."""
+    if not body.strip():
+        return {}
+    parsed = parse_body(body, content_type)
+    if not isinstance(parsed, dict):
+        raise bad_request(f"the body must be a {kind}")
+    try:
+        check(parsed, definitions().shape(definition))
+    except DecodeError as error:
+        raise bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {error}') from None
+    return parsed
