@@ -207,7 +207,9 @@ class Api:
                 return status(404, "NotFound", "pod not found")
             if pod.setdefault("spec", {}).get("nodeName"):
                 return status(409, "Conflict", "pod is already assigned to a node")
-            self.put(path.removesuffix("/binding"), {**pod, "spec": {**pod["spec"], "nodeName": value["target"]["name"]}})
+            self.put(
+                path.removesuffix("/binding"), {**pod, "spec": {**pod["spec"], "nodeName": value["target"]["name"]}}
+            )
             return web.json_response({"kind": "Status", "status": "Success", "code": 201}, status=201)
         path = f"{path}/{value['metadata']['name']}"
         if path in self.objects:
@@ -295,7 +297,10 @@ class Api:
         if each.type == "BOOKMARK":
             return True
         namespace = each.object["metadata"].get("namespace", "")
-        return "/namespaces/" not in collection or collection.split("/namespaces/")[1].split("/")[0] == namespace
+        return (
+            "/namespaces/" not in collection
+            or collection.split("/namespaces/")[1].split("/", maxsplit=1)[0] == namespace
+        )
 
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:
         while data:

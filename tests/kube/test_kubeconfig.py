@@ -140,7 +140,11 @@ EXEC = "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1, interac
     ("cluster", "user", "said"),
     [
         ("server: ''", "", "line 13: clusters[0].cluster.server: is required: the address of the API server"),
-        ("server: ftp://k", "", "server: 'ftp://k' is not the address of a server; write one such as https://host:6443"),
+        (
+            "server: ftp://k",
+            "",
+            "server: 'ftp://k' is not the address of a server; write one such as https://host:6443",
+        ),
         ("server: 'https://k:port'", "", "is not the address of a server"),
         ("server: [a]", "", "line 13: clusters[0].cluster.server: must be text, not a list"),
         (f"{{server: https://k, certificate-authority-data: {CA}, certificate-authority: x}}", "", "remove one"),
@@ -206,7 +210,9 @@ def test_of_several_files_the_first_that_names_a_thing_wins_whole(tmp_path: Path
         "first",
     )
     (tmp_path / "sub" / "tok").write_text("t")
-    second = write(tmp_path, config(user="{token: t, username: ''}").replace("namespace: team", "namespace: two"), "second")
+    second = write(
+        tmp_path, config(user="{token: t, username: ''}").replace("namespace: team", "namespace: two"), "second"
+    )
     missing = tmp_path / "missing"
     access = load_kubeconfig([first, missing, second])
     # current-context comes from the second file, the user as a whole from the first, with its own folder.

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,14 @@ from mooring.kube.transport import Answer, HttpTransport
 from tests.kube.server import CERTS, Api
 
 Reply = Callable[[int], list[bytes | float | None]]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"], scope="module")
+def event_loop_policy(request: pytest.FixtureRequest) -> Any:
+    """The lane is used on both loops, whose transports differ."""
+    if request.param == "uvloop":
+        return pytest.importorskip("uvloop").EventLoopPolicy()
+    return asyncio.DefaultEventLoopPolicy()
 
 
 class RawServer:
@@ -87,7 +96,11 @@ ANSWERS: dict[str, list[bytes | float | None]] = {
     "empty": [ok(b"")],
     "no content": [b"HTTP/1.1 204 No Content\r\n\r\n"],
     "byte by byte": [bytes([each]) for each in ok(b'{"a": "bcd"}')],
-    "chunked": [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 0.01, b"6\r\n world\r\n0\r\n\r\n"],
+    "chunked": [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        0.01,
+        b"6\r\n world\r\n0\r\n\r\n",
+    ],
     "big": [ok(b"x" * 300_000)],
     "interim": [b"HTTP/1.1 100 Continue\r\n\r\n", 0.01, ok(b"after")],
     "interim at once": [b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok(b"after")],

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import random
+import sys
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from mooring.kube import (
     custom_resource,
 )
 from mooring.kube.collector import CollectorRelief
+from mooring.kube.transport import HttpTransport
 from tests.kube.server import PODS, Api, Fault
 
 POD = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u-1"))
@@ -345,6 +347,16 @@ async def test_impersonation_and_agent_go_with_every_request(tls_api: Api) -> No
         assert headers["User-Agent"] == "me/1"
         assert headers["Authorization"] == "Bearer t"
         assert (headers["Impersonate-User"], headers["Impersonate-Group"]) == ("bob", "a")
+
+
+async def test_without_httptools_the_lane_is_aiohttp(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httptools", None)
+    monkeypatch.delitem(sys.modules, "mooring.kube.lane", raising=False)
+    api.put(f"{PODS}/p", {})
+    async with client(api) as kube:
+        assert isinstance(kube._lane, HttpTransport)
+        await kube.bind(POD, "n")
+    assert api.objects[f"{PODS}/p"]["spec"]["nodeName"] == "n"
 
 
 def test_the_collector_is_eased_while_anyone_is_inside() -> None:

@@ -51,7 +51,9 @@ async def test_servers_that_are_trusted(tls_api: Api, changed: Callable[[Access]
         lambda access: replace(access, tls_server_name="kube.other"),
     ],
 )
-async def test_servers_that_are_not(tls_api: Api, changed: Callable[[Access], Access], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_servers_that_are_not(
+    tls_api: Api, changed: Callable[[Access], Access], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mooring.kube.rest._TRIES", 0)
     async with Client(changed(Access(server=tls_api.url, ca=CA))) as client:
         with pytest.raises(ConnectionFailed, match="certificate that is not trusted.*give its certificate-authority"):

@@ -89,6 +89,8 @@ class ElectionThread:
     def stop(self, timeout: float | None = None) -> None:
         """Stop, give the lease back if the settings say so, and wait for the thread to end. From any other thread."""
         self._stopping = True
+        if self._thread.ident is None:
+            return
         loop, task = self._loop, self._task
         if loop is not None and task is not None:
             # The loop may have ended of itself meanwhile, which is as good.

@@ -203,7 +203,7 @@ class EventRecorder:
             except KubeError as error:
                 refused = isinstance(error, ApiError) and not error.outcome_unknown and error.status != 429
                 if refused or backoff.tries >= _TRIES:
-                    log.warning("an event is not accepted", event=entry.name, error=str(error))
+                    log.warning("an event is not accepted", name=entry.name, error=str(error))
                     return
                 await asyncio.sleep(backoff.next())
             else:

@@ -8,7 +8,7 @@ is `HttpTransport`, and the tests hold the two to the same answers.
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -77,8 +77,7 @@ class _Connection(asyncio.Protocol):
     # asyncio calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's TLS transports do not derive from it
 
     def data_received(self, data: bytes) -> None:
         if self.answer is None or self._parser is None:

@@ -1,5 +1,6 @@
 """Where each kind of object lives on an API server: group, version, plural and whether it is namespaced."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
@@ -31,6 +32,8 @@ from mooring.api import (
 )
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
+#: Names that mean the same in a URL; nearly all do, and looking is quicker than quoting.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,10 @@ class Resource(Generic[ObjectT]):
         """The URL path of the collection, of an object, or of a part of it. No namespace means all of them."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
-            parts += ["namespaces", quote(namespace, safe="")]
+            parts += ["namespaces", _quoted(namespace)]
         parts.append(self.plural)
         if name:
-            parts.append(quote(name, safe=""))
+            parts.append(_quoted(name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
@@ -70,6 +73,10 @@ def custom_resource(
 ) -> Resource[ObjectT]:
     """Describe a kind that only this cluster knows; `model` is the struct its objects are decoded into."""
     return Resource(model, group, version, kind, plural, namespaced)
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
 def _plural(kind: str) -> str:

@@ -57,7 +57,7 @@ class VolumeZone(Plugin):
         self._claims = self.handle.lister(PersistentVolumeClaim)
         self._volumes = self.handle.lister(PersistentVolume)
         self._classes = self.handle.lister(StorageClass)
-        self._labelled: tuple[int, int, Mask] = (-1, -1, np.zeros(0, dtype=np.bool_))
+        self._labelled: tuple[int, Mask] = (-1, np.zeros(0, dtype=np.bool_))
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Collect the labels of the pod's volumes; nothing to do if there are none."""
@@ -123,12 +123,11 @@ class VolumeZone(Plugin):
 
     def _with_labels(self, nodes: Nodes) -> Mask:
         """Which nodes have any of the topology labels; kept until a node changes."""
-        table = nodes.table
-        structure, position, mask = self._labelled
-        if structure != table.structure or position != table.node_changes.position:
-            every = Nodes(table)
+        position, mask = self._labelled
+        if position != nodes.table.node_changes.position:
+            every = Nodes(nodes.table)
             mask = np.logical_or.reduce([every.has_label(key) for key in TOPOLOGY_LABELS])
-            self._labelled = (table.structure, table.node_changes.position, mask)
+            self._labelled = (nodes.table.node_changes.position, mask)
         return nodes.take(mask)
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:

@@ -1,0 +1,146 @@
+"""`python -m bench.live`: schedulers side by side on a real control plane, as one table."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from bench.live import measure, objects
+from bench.live.contenders import CONTENDERS, available
+from bench.live.observer import WatchError
+from bench.live.results import Results, compare, table
+from bench.live.server import Server
+from tests.e2e.controlplane import BuildError, StartError, build
+
+_KINDS: Final = ("rate", "startup", "latency")
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to measure."""
+
+    kinds: Sequence[str]
+    workloads: Sequence[str]
+    contenders: Sequence[str]
+    nodes: int
+    pods: int
+    running_pods: int
+    single_pods: int
+
+
+@click.command()
+@click.option("--measure", "kinds", type=click.Choice(_KINDS), multiple=True, help="By default all of them.")
+@click.option("--workload", "workloads", type=click.Choice(list(objects.PODS)), multiple=True, help="By default all.")
+@click.option(
+    "--scheduler", "contenders", type=click.Choice(list(CONTENDERS)), multiple=True, help="By default all that exist."
+)
+@click.option("--nodes", default=5000, show_default=True)
+@click.option("--pods", default=0, help="Pods to bind; by default 10,000 for basic and 4,000 for the others.")
+@click.option("--running-pods", default=50_000, show_default=True, help="Pods that run when start-up is measured.")
+@click.option("--single-pods", default=200, show_default=True, help="Pods to measure the latency with.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def main(
+    kinds: tuple[str, ...],
+    workloads: tuple[str, ...],
+    contenders: tuple[str, ...],
+    nodes: int,
+    pods: int,
+    running_pods: int,
+    single_pods: int,
+    output: str,
+) -> None:
+    """Measure binds per second, start-up and latency of schedulers on a real API server, side by side.
+
+    All pods are created before a scheduler starts. Every scheduler starts from the same saved state, on a control plane
+    of its own on loopback.
+    """
+    plan = Plan(
+        kinds=kinds or _KINDS,
+        workloads=workloads or tuple(objects.PODS),
+        contenders=contenders or available(),
+        nodes=nodes,
+        pods=pods,
+        running_pods=running_pods,
+        single_pods=single_pods,
+    )
+    try:
+        build(["kubectl", "etcd", "kube-apiserver", "kube-scheduler"])
+        results = asyncio.run(run(plan))
+    except (BuildError, StartError, WatchError, measure.MeasureError) as error:
+        raise SystemExit(str(error)) from None
+    compare(results.rates)
+    print(msgspec.json.format(msgspec.json.encode(results)).decode() if output == "json" else table(results))
+
+
+async def run(plan: Plan) -> Results:
+    """Do it all."""
+    results = Results([], [], [])
+    with tempfile.TemporaryDirectory(prefix="mooring-bench-") as folder:
+        nodes = Path(folder, "nodes")
+        _say(f"creating {plan.nodes:,} nodes")
+        await measure.prepare(nodes, None, functools.partial(_create_nodes, count=plan.nodes))
+        if "rate" in plan.kinds:
+            for workload in plan.workloads:
+                await _rates(plan, results, nodes, workload)
+        if "startup" in plan.kinds:
+            await _startups(plan, results, nodes)
+        if "latency" in plan.kinds:
+            for name in _schedulers(plan):
+                _say(f"latency of {plan.single_pods} single pods: {name}")
+                results.latencies.append(await measure.latency(CONTENDERS[name], nodes, plan.single_pods))
+    return results
+
+
+async def _rates(plan: Plan, results: Results, nodes: Path, workload: str) -> None:
+    count = plan.pods or objects.PODS[workload]
+    state = nodes.with_name(workload)
+    _say(f"{workload}: creating {count:,} pods")
+    await measure.prepare(state, nodes, functools.partial(_create_pods, workload=workload, count=count))
+    for name in plan.contenders:
+        found = await measure.rate(CONTENDERS[name], state, workload, count)
+        _say(f"{workload}: {name} {found.binds_per_s:,.0f} binds/s, {found.cpu_ms_per_pod:.2f} ms of CPU a pod")
+        results.rates.append(found)
+
+
+async def _startups(plan: Plan, results: Results, nodes: Path) -> None:
+    state = nodes.with_name("running")
+    _say(f"start-up: creating {plan.running_pods:,} running pods")
+    fill = functools.partial(_create_running, count=plan.running_pods, nodes=plan.nodes)
+    await measure.prepare(state, nodes, fill)
+    for name in _schedulers(plan):
+        found = await measure.startup(CONTENDERS[name], state, plan.running_pods)
+        _say(f"start-up: {name} {found.first_bind_s:.1f} s to the first bind")
+        results.startups.append(found)
+
+
+def _schedulers(plan: Plan) -> list[str]:
+    return [name for name in plan.contenders if CONTENDERS[name].schedules]
+
+
+async def _create_nodes(server: Server, *, count: int) -> None:
+    await server.create(objects.NODES_PATH, objects.nodes(count))
+
+
+async def _create_pods(server: Server, *, workload: str, count: int) -> None:
+    await server.create(objects.PODS_PATH, objects.pods(workload, count))
+
+
+async def _create_running(server: Server, *, count: int, nodes: int) -> None:
+    await server.create(objects.PODS_PATH, objects.running_pods(count, nodes))
+    await server.create(objects.PODS_PATH, objects.pods("basic", 100))
+
+
+def _say(text: str) -> None:
+    """Progress goes where it does not get into the JSON."""
+    print(f"-- {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

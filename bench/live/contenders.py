@@ -1,0 +1,62 @@
+"""The programs that are measured, each a process with a kubeconfig."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.e2e.controlplane import ControlPlane, Process, free_port
+
+_ROOT: Final = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A program, how it is started, and what it can be measured for."""
+
+    name: str
+    start: Callable[[ControlPlane], Process]
+    #: One event for each bind.
+    sends_events: bool = True
+    #: Whether it keeps scheduling what comes, rather than ending with what was there.
+    schedules: bool = True
+
+
+def _kube_scheduler(plane: ControlPlane) -> Process:
+    return plane.start_kube_scheduler(wait=False)
+
+
+def _mooring(plane: ControlPlane) -> Process:
+    config = plane.scheduler_config(None, name="mooring")
+    program = Path(sys.executable).with_name("mooring")
+    command = [str(program), "run", "--config", str(config), "--bind-address", "127.0.0.1"]
+    return plane.run("mooring", [*command, "--secure-port", str(free_port())], wait=False)
+
+
+def _null(*flags: str) -> Callable[[ControlPlane], Process]:
+    def start(plane: ControlPlane) -> Process:
+        command = [sys.executable, "-m", "bench.live.null_client", "--kubeconfig", str(plane.kubeconfig("scheduler"))]
+        return plane.run("null-client", [*command, *flags], env={"PYTHONPATH": str(_ROOT)}, wait=False)
+
+    return start
+
+
+CONTENDERS: Final = {
+    each.name: each
+    for each in (
+        Contender("kube-scheduler", _kube_scheduler),
+        Contender("mooring", _mooring),
+        Contender("null", _null(), sends_events=False, schedules=False),
+        Contender("null+events", _null("--events"), schedules=False),
+    )
+}
+
+
+def available() -> list[str]:
+    """The contenders that are measured unless others are named."""
+    names = ["kube-scheduler", "mooring", "null"]
+    return [name for name in names if name != "mooring" or importlib.util.find_spec("mooring.cli.run") is not None]

@@ -1,0 +1,183 @@
+"""The three measurements: binds per second, start-up in a full cluster, and the latency of a single pod."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bench.live import objects
+from bench.live.contenders import Contender
+from bench.live.observer import Observer, observing
+from bench.live.results import Latency, Rate, Startup
+from bench.live.server import Server, connected
+from bench.live.usage import Usage, busy_seconds, usage
+from tests.e2e.controlplane import ControlPlane, Process
+
+#: A contender that binds nothing for so long has given up.
+_PATIENCE: Final = 90.0
+_EVENTS_PATIENCE: Final = 15.0
+_EVENTS_PATH: Final = "/apis/events.k8s.io/v1/events"
+
+
+class MeasureError(Exception):
+    """A contender did not do what it was measured for."""
+
+
+async def prepare(to: Path, base: Path | None, fill: Callable[[Server], Awaitable[None]]) -> None:
+    """Make a state from which control planes can start: that of `base` with what `fill` adds."""
+    with ControlPlane(unlimited=True, state=base) as plane:
+        async with connected(plane) as server:
+            await fill(server)
+        plane.save_state(to)
+
+
+async def rate(contender: Contender, state: Path, workload: str, pods: int) -> Rate:
+    """Start a contender on a state in which so many pods wait, and see how fast it binds them."""
+    async with _scene(state) as scene:
+        process = scene.start(contender)
+        await scene.observer.wait(pods, patience=_PATIENCE)
+        first, last = _ends(scene.observer, contender, process)
+        wanted = pods if contender.sends_events else 0
+        events, events_at = await _count_events(scene.server, wanted, last)
+        spent = scene.spent()
+        bound = len(scene.observer.times)
+        return Rate(
+            workload=workload,
+            scheduler=contender.name,
+            nodes=await scene.server.count(objects.NODES_PATH),
+            pods=pods,
+            bound=bound,
+            binds_per_s=round((bound - 1) / (last - first), 1) if last > first else 0.0,
+            first_bind_s=round(first - scene.started, 3),
+            cpu_ms_per_pod=round(spent.own.cpu_seconds / bound * 1000, 3),
+            peak_mib=round(spent.own.peak_mib, 1),
+            server_cpu_ms_per_pod=round(spent.server_cpu / bound * 1000, 3),
+            events=events,
+            events_after_s=round(events_at - last, 1),
+            foreign_cpu=spent.foreign,
+        )
+
+
+async def startup(contender: Contender, state: Path, running: int) -> Startup:
+    """Start a contender on a state full of running pods, in which at least one waits."""
+    async with _scene(state) as scene:
+        process = scene.start(contender)
+        await scene.observer.wait(1, patience=_PATIENCE)
+        first, _ = _ends(scene.observer, contender, process)
+        spent = scene.spent()
+        return Startup(
+            scheduler=contender.name,
+            nodes=await scene.server.count(objects.NODES_PATH),
+            running_pods=running,
+            first_bind_s=round(first - scene.started, 3),
+            cpu_s=round(spent.own.cpu_seconds, 2),
+            peak_mib=round(spent.own.peak_mib, 1),
+            foreign_cpu=spent.foreign,
+        )
+
+
+async def latency(contender: Contender, state: Path, pods: int, *, warm_up: int = 20, pause: float = 0.05) -> Latency:
+    """Give a scheduler that has nothing to do one pod after the other."""
+    async with _scene(state) as scene:
+        scene.start(contender)
+        seconds = []
+        for number in range(warm_up + pods):
+            sent = time.monotonic()
+            await scene.server.create_one(objects.PODS_PATH, objects.single_pod(number))
+            bound = await scene.observer.wait_for("default", f"single-{number}", patience=_PATIENCE)
+            seconds.append(bound - sent)
+            await asyncio.sleep(pause)
+        measured = sorted(seconds[warm_up:])
+        return Latency(
+            scheduler=contender.name,
+            nodes=await scene.server.count(objects.NODES_PATH),
+            pods=pods,
+            p50_ms=round(quantile(measured, 0.50) * 1000, 2),
+            p99_ms=round(quantile(measured, 0.99) * 1000, 2),
+            foreign_cpu=scene.spent().foreign,
+        )
+
+
+def quantile(ordered: list[float], share: float) -> float:
+    """The smallest value that is not exceeded by this share of the values."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+class _Spent(NamedTuple):
+    own: Usage
+    server_cpu: float
+    #: The share of all processors that nobody here took.
+    foreign: float
+
+
+class _Scene:
+    """A control plane under observation."""
+
+    def __init__(self, plane: ControlPlane, server: Server, observer: Observer) -> None:
+        self._plane = plane
+        self.server = server
+        self.observer = observer
+        self.started = 0.0
+        self._contender: Process | None = None
+        self._busy = 0.0
+        self._server_cpu = 0.0
+        self._harness_cpu = 0.0
+
+    def start(self, contender: Contender) -> Process:
+        """Start a contender and the clock."""
+        self._busy = busy_seconds()
+        self._server_cpu = self._read_server()
+        self._harness_cpu = time.process_time()
+        self.started = time.monotonic()
+        self._contender = contender.start(self._plane)
+        return self._contender
+
+    def spent(self) -> _Spent:
+        """What was used since the start."""
+        assert self._contender is not None
+        own = usage(self._contender.pid)
+        server = self._read_server() - self._server_cpu
+        ours = own.cpu_seconds + server + time.process_time() - self._harness_cpu
+        capacity = (time.monotonic() - self.started) * (os.cpu_count() or 1)
+        return _Spent(own, server, round(max(0.0, busy_seconds() - self._busy - ours) / capacity, 3))
+
+    def _read_server(self) -> float:
+        return sum(usage(each.pid).cpu_seconds for each in (self._plane.etcd, self._plane.apiserver))
+
+
+@asynccontextmanager
+async def _scene(state: Path) -> AsyncIterator[_Scene]:
+    with ControlPlane(unlimited=True, state=state) as plane:
+        async with connected(plane) as server:
+            # The server's caches fill when they are first read; no contender shall wait for that.
+            for path in ("/api/v1/nodes", "/api/v1/pods"):
+                await server.get(f"{path}?resourceVersion=0&limit=1")
+            await asyncio.sleep(2)
+            async with observing(server) as observer:
+                yield _Scene(plane, server, observer)
+
+
+def _ends(observer: Observer, contender: Contender, process: Process) -> tuple[float, float]:
+    if not observer.times:
+        raise MeasureError(f"{contender.name} bound nothing; the end of its log:\n{process.tail()}")
+    return min(observer.times.values()), max(observer.times.values())
+
+
+async def _count_events(server: Server, wanted: int, last_bind: float) -> tuple[int, float]:
+    """Wait until as many events are there as wanted, or no more come; their number, and when the last came."""
+    found, at = 0, last_bind
+    while wanted:
+        count = await server.count(_EVENTS_PATH)
+        now = time.monotonic()
+        if count > found:
+            found, at = count, max(now, last_bind)
+        if found >= wanted or now - at > _EVENTS_PATIENCE:
+            break
+        await asyncio.sleep(0.25)
+    return found, at

@@ -1,0 +1,123 @@
+"""When each pod was bound, as a watch shows it: the same cheap watch for every contender."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import aiohttp
+import msgspec
+
+from bench.live.server import Server
+
+#: Names are all we want of the pods, so the server need not send more.
+_ACCEPT: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+#: A pod enters this selection when it is bound.
+_BOUND: Final = "spec.nodeName!="
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: _Object
+
+
+_DECODER: Final = msgspec.json.Decoder(_Event)
+
+
+class WatchError(Exception):
+    """The watch ended before all was seen."""
+
+
+class Observer:
+    """Notes when pods are bound. `times` has the moment for each pod, by namespace and name."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._rest = b""
+        self._changed = asyncio.Event()
+        self._failure: Exception | None = None
+        self.times: dict[tuple[str, str], float] = {}
+
+    def feed(self, data: bytes) -> None:
+        """Take a part of the watch's answer, in which lines may be cut anywhere."""
+        now = self._clock()
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            event = _DECODER.decode(line)
+            if event.type == "ERROR":
+                raise WatchError(f"the watch ended: {line[:300].decode(errors='replace')}")
+            if event.type == "ADDED":
+                meta = event.object.metadata
+                self.times.setdefault((meta.namespace, meta.name), now)
+        self._changed.set()
+
+    def fail(self, error: Exception) -> None:
+        """Nothing more will be seen; whoever waits gets to know."""
+        self._failure = error
+        self._changed.set()
+
+    async def wait(self, count: int, *, patience: float) -> bool:
+        """Wait until so many pods are bound; false when `patience` seconds pass without a further one."""
+        while (before := len(self.times)) < count:
+            try:
+                async with asyncio.timeout(patience):
+                    await self._next()
+            except TimeoutError:
+                if len(self.times) == before:
+                    return False
+        return True
+
+    async def wait_for(self, namespace: str, name: str, *, patience: float) -> float:
+        """Wait until a certain pod is bound, and say when that was."""
+        async with asyncio.timeout(patience):
+            while (found := self.times.get((namespace, name))) is None:
+                await self._next()
+        return found
+
+    async def _next(self) -> None:
+        if self._failure is not None:
+            raise WatchError(f"the watch ended: {self._failure}") from self._failure
+        self._changed.clear()
+        await self._changed.wait()
+
+
+@asynccontextmanager
+async def observing(server: Server) -> AsyncIterator[Observer]:
+    """Watch from now on; pods that are bound already are not counted."""
+    observer = Observer()
+    version = await server.version("/api/v1/pods")
+    opened = asyncio.Event()
+    task = asyncio.create_task(_watch(server, observer, version, opened))
+    await opened.wait()
+    try:
+        yield observer
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _watch(server: Server, observer: Observer, version: str, opened: asyncio.Event) -> None:
+    query = {"watch": "1", "fieldSelector": _BOUND, "resourceVersion": version}
+    try:
+        async with server.session.get("/api/v1/pods", params=query, headers={"Accept": _ACCEPT}) as answer:
+            answer.raise_for_status()
+            opened.set()
+            async for data in answer.content.iter_any():
+                observer.feed(data)
+        observer.fail(WatchError("the server closed it"))
+    except (OSError, aiohttp.ClientError, WatchError, msgspec.DecodeError) as error:
+        observer.fail(error)
+    finally:
+        opened.set()

@@ -1,0 +1,168 @@
+"""What was measured, and how it is shown: a table for people, JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+
+class Rate(msgspec.Struct, kw_only=True):
+    """One contender on one workload."""
+
+    workload: str
+    scheduler: str
+    nodes: int
+    pods: int
+    #: How many of the pods were bound; fewer where it gave up.
+    bound: int
+    binds_per_s: float
+    #: From the start of the process to the first bind.
+    first_bind_s: float
+    #: Of the contender, from its start until its events were out.
+    cpu_ms_per_pod: float
+    peak_mib: float
+    #: Of the API server and etcd in the same time.
+    server_cpu_ms_per_pod: float
+    events: int
+    #: From the last bind until the last event was out.
+    events_after_s: float
+    #: The share of the machine that processes outside of the benchmark took meanwhile.
+    foreign_cpu: float
+    #: Set by `compare`.
+    rate_to_kube: float | None = None
+    rate_to_null: float | None = None
+    cpu_to_kube: float | None = None
+    memory_to_kube: float | None = None
+
+
+class Startup(msgspec.Struct, kw_only=True):
+    """How long a scheduler takes to its first bind in a full cluster."""
+
+    scheduler: str
+    nodes: int
+    running_pods: int
+    first_bind_s: float
+    cpu_s: float
+    peak_mib: float
+    foreign_cpu: float
+
+
+class Latency(msgspec.Struct, kw_only=True):
+    """How long a single pod waits, from its creation to its bind, while nothing else happens."""
+
+    scheduler: str
+    nodes: int
+    pods: int
+    p50_ms: float
+    p99_ms: float
+    foreign_cpu: float
+
+
+class Results(msgspec.Struct):
+    """Everything of one run of the benchmark."""
+
+    rates: list[Rate] = []
+    startups: list[Startup] = []
+    latencies: list[Latency] = []
+
+
+def compare(rates: Iterable[Rate]) -> None:
+    """Fill in the ratios, where the other side was measured on the same workload."""
+    rates = list(rates)
+    by_key = {(each.workload, each.scheduler): each for each in rates}
+    for each in rates:
+        kube = by_key.get((each.workload, "kube-scheduler"))
+        null = by_key.get((each.workload, "null"))
+        if kube is not None:
+            each.rate_to_kube = _ratio(each.binds_per_s, kube.binds_per_s)
+            each.cpu_to_kube = _ratio(each.cpu_ms_per_pod, kube.cpu_ms_per_pod)
+            each.memory_to_kube = _ratio(each.peak_mib, kube.peak_mib)
+        if null is not None:
+            each.rate_to_null = _ratio(each.binds_per_s, null.binds_per_s)
+
+
+def table(results: Results) -> str:
+    """All results as aligned text, a part for each kind."""
+    compare(results.rates)
+    parts = []
+    if results.rates:
+        parts.append(_aligned(_RATE_HEADINGS, [_rate_row(each) for each in results.rates]))
+    if results.startups:
+        parts.append(_aligned(_STARTUP_HEADINGS, [_startup_row(each) for each in results.startups]))
+    if results.latencies:
+        parts.append(_aligned(_LATENCY_HEADINGS, [_latency_row(each) for each in results.latencies]))
+    return "\n\n".join(parts)
+
+
+_RATE_HEADINGS = (
+    "workload", "scheduler", "bound", "binds/s", "x kube", "x null", "CPU ms/pod", "peak MiB", "x kube CPU",
+    "x kube mem", "first bind s", "events", "after s", "server ms/pod", "other CPU",
+)  # fmt: skip
+_STARTUP_HEADINGS = ("start-up", "nodes", "running pods", "first bind s", "CPU s", "peak MiB", "other CPU")
+_LATENCY_HEADINGS = ("single pod", "nodes", "pods", "p50 ms", "p99 ms", "other CPU")
+
+
+def _rate_row(each: Rate) -> list[str]:
+    return [
+        each.workload,
+        each.scheduler,
+        f"{each.bound:,}" if each.bound == each.pods else f"{each.bound:,} of {each.pods:,}",
+        f"{each.binds_per_s:,.0f}",
+        _shown(each.rate_to_kube),
+        _shown(each.rate_to_null),
+        f"{each.cpu_ms_per_pod:.2f}",
+        f"{each.peak_mib:,.0f}",
+        _shown(each.cpu_to_kube),
+        _shown(each.memory_to_kube),
+        f"{each.first_bind_s:.1f}",
+        f"{each.events:,}",
+        f"{each.events_after_s:.1f}",
+        f"{each.server_cpu_ms_per_pod:.2f}",
+        f"{each.foreign_cpu:.0%}",
+    ]
+
+
+def _startup_row(each: Startup) -> list[str]:
+    return [
+        each.scheduler,
+        f"{each.nodes:,}",
+        f"{each.running_pods:,}",
+        f"{each.first_bind_s:.1f}",
+        f"{each.cpu_s:.1f}",
+        f"{each.peak_mib:,.0f}",
+        f"{each.foreign_cpu:.0%}",
+    ]
+
+
+def _latency_row(each: Latency) -> list[str]:
+    return [
+        each.scheduler,
+        f"{each.nodes:,}",
+        f"{each.pods:,}",
+        f"{each.p50_ms:.1f}",
+        f"{each.p99_ms:.1f}",
+        f"{each.foreign_cpu:.0%}",
+    ]
+
+
+def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    # Names to the left, numbers to the right.
+    names = 2 if headings[1] == "scheduler" else 1
+    lines = []
+    for row in (headings, *rows):
+        cells = [
+            cell.ljust(width) if number < names else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _shown(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}"
+
+
+def _ratio(value: float, other: float) -> float | None:
+    return round(value / other, 3) if other else None

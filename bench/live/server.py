@@ -1,0 +1,81 @@
+"""A connection to the measured API server for making objects and counting them; not a part of any contender."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from tests.e2e.controlplane import ControlPlane
+
+_CONNECTIONS: Final = 32
+_JSON: Final = {"Content-Type": "application/json"}
+
+
+class ServerError(Exception):
+    """The API server refused what the benchmark asked of it."""
+
+
+class Server:
+    """An administrator's connections to the API server of a control plane."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self.session = session
+
+    async def create(self, path: str, bodies: Iterable[bytes]) -> int:
+        """Create many objects quickly; the number of them."""
+        waiting = iter(bodies)
+        done = 0
+
+        async def creator() -> None:
+            nonlocal done
+            for body in waiting:
+                await self.create_one(path, body)
+                done += 1
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_CONNECTIONS):
+                group.create_task(creator())
+        return done
+
+    async def create_one(self, path: str, body: bytes) -> None:
+        """Create an object."""
+        async with self.session.post(path, data=body, headers=_JSON) as answer:
+            text = await answer.read()
+            if answer.status >= 300:
+                raise ServerError(f"POST {path}: {answer.status} {text[:500].decode(errors='replace')}")
+
+    async def get(self, path: str) -> Any:
+        """Read an object or a list."""
+        async with self.session.get(path) as answer:
+            text = await answer.read()
+            if answer.status >= 300:
+                raise ServerError(f"GET {path}: {answer.status} {text[:500].decode(errors='replace')}")
+            return msgspec.json.decode(text)
+
+    async def count(self, path: str) -> int:
+        """How many objects there are, without reading them."""
+        page = await self.get(f"{path}?limit=1")
+        return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
+
+    async def version(self, path: str) -> str:
+        """The present resource version of a collection."""
+        page = await self.get(f"{path}?limit=1")
+        return str(page["metadata"]["resourceVersion"])
+
+
+@asynccontextmanager
+async def connected(plane: ControlPlane) -> AsyncIterator[Server]:
+    """Connect to a control plane as its administrator."""
+    context = ssl.create_default_context(cafile=str(plane.ca))
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    connector = aiohttp.TCPConnector(ssl=context, limit=2 * _CONNECTIONS)
+    headers = {"Authorization": f"Bearer {plane.users['admin'].token}"}
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=300)
+    async with aiohttp.ClientSession(plane.server, connector=connector, headers=headers, timeout=timeout) as session:
+        yield Server(session)

@@ -1,0 +1,58 @@
+"""CPU time and memory of processes and of the machine, from /proc."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process and its descendants have used so far."""
+
+    cpu_seconds: float
+    peak_mib: float
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.cpu_seconds + other.cpu_seconds, self.peak_mib + other.peak_mib)
+
+
+def usage(pid: int, proc: Path = Path("/proc")) -> Usage:
+    """The usage of a process with all that it started; children that have ended count too, by their CPU time."""
+    total = _own(pid, proc)
+    for child in _children(pid, proc):
+        total += usage(child, proc)
+    return total
+
+
+def busy_seconds(proc: Path = Path("/proc")) -> float:
+    """How long the machine's processors were busy since it started, taken together."""
+    fields = (proc / "stat").read_text().split("\n", 1)[0].split()[1:]
+    user, nice, system, _idle, _wait, interrupts, soft, *_ = map(int, fields)
+    return (user + nice + system + interrupts + soft) / _TICKS
+
+
+def _own(pid: int, proc: Path) -> Usage:
+    try:
+        # The name, which may hold anything, is in parentheses; the numbers come after it.
+        fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        status = (proc / str(pid) / "status").read_text()
+    except OSError:
+        return Usage(0.0, 0.0)
+    ticks = sum(map(int, fields[11:15]))  # user and system, its own and that of ended children
+    peak = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), 0)
+    return Usage(ticks / _TICKS, peak / 1024)
+
+
+def _children(pid: int, proc: Path) -> list[int]:
+    found: list[int] = []
+    for path in (proc / str(pid) / "task").glob("*/children"):
+        try:
+            found += map(int, path.read_text().split())
+        except OSError:
+            continue
+    return found

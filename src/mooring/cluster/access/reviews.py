@@ -1,0 +1,89 @@
+"""Answers to questions about access: who am I, may I, may they, whose token is this."""
+
+from collections.abc import Callable
+from typing import Final
+
+from mooring.cluster.access.rbac import Wish, is_allowed, rules_for
+from mooring.cluster.access.tokens import Tokens
+from mooring.cluster.calls import User
+from mooring.cluster.documents import Document, look
+from mooring.cluster.store import Store
+
+
+class Reviews:
+    """Answers the questions."""
+
+    def __init__(self, store: Store, tokens: Tokens) -> None:
+        self._store = store
+        self._tokens = tokens
+
+    def answer(self, kind: str, document: Document, user: User) -> Document:
+        """The question with its answer in `status`."""
+        answers: dict[str, Callable[[Document, User], Document]] = {
+            "TokenReview": self._token_review,
+            "SelfSubjectReview": self._self_review,
+            "SelfSubjectAccessReview": self._self_access_review,
+            "SubjectAccessReview": self._access_review,
+            "LocalSubjectAccessReview": self._access_review,
+            "SelfSubjectRulesReview": self._rules_review,
+        }
+        return {**document, "status": answers[kind](document, user)}
+
+    def _token_review(self, document: Document, user: User) -> Document:
+        found = self._tokens.user(look(document, "spec", "token") or "")
+        if found is None:
+            return {"user": {}, "error": "[invalid bearer token]"}
+        return {"authenticated": True, "user": _user(found), "audiences": look(document, "spec", "audiences") or [_AUDIENCE]}
+
+    def _self_review(self, document: Document, user: User) -> Document:
+        return {"userInfo": _user(user)}
+
+    def _self_access_review(self, document: Document, user: User) -> Document:
+        return self._verdict(user, document["spec"])
+
+    def _access_review(self, document: Document, user: User) -> Document:
+        spec = document["spec"]
+        asked = User(spec.get("user", ""), tuple(spec.get("groups", ())))
+        return self._verdict(asked, spec)
+
+    def _verdict(self, user: User, spec: Document) -> Document:
+        if is_allowed(self._store, user, _wish(spec)):
+            return {"allowed": True, "reason": "the user is in system:masters"} if user.is_admin else {"allowed": True}
+        return {"allowed": False, "reason": "no role that is bound to the user allows it"}
+
+    def _rules_review(self, document: Document, user: User) -> Document:
+        namespace = look(document, "spec", "namespace") or ""
+        rules = list(rules_for(self._store, user, namespace))
+        if user.is_admin:
+            rules.append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
+            rules.append({"verbs": ["*"], "nonResourceURLs": ["*"]})
+        return {
+            "incomplete": False,
+            "resourceRules": [each for each in rules if "resources" in each],
+            "nonResourceRules": [each for each in rules if "nonResourceURLs" in each],
+        }
+
+
+_AUDIENCE: Final = "https://kubernetes.default.svc"
+
+
+def _user(user: User) -> Document:
+    shown: Document = {"username": user.name, "groups": list(user.groups)}
+    if user.uid:
+        shown["uid"] = user.uid
+    return shown
+
+
+def _wish(spec: Document) -> Wish:
+    other = spec.get("nonResourceAttributes")
+    if other:
+        return Wish(other.get("verb", ""), path=other.get("path", ""))
+    asked = spec.get("resourceAttributes") or {}
+    return Wish(
+        asked.get("verb", ""),
+        asked.get("group", ""),
+        asked.get("resource", ""),
+        asked.get("subresource", ""),
+        asked.get("namespace", ""),
+        asked.get("name", ""),
+    )

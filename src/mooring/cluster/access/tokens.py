@@ -1,0 +1,63 @@
+"""Who a token belongs to, and in whose name a request is made."""
+
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from mooring.cluster.calls import User
+from mooring.cluster.errors import Target, forbidden, unauthorized
+
+ADMIN: Final = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+
+
+class Tokens:
+    """The tokens that are valid now."""
+
+    def __init__(self, admin: str, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._users: dict[str, tuple[User, float]] = {admin: (ADMIN, float("inf"))}
+
+    def add(self, token: str, user: User) -> None:
+        """Let a further token be valid, for tests of what other users may do."""
+        self._users[token] = (user, float("inf"))
+
+    def issue(self, namespace: str, account: str, uid: str, seconds: float) -> str:
+        """A fresh token for a service account."""
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+        token = secrets.token_urlsafe(32)
+        user = User(f"system:serviceaccount:{namespace}:{account}", groups, uid)
+        self._users[token] = (user, self._clock() + seconds)
+        return token
+
+    def user(self, token: str) -> User | None:
+        """Whose token it is, or None."""
+        found = self._users.get(token)
+        if found is None or found[1] < self._clock():
+            return None
+        return found[0]
+
+    def authenticate(self, headers: Mapping[str, str]) -> User:
+        """Who makes a request, by its headers; an ApiError where that cannot be told."""
+        scheme, _, token = headers.get("Authorization", "").partition(" ")
+        user = self.user(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise unauthorized()
+        if "Impersonate-User" not in headers:
+            return user
+        return self._impersonated(user, headers)
+
+    def _impersonated(self, user: User, headers: Mapping[str, str]) -> User:
+        name = headers["Impersonate-User"]
+        if not user.is_admin:
+            raise forbidden(Target("", "users", name), f'User "{user.name}" cannot impersonate resource "users"'
+                            ' in API group "" at the cluster scope')  # fmt: skip
+        getall = getattr(headers, "getall", None)
+        groups = tuple(getall("Impersonate-Group", ())) if getall else ()
+        if name.startswith("system:serviceaccount:"):
+            namespace = name.split(":")[2]
+            groups = (*groups, "system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+        return User(name, (*groups, "system:authenticated"))
+
+

@@ -1,0 +1,147 @@
+"""Deletes objects: at once, after a period of grace, or when the last finalizer is gone."""
+
+from typing import Final, NamedTuple
+
+from mooring.cluster.calls import Call
+from mooring.cluster.documents import Document, replaced, rfc3339, with_metadata
+from mooring.cluster.errors import ApiError, bad_request, conflict, forbidden
+from mooring.cluster.registry import Registry, is_finished
+from mooring.cluster.resources import Resource
+from mooring.cluster.store import Stored
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+_FINALIZERS: Final = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
+#: Namespaces without which nothing works.
+_PERMANENT: Final = frozenset({"default", "kube-system", "kube-public"})
+
+
+class DeleteOptions(NamedTuple):
+    """How to delete."""
+
+    grace: int | None = None
+    uid: str = ""
+    version: str = ""
+    propagation: str = ""
+
+    @classmethod
+    def read(cls, body: Document, query: dict[str, str]) -> "DeleteOptions":
+        """From the body, or from the query where there is no body."""
+        conditions = body.get("preconditions") or {}
+        grace = body.get("gracePeriodSeconds")
+        if grace is None and query.get("gracePeriodSeconds"):
+            grace = int(query["gracePeriodSeconds"])
+        policy = body.get("propagationPolicy") or query.get("propagationPolicy", "")
+        orphan = body.get("orphanDependents")
+        if orphan is not None and policy:
+            raise bad_request("orphanDependents and deletionPropagation cannot be both set")
+        if orphan is not None:
+            policy = "Orphan" if orphan else "Background"
+        if policy not in {"", "Orphan", "Foreground", "Background"}:
+            raise bad_request(f"DeletionPropagation {policy!r} needs to be one of Foreground, Background, Orphan or nil")
+        return cls(grace, conditions.get("uid", ""), conditions.get("resourceVersion", ""), policy)
+
+
+class Deletion(NamedTuple):
+    """What became of a deletion: the object as it is or was, and whether it is gone."""
+
+    stored: Stored
+    gone: bool
+
+
+def delete(
+    registry: Registry, resource: Resource, namespace: str, name: str, options: DeleteOptions, call: Call
+) -> Deletion:
+    """Delete an object, or begin to."""
+    old = registry.get(resource, namespace, name)
+    _check(resource, old, options)
+    document = old.document
+    grace = _grace(document, options)
+    metadata = document["metadata"]
+    finalizers = _with_policy(metadata.get("finalizers", []), options.propagation)
+    if metadata.get("deletionTimestamp"):
+        shorter = grace < (metadata.get("deletionGracePeriodSeconds") or 0)
+        if not shorter and finalizers == metadata.get("finalizers", []) and not is_finished(document):
+            return Deletion(old, False)
+        grace = min(grace, metadata.get("deletionGracePeriodSeconds") or 0)
+    new = _marked(document, finalizers, registry.clock(), grace)
+    if call.dry_run:
+        return Deletion(Stored(new, old.version), is_finished(new))
+    if is_finished(new):
+        return Deletion(registry.store.remove(resource.stored_as, namespace, name), True)
+    return Deletion(registry.store.put(resource.stored_as, namespace, name, new), False)
+
+
+def _marked(document: Document, finalizers: list[str], now: float, grace: int) -> Document:
+    parts: Document = {
+        "deletionTimestamp": rfc3339(now + grace),
+        "deletionGracePeriodSeconds": grace,
+        "finalizers": finalizers or None,
+    }
+    if not document["metadata"].get("deletionTimestamp") and "generation" in document["metadata"]:
+        parts["generation"] = document["metadata"]["generation"] + 1
+    if document["metadata"].get("deletionTimestamp") and not grace:
+        parts["deletionTimestamp"] = document["metadata"]["deletionTimestamp"]
+    if not finalizers and "finalizers" not in document["metadata"]:
+        del parts["finalizers"]
+    new = with_metadata(document, **parts)
+    if document.get("kind") == "Namespace":
+        new["status"] = replaced(document.get("status", {}), phase="Terminating")
+    return new
+
+
+def _check(resource: Resource, old: Stored, options: DeleteOptions) -> None:
+    metadata = old.document["metadata"]
+    name = metadata["name"]
+    if options.uid and options.uid != metadata["uid"]:
+        raise conflict(
+            resource.target(name),
+            f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {metadata['uid']}",
+        )
+    if options.version and options.version != metadata["resourceVersion"]:
+        raise conflict(
+            resource.target(name),
+            f"Precondition failed: ResourceVersion in precondition: {options.version},"
+            f" ResourceVersion in object meta: {metadata['resourceVersion']}",
+        )
+    if resource.stored_as == "namespaces":
+        if name in _PERMANENT:
+            raise forbidden(resource.target(name), "this namespace may not be deleted")
+        if metadata.get("deletionTimestamp") and old.document["spec"].get("finalizers"):
+            raise ApiError(
+                409,
+                "Conflict",
+                f'Operation cannot be fulfilled on namespaces "{name}": The system is ensuring all content is removed from'
+                " this namespace.  Upon completion, this namespace will automatically be purged by the system.",
+                details=resource.target(name).details,
+            )
+    if resource.stored_as == "priorityclasses.scheduling.k8s.io" and name.startswith("system-"):
+        raise forbidden(resource.target(name), "this is a system priority class and cannot be deleted")
+
+
+def _grace(document: Document, options: DeleteOptions) -> int:
+    """For how long the object may go on. Only pods that run somewhere have anything to finish."""
+    if document.get("kind") != "Pod":
+        return 0
+    spec, status = document["spec"], document.get("status", {})
+    grace = options.grace if options.grace is not None else spec.get("terminationGracePeriodSeconds", 30)
+    if not spec.get("nodeName") or status.get("phase") in {"Succeeded", "Failed"}:
+        return 0
+    return 1 if grace < 0 else int(grace)
+
+
+def _with_policy(finalizers: list[str], policy: str) -> list[str]:
+    """The finalizers after a policy was chosen; without one, what there is stays."""
+    if not policy:
+        return list(finalizers)
+    kept = [each for each in finalizers if each not in _FINALIZERS.values()]
+    return [*kept, _FINALIZERS[policy]] if policy in _FINALIZERS else kept
+
+
+def deletion_answer(resource: Resource, result: Deletion, *, returns_object: bool) -> Document:
+    """What a client is told: the object where it lives on or its kind is told so, else that it is done."""
+    if returns_object or not result.gone:
+        return result.stored.document
+    metadata = result.stored.document["metadata"]
+    details = {**resource.target(metadata["name"]).details, "uid": metadata["uid"]}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

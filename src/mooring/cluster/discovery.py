@@ -1,0 +1,145 @@
+"""Tells clients what the API serves, in the old form (a document a version) and the new (all in one)."""
+
+from typing import Any, Final
+
+from mooring.cluster.documents import Document
+from mooring.cluster.errors import no_such_path
+from mooring.cluster.resources import Resource, ResourceTable
+
+#: What can be done with each subresource, and the kind that is spoken there where it is not the resource's own.
+_SUBRESOURCES: Final[dict[str, tuple[tuple[str, ...], str, str, str]]] = {
+    "status": (("get", "patch", "update"), "", "", ""),
+    "scale": (("get", "patch", "update"), "autoscaling", "v1", "Scale"),
+    "binding": (("create",), "", "v1", "Binding"),
+    "eviction": (("create",), "policy", "v1", "Eviction"),
+    "finalize": (("update",), "", "", ""),
+    "log": (("get",), "", "", ""),
+    "token": (("create",), "authentication.k8s.io", "v1", "TokenRequest"),
+    "ephemeralcontainers": (("get", "patch", "update"), "", "", ""),
+    "resize": (("get", "patch", "update"), "", "", ""),
+}
+
+
+class Discovery:
+    """The documents of discovery, made anew when the resources change."""
+
+    def __init__(self, table: ResourceTable) -> None:
+        self._table = table
+
+    def versions(self) -> Document:
+        """`/api`."""
+        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+    def groups(self) -> Document:
+        """`/apis`."""
+        names = [name for name in self._table.groups() if name]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [self._group(name) for name in names]}
+
+    def group(self, name: str) -> Document:
+        """`/apis/GROUP`."""
+        if not name or name not in self._table.groups():
+            raise no_such_path()
+        return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)}
+
+    def _group(self, name: str) -> Document:
+        versions = [
+            {"groupVersion": f"{name}/{version}", "version": version} for version in self._table.groups()[name]
+        ]
+        return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+    def resources(self, group: str, version: str) -> Document:
+        """`/api/v1` and `/apis/GROUP/VERSION`."""
+        found = self._table.groups().get(group, {}).get(version)
+        if not found:
+            raise no_such_path()
+        group_version = f"{group}/{version}" if group else version
+        entries = [entry for each in found for entry in (_entry(each), *map(_SubEntry(each), each.subresources))]
+        return {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": group_version,
+            "resources": sorted(entries, key=lambda each: str(each["name"])),
+        }
+
+    def aggregated(self, *, core: bool) -> Document:
+        """`/api` and `/apis` for clients that take everything at once."""
+        items = [
+            {
+                "metadata": {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None},
+                "versions": [
+                    {"version": version, "resources": list(map(_aggregated, found)), "freshness": "Current"}
+                    for version, found in versions.items()
+                ],
+            }
+            for name, versions in self._table.groups().items()
+            if (name == "") is core
+        ]
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
+
+
+def _entry(resource: Resource) -> Document:
+    entry: Document = {
+        "name": resource.plural,
+        "singularName": resource.singular_name,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    if "list" in resource.verbs:
+        entry["storageVersionHash"] = f"{resource.stored_as}/{resource.version}"
+    return entry
+
+
+class _SubEntry:
+    """Makes the entries of a resource's subresources."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+
+    def __call__(self, name: str) -> Document:
+        verbs, group, version, kind = _SUBRESOURCES[name]
+        entry: Document = {
+            "name": f"{self._resource.plural}/{name}",
+            "singularName": "",
+            "namespaced": self._resource.namespaced,
+            "kind": kind or self._resource.kind,
+            "verbs": list(verbs),
+        }
+        if group:
+            entry.update(group=group, version=version)
+        return entry
+
+
+def _aggregated(resource: Resource) -> Document:
+    entry: dict[str, Any] = {
+        "resource": resource.plural,
+        "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular_name,
+        "verbs": list(resource.verbs),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    subresources = []
+    for name in resource.subresources:
+        verbs, group, version, kind = _SUBRESOURCES[name]
+        response = {
+            "group": group if kind else resource.group,
+            "version": version or resource.version,
+            "kind": kind or resource.kind,
+        }
+        subresources.append({"subresource": name, "responseKind": response, "verbs": list(verbs)})
+    if subresources:
+        entry["subresources"] = subresources
+    return entry

@@ -1,0 +1,184 @@
+"""GET: one object, a list of them, or a watch."""
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from mooring.cluster.documents import Document
+from mooring.cluster.errors import bad_request
+from mooring.cluster.http.answers import answer, answer_document
+from mooring.cluster.http.context import Api
+from mooring.cluster.http.negotiation import Form, negotiate
+from mooring.cluster.http.paths import Place
+from mooring.cluster.http.queries import filter_of, flag, number
+from mooring.cluster.listing import Page
+from mooring.cluster.resources import Resource
+from mooring.cluster.store import Stored, encode
+from mooring.cluster.tables.render import Columns, columns_for, partial_metadata, table_document, table_rows
+from mooring.cluster.views import encoded_as, seen_as
+from mooring.cluster.watching import Transform, Watch
+
+#: How often a watch that wants bookmarks gets one, in seconds.
+BOOKMARK_EVERY: Final = 60.0
+_LONGEST_WATCH: Final = 3600.0
+
+
+def read_one(api: Api, place: Place, request: web.BaseRequest) -> web.Response:
+    """One object, as it is or as a row of a table."""
+    stored = api.registry.get(place.resource, place.namespace or "", place.name)
+    return answer_object(api, place.resource, stored, request)
+
+
+def answer_object(
+    api: Api,
+    resource: Resource,
+    stored: Stored,
+    request: web.BaseRequest,
+    status: int = 200,
+    warnings: Iterable[str] = (),
+) -> web.Response:
+    """An object in the form that the client asks for."""
+    form = negotiate(request.headers.get("Accept", ""))
+    if not form.kind:
+        return answer(encoded_as(stored, resource), status, warnings)
+    document = seen_as(stored.document, resource)
+    if form.is_metadata:
+        return answer_document(partial_metadata(document), status, warnings)
+    version = {"resourceVersion": document["metadata"].get("resourceVersion", "")}
+    return answer_document(_table(api, resource, [stored], version, request.query), status, warnings)
+
+
+def columns_of(api: Api, resource: Resource) -> Columns:
+    """The columns of a resource, whoever defined it."""
+    return api.custom.columns(resource) or columns_for(resource)
+
+
+def _table(
+    api: Api, resource: Resource, items: Iterable[Stored], metadata: Document, query: Mapping[str, str]
+) -> Document:
+    columns = columns_of(api, resource)
+    include = query.get("includeObject") or "Metadata"
+    documents = [each.document if resource.stored_as == "events" else seen_as(each.document, resource) for each in items]
+    return table_document(columns, table_rows(documents, columns, api.clock(), include), metadata)
+
+
+def read_list(api: Api, place: Place, request: web.BaseRequest) -> web.Response:
+    """A list of objects, or a page of one."""
+    query, resource = request.query, place.resource
+    form = negotiate(request.headers.get("Accept", ""))
+    limit, token = number(query, "limit"), query.get("continue", "")
+    if token:
+        page = api.lists.next(token, limit)
+    else:
+        api.lists.check_version(query.get("resourceVersion", ""), query.get("resourceVersionMatch", ""))
+        page = api.lists.first(resource, filter_of(api, resource, place.namespace, query), limit)
+    metadata = _list_metadata(page, counted=not (query.get("labelSelector") or query.get("fieldSelector")))
+    if form.is_table:
+        return answer_document(_table(api, resource, page.items, metadata, query))
+    if form.is_metadata:
+        items = [partial_metadata(each.document) for each in page.items]
+        kind = "PartialObjectMetadataList"
+        body = {"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items}
+        return answer_document(body)
+    return answer(_list_body(resource, page, metadata))
+
+
+def _list_metadata(page: Page, *, counted: bool) -> Document:
+    metadata: Document = {"resourceVersion": str(page.version)}
+    if page.continuation:
+        metadata["continue"] = page.continuation
+        if counted:
+            metadata["remainingItemCount"] = page.remaining
+    return metadata
+
+
+def _list_body(resource: Resource, page: Page, metadata: Document) -> bytes:
+    head = encode({"kind": resource.lists_as, "apiVersion": resource.group_version, "metadata": metadata})
+    items = b",".join([encoded_as(each, resource) for each in page.items])
+    return b"".join((head[:-1], b',"items":[', items, b"]}"))
+
+
+async def watch(api: Api, place: Place, request: web.BaseRequest) -> web.StreamResponse:
+    """A stream of changes, until the client goes away or its time is up."""
+    query, resource = request.query, place.resource
+    form = negotiate(request.headers.get("Accept", ""))
+    version, initial = query.get("resourceVersion", ""), flag(query, "sendInitialEvents")
+    _check_watch(query, version, initial)
+    bookmarks = flag(query, "allowWatchBookmarks")
+    chosen = filter_of(api, resource, place.namespace, query)
+    if place.name:
+        chosen = chosen._replace(fields=filter_of(api, resource, None, {"fieldSelector": f"metadata.name={place.name}"}).fields)
+    stream = Watch(resource, chosen, _transform(api, resource, form, query))
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
+    response.enable_chunked_encoding()
+    seconds = number(query, "timeoutSeconds") or random.uniform(_LONGEST_WATCH / 2, _LONGEST_WATCH)
+    api.watches.start(stream, version, initial=initial, bookmarks=bookmarks)
+    try:
+        await api.settle()
+        await response.prepare(request)
+        await _pump(api, stream, response, seconds, bookmarks=bookmarks)
+        await response.write_eof()
+    except (ConnectionError, asyncio.CancelledError):
+        # The client went away, which is how most watches end.
+        pass
+    finally:
+        api.watches.stop(stream)
+    return response
+
+
+def _check_watch(query: Mapping[str, str], version: str, initial: bool) -> None:
+    if version and not version.isdigit():
+        raise bad_request(f'invalid resource version "{version}"')
+    if initial and query.get("resourceVersionMatch") != "NotOlderThan":
+        raise bad_request(
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        )
+
+
+async def _pump(api: Api, stream: Watch, response: web.StreamResponse, seconds: float, *, bookmarks: bool) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    next_bookmark = loop.time() + min(BOOKMARK_EVERY, max(seconds - 2, 1)) if bookmarks else end
+    while True:
+        if stream.lines:
+            await response.write(stream.take())
+        if stream.closed:
+            return
+        now = loop.time()
+        if now >= end:
+            return
+        if bookmarks and now >= next_bookmark:
+            stream.bookmark(api.watches.published)
+            next_bookmark = now + BOOKMARK_EVERY
+            continue
+        handle = loop.call_at(min(end, next_bookmark), stream.ready.set)
+        try:
+            await stream.ready.wait()
+        finally:
+            handle.cancel()
+        stream.ready.clear()
+
+
+def _transform(api: Api, resource: Resource, form: Form, query: Mapping[str, str]) -> Transform | None:
+    if form.is_metadata:
+        return partial_metadata
+    if not form.is_table:
+        return None
+    columns, include = columns_of(api, resource), query.get("includeObject") or "Metadata"
+    sent: list[Any] = []
+
+    def row(document: Document) -> Document:
+        version = {"resourceVersion": document["metadata"].get("resourceVersion", "")}
+        is_bookmark = "uid" not in document["metadata"]
+        rows = [] if is_bookmark else table_rows([document], columns, api.clock(), include)
+        if is_bookmark:
+            rows = [{"cells": [], "object": partial_metadata(document)}]
+        headers = not sent and not is_bookmark
+        if headers:
+            sent.append(True)
+        return table_document(columns, rows, version, headers=headers)
+
+    return row

@@ -1,0 +1,120 @@
+"""Lists of objects: chosen by selectors, cut into pages that all show the same moment."""
+
+import base64
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from mooring.api.label_selectors import Selector
+from mooring.cluster.documents import Document
+from mooring.cluster.errors import bad_request, expired, too_large_version
+from mooring.cluster.resources import Resource
+from mooring.cluster.selectors import FieldSelector
+from mooring.cluster.store import Store, Stored
+
+#: How many unfinished lists are remembered, and for how long in seconds.
+_KEPT: Final = 256
+_KEPT_FOR: Final = 300.0
+
+_EXPIRED: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without"
+    " the continue parameter, or use the continue token in this response to retrieve the remainder of the results."
+    " Continuing with the provided token results in an inconsistent list - objects that were created, modified, or"
+    " deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+class Filter(NamedTuple):
+    """Which objects of a resource are meant."""
+
+    namespace: str | None = None
+    labels: Selector | None = None
+    fields: FieldSelector | None = None
+
+    def matches(self, document: Document) -> bool:
+        """Whether the object is chosen."""
+        metadata = document["metadata"]
+        if self.namespace is not None and metadata.get("namespace", "") != self.namespace:
+            return False
+        if self.labels is not None and not self.labels.matches(metadata.get("labels") or {}):
+            return False
+        return self.fields is None or self.fields.matches(document)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every object is chosen."""
+        return self.namespace is None and self.labels is None and self.fields is None
+
+    @property
+    def selects(self) -> bool:
+        """Whether anything but the namespace chooses."""
+        return self.labels is not None or self.fields is not None
+
+
+class Page(NamedTuple):
+    """A part of a list."""
+
+    items: list[Stored]
+    version: int
+    continuation: str
+    remaining: int
+
+
+class _Rest(NamedTuple):
+    items: list[Stored]
+    version: int
+    until: float
+
+
+class Lists:
+    """Makes lists, and remembers those that a client has not read to the end."""
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._clock = clock
+        self._rests: OrderedDict[str, _Rest] = OrderedDict()
+
+    def first(self, resource: Resource, chosen: Filter, limit: int) -> Page:
+        """The first page; all of the list where there is no limit."""
+        found = self._store.list(resource.stored_as, chosen.namespace)
+        if chosen.selects:
+            items = [each for each in found if chosen.matches(each.document)]
+        else:
+            items = list(found)
+        return self._page(items, self._store.version, limit)
+
+    def next(self, token: str, limit: int) -> Page:
+        """The page after the one that gave the token."""
+        try:
+            key = msgspec.json.decode(base64.urlsafe_b64decode(token))["key"]
+        except (ValueError, KeyError, TypeError, msgspec.DecodeError):
+            raise bad_request("continue key is not valid: start the list again without it") from None
+        rest = self._rests.get(key)
+        if rest is None or rest.until < self._clock():
+            raise expired(_EXPIRED)
+        return self._page(rest.items, rest.version, limit)
+
+    def _page(self, items: list[Stored], version: int, limit: int) -> Page:
+        if not limit or len(items) <= limit:
+            return Page(items, version, "", 0)
+        key = secrets.token_urlsafe(9)
+        self._rests[key] = _Rest(items[limit:], version, self._clock() + _KEPT_FOR)
+        while len(self._rests) > _KEPT:
+            self._rests.popitem(last=False)
+        token = base64.urlsafe_b64encode(msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": version, "key": key}))
+        return Page(items[:limit], version, token.decode(), len(items) - limit)
+
+    def check_version(self, wanted: str, match: str) -> None:
+        """Refuse to list at a version that is not here yet, or exactly at one that is gone."""
+        if not wanted or wanted == "0":
+            return
+        if not wanted.isdigit():
+            raise bad_request(f'invalid resource version "{wanted}"')
+        current = self._store.version
+        if int(wanted) > current:
+            raise too_large_version(int(wanted), current)
+        if match == "Exact" and int(wanted) != current:
+            raise expired(f"The resourceVersion for the provided list is too old: {wanted} (current: {current})")

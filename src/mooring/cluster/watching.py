@@ -1,0 +1,181 @@
+"""Watches: streams of what happens to the objects of one resource, each change encoded once for everybody."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from mooring.cluster.documents import Document
+from mooring.cluster.errors import ApiError, expired
+from mooring.cluster.listing import Filter
+from mooring.cluster.resources import Resource
+from mooring.cluster.store import ADDED, DELETED, MODIFIED, Change, Store, Stored, encode
+from mooring.cluster.views import encoded_as, seen_as
+
+#: A client that is this many bytes behind is cut off; it lists again.
+_MOST_PENDING: Final = 256 * 1024 * 1024
+#: The annotation of the bookmark that ends the initial events of a streamed list.
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+#: Makes something else than the plain object of a document, such as a row of a table.
+Transform = Callable[[Document], Document]
+
+
+class Watch:
+    """One client's stream. Lines are put in as changes happen and taken out as the client reads."""
+
+    def __init__(self, resource: Resource, chosen: Filter, transform: Transform | None = None) -> None:
+        self.resource = resource
+        self.chosen = chosen
+        self.transform = transform
+        self.lines: list[bytes] = []
+        self.size = 0
+        #: The version that the stream began with: what came before is in it already.
+        self.version = 0
+        self.closed = False
+        self.ready = asyncio.Event()
+
+    def push(self, change: Change) -> None:
+        """Take note of a change of the resource, if it concerns this watch."""
+        if change.version <= self.version:
+            return
+        kind, stored = self._seen(change)
+        if kind:
+            self._add(self._line(change, kind, stored))
+
+    def _seen(self, change: Change) -> tuple[str, Stored]:
+        """What the change is to somebody who sees only the chosen objects."""
+        chosen = self.chosen
+        if chosen.is_open:
+            return change.kind, change.stored
+        previous = change.previous
+        before = previous is not None and chosen.matches(previous.document)
+        after = change.kind != DELETED and chosen.matches(change.stored.document)
+        if after:
+            return (MODIFIED if before else ADDED), change.stored
+        if not before or previous is None:
+            return "", change.stored
+        if change.kind == DELETED:
+            return DELETED, change.stored
+        # The object is no longer chosen: the client gets it as it knew it, with the version at which it left.
+        metadata = {**previous.document["metadata"], "resourceVersion": str(change.version)}
+        return DELETED, Stored({**previous.document, "metadata": metadata}, change.version)
+
+    def _line(self, change: Change, kind: str, stored: Stored) -> bytes:
+        if self.transform is not None:
+            return _line(kind, encode(self.transform(seen_as(stored.document, self.resource))))
+        if stored is not change.stored:
+            return _line(kind, encoded_as(stored, self.resource))
+        key = (kind, self.resource.group_version)
+        line = change.lines.get(key)
+        if line is None:
+            line = change.lines[key] = _line(kind, encoded_as(stored, self.resource))
+        return line
+
+    def add_existing(self, stored: Stored) -> None:
+        """Begin with an object that is there already."""
+        if self.transform is not None:
+            self._add(_line(ADDED, encode(self.transform(seen_as(stored.document, self.resource)))))
+        else:
+            self._add(_line(ADDED, encoded_as(stored, self.resource)))
+
+    def bookmark(self, version: int, *, end_of_initial: bool = False) -> None:
+        """Tell the client how far it has seen."""
+        metadata: Document = {"resourceVersion": str(version), "creationTimestamp": None}
+        if end_of_initial:
+            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+        document = {"kind": self.resource.kind, "apiVersion": self.resource.group_version, "metadata": metadata}
+        if self.resource.stored_as == "pods":
+            document.update(spec={"containers": None}, status={})
+        shown = document if self.transform is None else self.transform(document)
+        self._add(_line("BOOKMARK", encode(shown)))
+
+    def fail(self, error: ApiError) -> None:
+        """End the stream with an error."""
+        self._add(_line("ERROR", encode(error.document)))
+        self.close()
+
+    def close(self) -> None:
+        """End the stream."""
+        self.closed = True
+        self.ready.set()
+
+    def take(self) -> bytes:
+        """All that is waiting to be sent."""
+        chunk = b"".join(self.lines)
+        self.lines.clear()
+        self.size = 0
+        self.ready.clear()
+        return chunk
+
+    def _add(self, line: bytes) -> None:
+        self.lines.append(line)
+        self.size += len(line)
+        if self.size > _MOST_PENDING:
+            self.lines.clear()
+            self.close()
+        self.ready.set()
+
+
+def _line(kind: str, encoded: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (kind.encode(), encoded)
+
+
+class Watches:
+    """All streams that are open, told of every change of the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._open: dict[str, set[Watch]] = {}
+        self._stop = store.listen(self._changed)
+
+    def _changed(self, storage: str, change: Change) -> None:
+        for watch in self._open.get(storage, ()):
+            watch.push(change)
+
+    def start(self, watch: Watch, version: str, *, initial: bool, bookmarks: bool) -> None:
+        """Open a stream from a version on; from the present objects where there is none, or where asked."""
+        storage = watch.resource.stored_as
+        if initial or version in {"", "0"}:
+            self._send_present(watch, self._store.list(storage, watch.chosen.namespace))
+            if initial and bookmarks:
+                watch.bookmark(watch.version, end_of_initial=True)
+        else:
+            self._send_missed(watch, int(version))
+        if not watch.closed:
+            self._open.setdefault(storage, set()).add(watch)
+
+    def _send_present(self, watch: Watch, present: Iterable[Stored]) -> None:
+        watch.version = self._store.version
+        for stored in present:
+            if watch.chosen.matches(stored.document):
+                watch.add_existing(stored)
+
+    def _send_missed(self, watch: Watch, version: int) -> None:
+        changes = self._store.since(watch.resource.stored_as, version)
+        if changes is None or version > self._store.version:
+            current = self._store.collection(watch.resource.stored_as).floor
+            watch.fail(expired(f"too old resource version: {version} ({current})"))
+            return
+        for change in changes:
+            watch.push(change)
+
+    def stop(self, watch: Watch) -> None:
+        """Close a stream."""
+        self._open.get(watch.resource.stored_as, set()).discard(watch)
+
+    def cut(self, storage: str | None = None) -> None:
+        """Close the streams of a resource, or all."""
+        for name, watches in self._open.items():
+            if storage is None or storage == name:
+                for watch in tuple(watches):
+                    watch.close()
+
+    def close(self) -> None:
+        """Close everything."""
+        self._stop()
+        self.cut()
+
+    @property
+    def published(self) -> int:
+        """The version up to which streams are complete."""
+        return self._store.published

@@ -1,0 +1,302 @@
+"""Events: one for each thing that happens, a count for what happens again."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from mooring.api import Event, Node, ObjectMeta, ObjectReference, Pod
+from mooring.api.codec import encode_json
+from mooring.kube import (
+    Access,
+    AlreadyExists,
+    Client,
+    EventRecorder,
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    ServerError,
+    reference,
+)
+from mooring.kube.events import FINISH_SECONDS
+from tests.kube.server import Api
+from tests.kube.virtual import run
+
+POD = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u", resource_version="7"))
+START = 1_000_000_000.0
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.stored: dict[str, dict[str, Any]] = {}
+        self.calls: list[str] = []
+        self.faults: list[Exception | None] = []
+        self.delay = 0.01
+        self.most = 0
+        self._busy = 0
+
+    async def create_event(self, event: Event) -> None:
+        await self._call("create")
+        if event.name in self.stored:
+            raise AlreadyExists(409, "AlreadyExists")
+        self.stored[event.name] = json.loads(encode_json(event))
+
+    async def patch_event(self, namespace: str, name: str, patch: bytes) -> None:
+        await self._call("patch")
+        if name not in self.stored:
+            raise NotFound(404, "NotFound")
+        self.stored[name] |= json.loads(patch)
+
+    async def _call(self, what: str) -> None:
+        self.calls.append(what)
+        self._busy += 1
+        self.most = max(self.most, self._busy)
+        await asyncio.sleep(self.delay)
+        self._busy -= 1
+        if self.faults and (fault := self.faults.pop(0)) is not None:
+            raise fault
+
+
+@contextlib.asynccontextmanager
+async def recording(sink: Sink, **options: Any) -> AsyncIterator[EventRecorder]:
+    loop = asyncio.get_running_loop()
+    recorder = EventRecorder(sink, host="host", now=lambda: START + loop.time(), **options)
+    task = asyncio.create_task(recorder.run())
+    try:
+        yield recorder
+        assert not task.done()
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def failed(recorder: EventRecorder, pod: Pod | ObjectReference = POD, note: str = "0/1 nodes", **options: Any) -> None:
+    recorder.record(
+        pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=note, component="sched", **options
+    )
+
+
+def test_an_event_as_users_see_it() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink) as recorder:
+            failed(recorder, related=Node(metadata=ObjectMeta(name="n")))
+            assert await recorder.drain(5)
+        (event,) = sink.stored.values()
+        assert event["metadata"] == {"name": f"p.{int(START * 1e9):x}", "namespace": "ns"}
+        assert event == {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": event["metadata"],
+            "eventTime": "2001-09-09T01:46:40.000000Z",
+            "reportingController": "sched",
+            "reportingInstance": "sched-host",
+            "action": "Scheduling",
+            "reason": "FailedScheduling",
+            "regarding": {
+                "apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "p", "uid": "u", "resourceVersion": "7",
+            },
+            "related": {"apiVersion": "v1", "kind": "Node", "name": "n"},
+            "note": "0/1 nodes",
+            "type": "Warning",
+        }  # fmt: skip
+
+    run(main())
+
+
+def test_repeats_become_a_series_that_is_written_twice_and_at_its_end() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink) as recorder:
+            for index in range(10):
+                failed(recorder, note=f"note {index}")
+                await asyncio.sleep(1)
+            assert sink.calls == ["create", "patch"]
+            (event,) = sink.stored.values()
+            assert event["note"] == "note 0"
+            assert event["series"] == {"count": 2, "lastObservedTime": "2001-09-09T01:46:41.000000Z"}
+            await asyncio.sleep(2 * FINISH_SECONDS)
+            assert sink.calls == ["create", "patch", "patch"]
+            assert event["series"] == {"count": 10, "lastObservedTime": "2001-09-09T01:46:49.000000Z"}
+            # What happens after the series has ended is a new event.
+            failed(recorder)
+            assert await recorder.drain(5)
+            assert len(sink.stored) == 2
+
+    run(main())
+
+
+def test_a_series_that_goes_on_is_refreshed_every_half_hour() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink) as recorder:
+            for _ in range(40):
+                failed(recorder)
+                await asyncio.sleep(60)
+        assert sink.calls == ["create", "patch", "patch"]
+
+    run(main())
+
+
+def test_repeats_before_the_first_is_sent_go_with_it() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink) as recorder:
+            for _ in range(5):
+                failed(recorder)
+            assert await recorder.drain(5)
+        assert sink.calls == ["create"]
+        (event,) = sink.stored.values()
+        assert event["series"]["count"] == 5
+
+    run(main())
+
+
+def test_what_is_the_same_and_what_is_not() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink) as recorder:
+            failed(recorder)
+            failed(recorder, note="another note")
+            failed(recorder, Pod(metadata=ObjectMeta(name="q", namespace="ns")))
+            failed(recorder, Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u", resource_version="8")))
+            recorder.record(POD, type="Normal", reason="Scheduled", action="Binding", note="", component="sched")
+            recorder.record(POD, type="Normal", reason="Scheduled", action="Binding", note="", component="other")
+            assert await recorder.drain(5)
+        assert len(sink.stored) == 5
+
+    run(main())
+
+
+def test_an_event_that_expired_on_the_server_is_created_again() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink) as recorder:
+            failed(recorder)
+            assert await recorder.drain(5)
+            sink.stored.clear()
+            failed(recorder)
+            assert await recorder.drain(5)
+        assert sink.calls == ["create", "patch", "create"]
+        (event,) = sink.stored.values()
+        assert event["series"]["count"] == 2
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("faults", "calls", "stored"),
+    [
+        ([OutcomeUnknown("?"), ServerError(500), None], ["create"] * 3, 1),
+        ([Forbidden(403, "Forbidden", "no")], ["create"], 0),
+        ([OutcomeUnknown("?")] * 20, ["create"] * 13, 0),
+    ],
+    ids=["passing", "refused", "hopeless"],
+)
+def test_faults(faults: list[Exception | None], calls: list[str], stored: int) -> None:
+    async def main() -> None:
+        sink = Sink()
+        sink.faults = list(faults)
+        async with recording(sink) as recorder:
+            failed(recorder)
+            assert await recorder.drain(300)
+        assert (sink.calls, len(sink.stored)) == (calls, stored)
+
+    run(main())
+
+
+def test_an_event_that_got_through_without_an_answer_is_not_doubled() -> None:
+    class Deaf(Sink):
+        async def create_event(self, event: Event) -> None:
+            await super().create_event(event)
+            if len(self.calls) == 1:
+                raise OutcomeUnknown("no answer")
+
+    async def main() -> None:
+        sink = Deaf()
+        async with recording(sink) as recorder:
+            failed(recorder)
+            assert await recorder.drain(60)
+            assert (sink.calls, len(sink.stored)) == (["create", "create"], 1)
+
+    run(main())
+
+
+def test_many_are_sent_side_by_side_and_too_many_are_dropped_and_counted() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink, limit=100, senders=8) as recorder:
+            for index in range(150):
+                failed(recorder, Pod(metadata=ObjectMeta(name=f"p{index}", namespace="ns")))
+            assert recorder.pending == 100
+            assert recorder.dropped == 50
+            assert await recorder.drain(5)
+            assert not recorder.pending
+        assert len(sink.stored) == 100
+        assert sink.most == 8
+
+    run(main())
+
+
+def test_draining_has_a_limit() -> None:
+    async def main() -> None:
+        sink = Sink()
+        sink.delay = 100
+        async with recording(sink) as recorder:
+            failed(recorder)
+            assert not await recorder.drain(5)
+
+    run(main())
+
+
+@pytest.mark.parametrize("name", ["Upper", "x" * 250, "under_score", "trailing."])
+def test_names_that_would_not_do_are_replaced(name: str) -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink) as recorder:
+            failed(recorder, ObjectReference(kind="Node", name=name))
+            assert await recorder.drain(5)
+        (event,) = sink.stored.values()
+        assert len(event["metadata"]["name"]) == 36
+        assert event["metadata"]["namespace"] == "default"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("note", "sent"), [("x" * 1024, "x" * 1024), ("x" * 1025, "x" * 1020 + " ..."), ("ä" * 600, "ä" * 510 + " ...")]
+)
+def test_notes_are_cut_to_what_the_server_takes(note: str, sent: str) -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink) as recorder:
+            failed(recorder, note=note)
+            assert await recorder.drain(5)
+        (event,) = sink.stored.values()
+        assert event["note"] == sent
+
+    run(main())
+
+
+async def test_on_a_server(api: Api) -> None:
+    async with Client(Access(server=api.url)) as client:
+        recorder = EventRecorder(client)
+        task = asyncio.create_task(recorder.run())
+        for index in range(300):
+            failed(recorder, ObjectReference(kind="Pod", namespace="ns", name=f"p{index}"))
+        assert await recorder.drain(10)
+        failed(recorder, ObjectReference(kind="Pod", namespace="ns", name="p0"))
+        assert await recorder.drain(10)
+        task.cancel()
+    events = [each for path, each in api.objects.items() if "/events/" in path]
+    assert len(events) == 300
+    assert sum("series" in each for each in events) == 1
+
+
+def test_a_reference_is_kept() -> None:
+    given = ObjectReference(name="x")
+    assert reference(given) is given
