@@ -16,7 +16,7 @@ ARGS ?=
 .PHONY: help demo test lint golden bench clean setup-run setup-dev python
 
 help:  ## Show this list.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup-run  ## Schedule an example cluster (50 nodes, 200 pods, two profiles) and show what went where.
 	@echo "-- mooring simulate -f examples/demo/cluster --config examples/demo/scheduler.yaml \\"
@@ -54,3 +54,15 @@ python:
 	@test -n "$(PYTHON)" || { \
 		echo "Mooring needs Python 3.11 or later with the venv module; none was found. Set PYTHON=/path/to/python3."; \
 		exit 1; }
+
+# On a real control plane, which needs Go once to be built; it is kept outside the checkout.
+.PHONY: controlplane e2e bench-live
+
+controlplane: setup-dev  ## Build etcd, kube-apiserver and the rest from Go modules (once; a quarter of an hour).
+	@$(BIN)/python -m tests.e2e.controlplane build
+
+e2e: controlplane  ## Run the tests on a real control plane.
+	@$(BIN)/python -m pytest $(ARGS) tests/e2e
+
+bench-live: setup-dev  ## Measure binds per second, start-up and latency beside kube-scheduler on a real control plane.
+	@$(BIN)/python -m bench.live

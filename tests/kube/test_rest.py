@@ -139,7 +139,7 @@ async def test_lists_come_in_pages_and_begin_again_when_they_expire(api: Api) ->
 
 
 class Widget(KubeObject, kw_only=True):
-    spec: dict[str, int] = {}
+    spec: dict[str, int] | None = None
 
 
 async def test_custom_resources(api: Api) -> None:

@@ -56,7 +56,7 @@ async def test_servers_that_are_not(
 ) -> None:
     monkeypatch.setattr("mooring.kube.rest._TRIES", 0)
     async with Client(changed(Access(server=tls_api.url, ca=CA))) as client:
-        with pytest.raises(ConnectionFailed, match="certificate that is not trusted.*give its certificate-authority"):
+        with pytest.raises(ConnectionFailed, match=r"certificate that is not trusted.*give its certificate-authority"):
             await client.get(Node, "n")
         with pytest.raises(ConnectionFailed, match="certificate"):
             await client.bind(POD, "n")

@@ -28,6 +28,7 @@ DEFAULT_MEMORY: Final = 200 * 1024 * 1024
 
 _HUGEPAGES: Final = "hugepages-"
 _ATTACHABLE: Final = "attachable-volumes-"
+_NONZERO_AMOUNTS: Final[dict[str, int]] = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
 _NONZERO: Final[dict[str, Quantity]] = {CPU: Quantity(DEFAULT_MILLI_CPU, -3), MEMORY: Quantity(DEFAULT_MEMORY)}
 
 _Amounts = dict[str, Quantity]
@@ -105,6 +106,9 @@ def pod_requests_nonzero(pod: Pod, *, use_status: bool = False, pod_level: bool 
 
     A pod with a request of its own is charged the default only for what neither it nor any container asks for.
     """
+    if _is_simple(pod, use_status=use_status):
+        asked = amounts(pod.spec.containers[0].resources.requests)
+        return {**_NONZERO_AMOUNTS, **asked}
     defaults = _NONZERO
     if pod_level and has_pod_level_requests(pod):
         known = _total(pod, use_status=use_status, pod_level=True, defaults={})

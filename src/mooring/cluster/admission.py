@@ -90,7 +90,7 @@ def _priority(store: Store, document: Document) -> None:
 
 def _default_priority_class(store: Store) -> Document | None:
     """The class that pods get who name none; the lowest where there are several."""
-    classes = [each.document for each in store.list(PRIORITY_CLASSES) if each.document.get("globalDefault")]
+    classes = [each.document for each in store.objects(PRIORITY_CLASSES) if each.document.get("globalDefault")]
     return min(classes, key=lambda each: int(each["value"]), default=None)
 
 
@@ -128,7 +128,7 @@ def _claim(store: Store, document: Document) -> None:
         return
     defaults = [
         each.document
-        for each in store.list(STORAGE_CLASSES)
+        for each in store.objects(STORAGE_CLASSES)
         if each.document["metadata"].get("annotations", {}).get(DEFAULT_CLASS) == "true"
     ]
     if defaults:
@@ -149,7 +149,7 @@ def _finalizer(document: Document, name: str) -> None:
 def _priority_class(store: Store, document: Document) -> None:
     if not document.get("globalDefault"):
         return
-    for each in store.list(PRIORITY_CLASSES):
+    for each in store.objects(PRIORITY_CLASSES):
         if each.document.get("globalDefault") and each.document["metadata"]["name"] != document["metadata"]["name"]:
             raise forbidden(
                 Target("scheduling.k8s.io", "priorityclasses", document["metadata"]["name"]),

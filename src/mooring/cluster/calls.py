@@ -2,6 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from mooring.cluster.documents import Document
+
 
 class User(NamedTuple):
     """Who makes a request."""
@@ -19,7 +21,7 @@ class User(NamedTuple):
 class Call:
     """One request's options. Warnings gather here and go out with the answer."""
 
-    __slots__ = ("dry_run", "force", "manager", "user", "validation", "warnings")
+    __slots__ = ("dry_run", "entries", "force", "manager", "user", "validation", "warnings")
 
     def __init__(
         self, user: User, *, manager: str = "", dry_run: bool = False, validation: str = "Warn", force: bool = False
@@ -32,6 +34,8 @@ class Call:
         self.validation = validation
         self.force = force
         self.warnings: list[str] = []
+        #: What `managedFields` of a new object says, where server-side apply has worked it out already.
+        self.entries: list[Document] | None = None
 
 
 #: The cluster's own controllers and kubelets.

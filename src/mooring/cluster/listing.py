@@ -79,7 +79,7 @@ class Lists:
 
     def first(self, resource: Resource, chosen: Filter, limit: int) -> Page:
         """The first page; all of the list where there is no limit."""
-        found = self._store.list(resource.stored_as, chosen.namespace)
+        found = self._store.objects(resource.stored_as, chosen.namespace)
         if chosen.selects:
             items = [each for each in found if chosen.matches(each.document)]
         else:

@@ -99,7 +99,7 @@ def _service(document: Document, store: Store, now: float) -> None:
 
 def free_cluster_ip(store: Store) -> str:
     """An address from 10.96.0.0/16 that no service has."""
-    taken = {look for each in store.list("services") for look in each.document["spec"].get("clusterIPs", ())}
+    taken = {look for each in store.objects("services") for look in each.document["spec"].get("clusterIPs", ())}
     number = 10
     while (address := f"10.96.{number >> 8}.{number & 255}") in taken:
         number += 1
@@ -109,7 +109,7 @@ def free_cluster_ip(store: Store) -> str:
 def give_node_ports(spec: Document, store: Store) -> None:
     """Give each port of a service that is reached through the nodes a port there."""
     taken: set[Any] = {
-        port.get("nodePort") for each in store.list("services") for port in each.document["spec"].get("ports", ())
+        port.get("nodePort") for each in store.objects("services") for port in each.document["spec"].get("ports", ())
     }
     for port in spec.get("ports", ()):
         if not port.get("nodePort"):

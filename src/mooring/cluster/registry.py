@@ -85,23 +85,29 @@ class Registry:
             metadata["generation"] = 1
         else:
             metadata.pop("generation", None)
-        if resource.is_custom:
-            if strategy.status:
-                document.pop("status", None)
-        else:
+        if not resource.is_custom:
             set_defaults(storage, document)
+        # What the server adds from here on is nobody's: the client may leave it out later and it stays.
+        self._book(resource, document, call)
+        if not resource.is_custom:
             prepare(storage, document, self.store, self.clock())
+        elif strategy.status:
+            document.pop("status", None)
         admit(self.store, resource, document)
         self._validate(resource, document, strategy)
         name, space = metadata["name"], metadata.get("namespace", "")
         if self.store.get(storage, space, name) is not None:
             raise already_exists(resource.target(name))
-        metadata.pop("managedFields", None)
-        if call.manager:
-            managed.track(None, document, resource, call.manager, rfc3339(self.clock()))
         if call.dry_run:
             return Stored(document, self.store.version)
         return self.store.put(storage, space, name, document)
+
+    def _book(self, resource: Resource, document: Document, call: Call) -> None:
+        document["metadata"].pop("managedFields", None)
+        if call.entries:
+            document["metadata"]["managedFields"] = call.entries
+        elif call.manager:
+            managed.track(None, document, resource, call.manager, rfc3339(self.clock()))
 
     def _identify(self, resource: Resource, namespace: str, metadata: Document) -> None:
         if metadata.get("resourceVersion") not in {None, "", "0"}:
@@ -135,9 +141,20 @@ class Registry:
             raise invalid_object(resource.kind, resource.group, document["metadata"].get("name", ""), errors)
 
     def update(
-        self, resource: Resource, namespace: str, name: str, document: Document, call: Call, *, subresource: str = ""
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        document: Document,
+        call: Call,
+        *,
+        subresource: str = "",
+        booked_as: str = "",
     ) -> Stored:
-        """Store an object in place of the one of that name. The document must be the caller's own."""
+        """Store an object in place of the one of that name. The document must be the caller's own.
+
+        `booked_as` names a subresource through which the change came although it concerns the object itself.
+        """
         old = self.get(resource, namespace, name)
         metadata = document.setdefault("metadata", {})
         self._check_identity(resource, namespace, name, metadata)
@@ -153,7 +170,7 @@ class Registry:
         self._refuse(resource, new, errors)
         if not subresource and (strategy.generation or resource.is_custom) and _spec_changed(new, old.document):
             new["metadata"]["generation"] = old.document["metadata"].get("generation", 0) + 1
-        return self._write(resource, new, old, call, subresource)
+        return self._write(resource, new, old, call, subresource or booked_as)
 
     def _check_identity(self, resource: Resource, namespace: str, name: str, metadata: Document) -> None:
         if metadata.setdefault("name", name) != name:
@@ -207,7 +224,7 @@ class Registry:
             metadata["managedFields"] = entries
         if new == old.document:
             return old
-        if call.manager and (not subresource or entries):
+        if call.manager and (subresource != "status" or entries):
             now = rfc3339(self.clock())
             managed.track(old.document, new, resource, call.manager, now, subresource=subresource)
         if call.dry_run:

@@ -126,7 +126,7 @@ class Store:
         """Put back an object that was written down earlier; nobody is told."""
         self.collection(storage).objects.setdefault(namespace, {})[name] = stored
 
-    def list(self, storage: str, namespace: str | None = None) -> Iterator[Stored]:
+    def objects(self, storage: str, namespace: str | None = None) -> Iterator[Stored]:
         """The objects of a resource, in one namespace or in all, in the order of their keys."""
         collection = self._collections.get(storage)
         if collection is None:

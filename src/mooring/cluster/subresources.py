@@ -114,7 +114,7 @@ def _spend_budget(registry: Registry, pod: Document, call: Call) -> None:
     labels = metadata.get("labels") or {}
     budgets = [
         each
-        for each in registry.store.list(BUDGETS, metadata["namespace"])
+        for each in registry.store.objects(BUDGETS, metadata["namespace"])
         if labels and selector_of(each.document["spec"].get("selector")).matches(labels)
     ]
     if len(budgets) > 1:
@@ -213,7 +213,7 @@ def set_scale(
     given = look(scale, "metadata", "resourceVersion")
     document["metadata"]["resourceVersion"] = given or old.document["metadata"]["resourceVersion"]
     document["metadata"].pop("managedFields", None)
-    return registry.update(resource, namespace, name, document, call)
+    return registry.update(resource, namespace, name, document, call, booked_as="scale")
 
 
 def finalize_namespace(registry: Registry, resource: Resource, name: str, document: Document) -> Stored:

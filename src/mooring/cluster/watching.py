@@ -136,7 +136,7 @@ class Watches:
         """Open a stream from a version on; from the present objects where there is none, or where asked."""
         storage = watch.resource.stored_as
         if initial or version in {"", "0"}:
-            self._send_present(watch, self._store.list(storage, watch.chosen.namespace))
+            self._send_present(watch, self._store.objects(storage, watch.chosen.namespace))
             if initial and bookmarks:
                 watch.bookmark(watch.version, end_of_initial=True)
         else:

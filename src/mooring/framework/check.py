@@ -40,6 +40,8 @@ def _node(table: NodeTable, fresh: NodeTable, name: str) -> list[str]:
                 found.append(f"node {name}: {what} {resource} is {have} instead of {want}")
     if table.nonzero[:, mine].tolist() != fresh.nonzero[:, other].tolist():
         found.append(f"node {name}: non-zero requests are {table.nonzero[:, mine]}")
+    if table.cordoned != fresh.cordoned:
+        found.append(f"{table.cordoned} nodes are unschedulable instead of {fresh.cordoned}")
     if table.unschedulable[mine] != fresh.unschedulable[other]:
         found.append(f"node {name}: unschedulable differs")
     have_pods = sorted(info.pod.uid for info in table.nodes[mine].pods)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mooring.framework.templates import PodTemplate
 
 F = TypeVar("F", bound=Callable[..., Any])
-Dependence = Literal["node", "pods"]
+Dependence = Literal["node", "pods", "template"]
 _DEPENDS = "__mooring_depends__"
 
 
@@ -68,14 +68,19 @@ class Plugin:
 
 
 def depends_on(*what: Dependence) -> Callable[[F], F]:
-    """Declare what an answer of ``filter``, ``score``, ``filter_nodes`` or ``score_nodes`` depends on.
+    """Declare what an answer depends on, so that it need not be asked for again.
+
+    For ``filter``, ``score``, ``filter_nodes`` and ``score_nodes``:
 
     ``@depends_on("node")``: only on the pod's template and the node object. ``@depends_on("node", "pods")``: also on
     the pods on that node. Such answers are kept per template, and only changed nodes are asked again.
 
+    For ``pre_filter`` and ``pre_score``, ``@depends_on("template")``: an answer of None or Skip, and what was written
+    to the cycle state, depend on the pod's template alone.
+
     A method that also reads other nodes, other objects, the clock or the cycle's other findings must not declare it.
     """
-    level: Dependence = "pods" if "pods" in what else "node"
+    level: Dependence = "template" if "template" in what else "pods" if "pods" in what else "node"
 
     def mark(function: F) -> F:
         setattr(function, _DEPENDS, level)

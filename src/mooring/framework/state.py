@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -66,6 +67,17 @@ class CycleState:
     def delete(self, key: StateKey[T]) -> None:
         """Forget an entry; it need not exist."""
         self._entries.pop(key, None)
+
+    def preload(self, entries: dict[StateKey[Any], Any]) -> None:
+        """Put in what is known beforehand (the framework's own use)."""
+        self._entries.update(entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def written_since(self, count: int) -> dict[StateKey[Any], Any]:
+        """The entries written after there were so many (the framework's own use)."""
+        return dict(itertools.islice(self._entries.items(), count, None))
 
     def clone(self) -> CycleState:
         """A copy in which hypothetical changes stay without effect on this one."""

@@ -36,6 +36,9 @@ _ROWS, _SLOTS = 64, 8
 class PodListener:
     """Told about pods that come to, or leave, a row of the table; for indexes that a plugin keeps itself."""
 
+    #: Whether pods without volumes are of no interest; most pods have none, and every call costs.
+    volumes_only = False
+
     def pod_added(self, info: PodInfo, row: int) -> None:
         """A pod is on a row now."""
 
@@ -58,6 +61,8 @@ class NodeTable:
         self.pod_count: Ints = np.zeros(_ROWS, dtype=np.int64)
         self.allowed_pods: Ints = np.zeros(_ROWS, dtype=np.int64)
         self.unschedulable: npt.NDArray[np.bool_] = np.zeros(_ROWS, dtype=np.bool_)
+        #: How many nodes are unschedulable.
+        self.cordoned = 0
         self.taints: CodeColumn[tuple[Taint, ...]] = CodeColumn(_ROWS)
         self.features: CodeColumn[tuple[str, ...]] = CodeColumn(_ROWS)
         self._labels: dict[str, LabelColumn] = {}
@@ -163,6 +168,7 @@ class NodeTable:
             elif resource in self.slots or is_scalar(resource):
                 slot = self.slot(resource)  # may replace the columns by bigger ones
                 self.allocatable[slot, row] = value(quantity)
+        self.cordoned += int(node.unschedulable) - int(self.unschedulable[row])
         self.unschedulable[row] = node.unschedulable
         self.taints.set(row, node.taints or None)
         self.features.set(row, tuple(sorted(node.status.declared_features)) or None)
@@ -173,6 +179,8 @@ class NodeTable:
 
     def _clear_row(self, row: int, info: NodeInfo) -> None:
         self.images.remove_node(row, info.node)
+        self.cordoned -= int(self.unschedulable[row])
+        self.unschedulable[row] = False
         self.taints.set(row, None)
         self.features.set(row, None)
         for column in self._labels.values():
@@ -226,7 +234,7 @@ class NodeTable:
         if template.host_ports:
             self.ports.add(template.host_ports, row, 1)
         self.counters.pods_changed(template, row, 1, terminating=pod.is_terminating)
-        for listener in self._listeners:
+        for listener in self._listeners_for(template):
             listener.pod_added(info, row)
         self.changes.mark(row)
 
@@ -235,7 +243,7 @@ class NodeTable:
         if node is None:
             return
         row, template, pod = node.row, info.template, info.pod
-        for listener in self._listeners:
+        for listener in self._listeners_for(template):
             listener.pod_removed(info, row)
         self.counters.pods_changed(template, row, -1, terminating=pod.is_terminating)
         if template.host_ports:
@@ -307,9 +315,14 @@ class NodeTable:
     def listen(self, listener: PodListener) -> None:
         """Tell a listener about all pods, those already here first."""
         for info in self.pods.values():
-            if info.node is not None:
+            if info.node is not None and (info.pod.spec.volumes or not listener.volumes_only):
                 listener.pod_added(info, info.node.row)
         self._listeners.append(listener)
+
+    def _listeners_for(self, template: PodTemplate) -> list[PodListener]:
+        if not self._listeners or template.pod.spec.volumes:
+            return self._listeners
+        return [listener for listener in self._listeners if not listener.volumes_only]
 
     def _grow_rows(self, capacity: int) -> None:
         def grown(column: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:

@@ -41,7 +41,7 @@ class _Connection(asyncio.Protocol):
         self.lost = False
         self._transport: asyncio.WriteTransport | None = None
         self._parser: httptools.HttpResponseParser | None = None
-        self._headers: dict[str, str] = {}
+        self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
 
     def send(self, head: bytes, body: bytes, deadline: float) -> "asyncio.Future[Answer]":
@@ -49,7 +49,7 @@ class _Connection(asyncio.Protocol):
         self.answer = asyncio.get_running_loop().create_future()
         self.deadline = deadline
         self._parser = httptools.HttpResponseParser(self)
-        self._headers = {}
+        self._headers = []
         self._body = []
         assert self._transport is not None
         self._transport.write(head + body)
@@ -100,7 +100,7 @@ class _Connection(asyncio.Protocol):
     # httptools calls these.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        self._headers.append((name, value))
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
@@ -112,13 +112,15 @@ class _Connection(asyncio.Protocol):
         status = parser.get_status_code()
         if status < 200:
             # An interim answer (100 Continue): the real one follows on the same connection.
-            self._headers, self._body = {}, []
+            self._headers, self._body = [], []
             return
         self.answer = None
         if not parser.should_keep_alive():
             self.close()
         if not answer.done():
-            answer.set_result(Answer(status, self._headers, b"".join(self._body)))
+            # Nobody looks at the headers of a success.
+            headers = {} if status < 300 else _readable(self._headers)
+            answer.set_result(Answer(status, headers, b"".join(self._body)))
 
 
 class LeanLane:
@@ -261,3 +263,7 @@ class LeanLane:
         while self._idle and now - self._idle[0].idle_since > IDLE_SECONDS:
             self._idle.pop(0).close()
         self._timer = loop.call_later(_SWEEP_SECONDS, self._sweep) if self._open else None
+
+
+def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1").strip() for name, value in headers}

@@ -173,13 +173,16 @@ class HttpTransport:
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as error:
             raise self._unreachable(error) from None
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, OSError) as error:
-            what = str(error) or type(error).__name__
+            what = str(error) or "timed out"
+            if isinstance(error, aiohttp.ClientPayloadError):
+                what = "the connection broke in the middle of it"
             raise OutcomeUnknown(f"{self._access.server}: no answer came back: {what}") from None
         except aiohttp.ClientError as error:
             raise BadAnswer(f"{self._access.server}: {error}") from None
 
     def _unreachable(self, error: Exception) -> KubeError:
-        text = f"{self._access.server} cannot be reached: {str(error) or 'timed out'}"
+        why = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+        text = f"{self._access.server} cannot be reached: {str(why) or 'timed out'}"
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             text = (
                 f"{self._access.server} shows a certificate that is not trusted: {error.certificate_error}; give its "

@@ -1,1 +1,1 @@
-"""What people see of a running scheduler: logs, and later metrics and decision records."""
+"""What people see of a running scheduler: logs, metrics, and decision records ("why")."""

@@ -55,6 +55,7 @@ class AllocationScorer:
         self._strategy: Strategy = make_strategy(args)
         # A resource that the scheduler does not count has no capacity on any node, and so no say.
         self._resources = [spec for spec in args.resources if is_tracked(spec.name)]
+        self._even = len({spec.weight for spec in self._resources}) == 1 and not self._strategy.picky
         self._columns = FitColumns(table, [spec.name for spec in self._resources], self._strategy.sign)
 
     def plan(self, template: PodTemplate) -> Plan:
@@ -112,6 +113,8 @@ class AllocationScorer:
         total, work, weights = columns.scratch[:3, :count]
         if strategy.picky or any(columns.missing[index] for index, _, _ in plan):
             return self._score_unevenly(plan, rows, total, work, weights)
+        if rows is None and self._even and len(plan) == len(columns):
+            return self._score_all(plan, count)
         for number, (index, amount, weight) in enumerate(plan):
             rated = work if number else total
             self._rate(index, amount, rows, rated)
@@ -124,6 +127,24 @@ class AllocationScorer:
             total *= 0.5
         elif even != 1:
             total /= even
+        scores: Ints = total.astype(np.int64)
+        return scores
+
+    def _score_all(self, plan: Plan, count: int) -> Ints:
+        """The most frequent case in the fewest steps: all rows, all resources, equal weights."""
+        columns, strategy = self._columns, self._strategy
+        rated = columns.scratch[3:, :count]
+        asked = np.array([100.0 * strategy.sign * amount for _, amount, _ in plan])
+        np.add(columns.scaled, asked[:, None], out=rated)
+        np.divide(rated, columns.divisor, out=rated)
+        strategy.rate_floats(rated)
+        total = rated[0]
+        for other in rated[1:]:
+            total += other
+        if len(plan) == 2:
+            total *= 0.5
+        elif len(plan) > 2:
+            total /= len(plan)
         scores: Ints = total.astype(np.int64)
         return scores
 

@@ -49,6 +49,8 @@ class _Claim:
 class AttachedVolumes(PodListener):
     """The index. Call ``sync`` before reading."""
 
+    volumes_only = True
+
     def __init__(self, handle: Handle) -> None:
         self.resolver = VolumeResolver(handle)
         self._claims: dict[ClaimKey, _Claim] = {}

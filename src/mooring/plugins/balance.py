@@ -89,7 +89,10 @@ class BalanceColumns(ResourceColumns):
             return self._uneven(plan, rows, count)
         if len(plan) < 2:
             return np.full(count, 100, dtype=np.int64)
-        shares = [self._share(index, amount, rows, count) for index, amount in plan]
+        if rows is None and len(plan) == len(self) and self.exact and all(a <= EXACT_LIMIT for _, a in plan):
+            shares = list(self._all_shares(plan, count))
+        else:
+            shares = [self._share(index, amount, rows, count) for index, amount in plan]
         deviation = shares[0]
         if len(plan) == 2:
             deviation -= shares[1]
@@ -101,6 +104,15 @@ class BalanceColumns(ResourceColumns):
         deviation *= _HUNDRED
         result: Ints = deviation.astype(np.int64)
         return result
+
+    def _all_shares(self, plan: Sequence[tuple[int, int]], count: int) -> Floats:
+        """The used shares of all resources on all rows, in the fewest steps."""
+        out = self.scratch[3:, :count]
+        asked = np.array([float(amount) for _, amount in plan])
+        np.add(self.used, asked[:, None], out=out)
+        np.divide(out, self.capacity, out=out)
+        np.minimum(out, _ONE, out=out)
+        return out
 
     def _share(self, index: int, amount: int, rows: Rows | None, count: int) -> Floats:
         """The used share of a resource, at most 1."""

@@ -16,6 +16,8 @@ _Identity = tuple[str, ...]
 class DiskIndex(PodListener):
     """Users of disks by row, and users of claims in the whole cluster."""
 
+    volumes_only = True
+
     def __init__(self) -> None:
         #: (read-write users, read-only users) by disk.
         self._disks: dict[_Identity, tuple[Counts, Counts]] = {}

@@ -23,6 +23,7 @@ from mooring.framework import (
     Verdicts,
     Victims,
     WhatIf,
+    depends_on,
 )
 
 UNSUPPORTED = "pod has resourceClaims, which this version of Mooring does not support yet (dynamic resource allocation)"
@@ -42,6 +43,7 @@ class DynamicResources(Plugin):
         filter_timeout: Any = None
         binding_timeout: Any = None
 
+    @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status:
         """Skip pods without claims."""
         state.write(_SEEN, True)

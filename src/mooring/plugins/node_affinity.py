@@ -69,6 +69,8 @@ class NodeAffinity(Plugin):
 
     args: Args
 
+    _plain: Plan | None = None
+
     def setup(self) -> None:
         """Compile the added affinity."""
         self._added: NodeMatcher | None = None
@@ -89,6 +91,7 @@ class NodeAffinity(Plugin):
 
     # Required
 
+    @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | PreFilterResult | None:
         """Skip pods that accept any node; narrow to the nodes that a pod asks for by name."""
         return self._plan(self.handle.template(pod)).pre_filter
@@ -124,6 +127,7 @@ class NodeAffinity(Plugin):
 
     # Preferred
 
+    @depends_on("template")
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Skip pods without preferences."""
         return self._plan(self.handle.template(pod)).pre_score
@@ -168,6 +172,11 @@ class NodeAffinity(Plugin):
     # Plans
 
     def _plan(self, template: PodTemplate) -> Plan:
+        spec = template.pod.spec
+        if spec.affinity is None and spec.node_selector is None:
+            if self._plain is None:
+                self._plain = self._make_plan(template)
+            return self._plain  # most pods accept any node, and all of those have the same plan
         return template.kept(self, lambda: self._make_plan(template))
 
     def _make_plan(self, template: PodTemplate) -> Plan:

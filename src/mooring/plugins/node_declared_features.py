@@ -36,6 +36,7 @@ _UNPREPARED = Status.error('error reading "PreFilterNodeDeclaredFeatures" from c
 class NodeDeclaredFeatures(Plugin):
     """Rejects nodes that do not declare a feature the pod needs."""
 
+    @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Skip pods that need nothing special."""
         needed = self.handle.template(pod).kept(self, lambda: needed_features(pod))

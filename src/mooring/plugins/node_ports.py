@@ -38,6 +38,7 @@ _UNPREPARED = Status.error('reading "PreFilterNodePorts" from cycleState: not fo
 class NodePorts(Plugin):
     """Rejects nodes where a host port of the pod is in use."""
 
+    @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Skip pods without host ports."""
         ports = self.handle.template(pod).host_ports

@@ -34,6 +34,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         self._resources = [spec.name for spec in self.args.resources if is_tracked(spec.name)]
         self._columns = BalanceColumns(self.handle.table, self._resources)
 
+    @depends_on("template")
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Skip pods that ask for nothing that counts."""
         plan = self._plan(pod)

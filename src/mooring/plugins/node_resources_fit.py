@@ -98,6 +98,7 @@ class NodeResourcesFit(Plugin):
 
     # Filter
 
+    @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Note what the pod asks for."""
         template = self.handle.template(pod)
@@ -168,6 +169,7 @@ class NodeResourcesFit(Plugin):
 
     # Score
 
+    @depends_on("template")
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Note what counts for the pod."""
         state.write(_PLAN, self._plan(pod))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-import numpy as np
-
 from mooring.api.affinity import Taint
 from mooring.api.node import Node
 from mooring.api.pod import Pod
@@ -41,10 +39,9 @@ class NodeUnschedulable(Plugin):
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
         """Nearly free as long as no node is cordoned."""
-        cordoned = nodes.unschedulable
-        if not np.count_nonzero(cordoned) or tolerates_cordon(pod):
+        if not nodes.table.cordoned or tolerates_cordon(pod):
             return None
-        return Verdicts.reject(cordoned.copy(), _REJECTED)
+        return Verdicts.reject(nodes.unschedulable.copy(), _REJECTED)
 
     @depends_on("node")
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:

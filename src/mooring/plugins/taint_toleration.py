@@ -86,6 +86,7 @@ class TaintToleration(Plugin):
         """Other pods make no difference."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
+    @depends_on("template")
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Say that Score may be asked."""
         state.write(_PRE_SCORED, True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from time import perf_counter
 from typing import Any
 
 from mooring.api.pod import Pod
@@ -15,6 +16,7 @@ from mooring.framework.results import PermitWait
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.waiting import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
+from mooring.observe.metrics import ProfileMetrics
 from mooring.scheduler.answers import as_status, failure
 from mooring.scheduler.profile import Bound, Profile
 
@@ -88,17 +90,43 @@ def pre_flight(profile: Profile, state: CycleState, pod: Pod, node_name: str) ->
     return SUCCESS, tuple(working)
 
 
-async def bind(profile: Profile, state: CycleState, pod: Pod, node_name: str, working: tuple[Bound, ...]) -> Status:
+async def bind(
+    profile: Profile,
+    state: CycleState,
+    pod: Pod,
+    node_name: str,
+    working: tuple[Bound, ...],
+    points: ProfileMetrics | None = None,
+) -> Status:
     """Run PreBind (of the plugins that have something to do), Bind and PostBind."""
-    for bound in working:
-        status = await _call_outside(bound, "PreBind", state, pod, node_name)
-        if not status.is_success:
-            return status
+    started = perf_counter()
+    status = await _pre_bind(working, state, pod, node_name)
+    started = _note(points, "PreBind", status, started)
+    if not status.is_success:
+        return status
     status = await _bind(profile, state, pod, node_name)
+    started = _note(points, "Bind", status, started)
     if not status.is_success:
         return status
     for bound in profile.post_bind:
         await _call_outside(bound, "PostBind", state, pod, node_name)
+    _note(points, "PostBind", SUCCESS, started)
+    return SUCCESS
+
+
+def _note(points: ProfileMetrics | None, point: str, status: Status, started: float) -> float:
+    """Tell how long an extension point took; the next one begins now."""
+    now = perf_counter()
+    if points is not None:
+        points.point(point, status.code, now - started)
+    return now
+
+
+async def _pre_bind(working: tuple[Bound, ...], state: CycleState, pod: Pod, node_name: str) -> Status:
+    for bound in working:
+        status = await _call_outside(bound, "PreBind", state, pod, node_name)
+        if not status.is_success:
+            return status
     return SUCCESS
 
 

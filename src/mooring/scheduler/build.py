@@ -11,6 +11,7 @@ from mooring.framework.binding import Binder
 from mooring.framework.handle import EventRecorder, Handle
 from mooring.framework.plugin import Plugin
 from mooring.framework.waiting import WaitingPods
+from mooring.observe.plugin_times import PluginTimes
 from mooring.plugins.registry import BUILTIN
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle
@@ -32,6 +33,7 @@ class Profiles:
         recorder: EventRecorder | None = None,
         activate: Callable[[Iterable[str]], None] | None = None,
         binder: Binder | None = None,
+        times: PluginTimes | None = None,
     ) -> None:
         self.config = config
         self.cache = cache
@@ -55,7 +57,7 @@ class Profiles:
             percentage = profile.percentage_of_nodes_to_score
             if percentage is None:
                 percentage = config.percentage_of_nodes_to_score
-            built = Profile(profile, handle, registry, frozenset(BUILTIN))
+            built = Profile(profile, handle, registry, frozenset(BUILTIN), times)
             self.cycles[profile.scheduler_name] = Cycle(built, sampler, percentage)
 
     @property

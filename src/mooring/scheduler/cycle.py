@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+from typing import Any
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +14,9 @@ from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.framework.node_statuses import NodeStatuses, fit_message
 from mooring.framework.nodes import Nodes
 from mooring.framework.results import PostFilterResult, PreFilterResult
-from mooring.framework.state import CycleState
+from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
+from mooring.observe.trace import Trace
 from mooring.scheduler.answers import BadAnswerError, PluginFailure, as_status, failure
 from mooring.scheduler.filtering import Filtering
 from mooring.scheduler.findings import FindingsCache
@@ -72,8 +76,10 @@ class Cycle:
         findings = FindingsCache(profile)
         self.filtering = Filtering(profile, sampler, findings)
         self.scoring = Scoring(profile, findings)
-        self._pre_filter = TemplateCalls("preFilter", profile.pre_filter)
+        self._pre_filter = TemplateCalls(profile.pre_filter)
         self.handle.runner = self
+        #: Where the moments of an attempt are noted, if somebody wants to know.
+        self.trace: Trace | None = None
 
     # The decision
 
@@ -88,8 +94,10 @@ class Cycle:
             return Unplaced(broken.status.message, broken.status, state)
 
     def _schedule(self, state: CycleState, pod: Pod) -> Placement | Unplaced:
-        template = self.table.template(pod)
+        template, trace = self.table.template(pod), self.trace
         before = self.pre_filter(state, pod)
+        if trace is not None:
+            trace.pre_filtered = perf_counter()
         if not before.status.is_success:
             return self._unplaced(state, pod, before, None)
         nominated = self._nominated(state, pod, before)
@@ -98,6 +106,8 @@ class Cycle:
         among = self.rows_of(before.names)
         wanted = self._wanted(len(self.table) if among is None else len(among))
         rows, examined = self.filtering.feasible(state, pod, template, among, wanted)
+        if trace is not None:
+            trace.filtered = perf_counter()
         if wanted is not None or self.profile.per_node:
             self._sampler.advance(examined)
         count = len(self.table) if rows is None else len(rows)
@@ -106,9 +116,13 @@ class Cycle:
         if count == 1 or not self.profile.scorers:
             row = 0 if rows is None else int(rows[0])
         else:
-            totals, _ = self.scoring.totals(state, pod, template, rows)
+            totals, same = self.scoring.totals(state, pod, template, rows, trace)
             place = pick(totals, self.handle.random)
             row = place if rows is None else int(rows[place])
+            if trace is not None:
+                trace.scored = perf_counter()
+                if trace.ranks:
+                    self.scoring.rank(trace, state, pod, rows, totals, same, place)
         return Placement(self.table.nodes[row].name, state, examined, count)
 
     def _wanted(self, total: int) -> int | None:
@@ -149,21 +163,31 @@ class Cycle:
         rejected: Status | None = None
         names: frozenset[str] | None = None
         narrowed: list[str] = []
-        idle: list[str] = []
-        calls = self._pre_filter.of(self.table.template(pod))
+        settled: list[str] = []
+        skipped: list[str] = []
+        entries: dict[StateKey[Any], Any] = {}
+        calls = self._pre_filter.of(self.table.template(pod), state)
+        constant = calls.constant
         state.skip_filter |= calls.skipped
         for bound in calls.asked:
+            before = len(state) if bound.name in constant else None
             try:
                 answer = bound.call(state, pod, nodes)
                 if answer is None:
+                    if before is not None:
+                        settled.append(bound.name)
+                        entries |= state.written_since(before)
                     continue
                 status, result = _pre_filter_answer(answer)
             except Exception as error:
                 raise failure(f'running PreFilter plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
                 state.skip_filter.add(bound.name)
-                if status is SKIP_TEMPLATE:
-                    idle.append(bound.name)
+                if status is SKIP_TEMPLATE or before is not None:
+                    settled.append(bound.name)
+                    skipped.append(bound.name)
+                    if before is not None:
+                        entries |= state.written_since(before)
                 continue
             if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return PreFiltered(status.by(bound.name))
@@ -178,8 +202,8 @@ class Cycle:
                 names = result.node_names if names is None else names & result.node_names
                 if not names:
                     return PreFiltered(_nothing_left(narrowed))
-        if idle:
-            calls.leave_out(idle)
+        if settled and calls.lasting:
+            calls.settle(settled, skipped, entries)
         return PreFiltered(rejected or SUCCESS, names, tuple(narrowed)) if rejected or narrowed else _ALL_NODES
 
     # No node
@@ -196,6 +220,8 @@ class Cycle:
             statuses, _ = self.filtering.diagnose(state, pod, among, absent)
             rejectors = statuses.plugins() | frozenset(before.narrowed_by)
             pending = statuses.plugins(pending=True)
+        if self.trace is not None:
+            self.trace.post_filter_started = perf_counter()
         result, post = self.post_filter(state, pod, statuses)
         message = fit_message(len(self.table), statuses, text, post.message if post is not None else "")
         return Unplaced(message, Status.unschedulable(message), state, statuses, post, result, rejectors, pending)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
 
 import msgspec
 
@@ -23,6 +24,7 @@ from mooring.framework.handle import EventRecorder
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
+from mooring.observe.records import Decision
 from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
@@ -30,6 +32,7 @@ from mooring.scheduler.cycle import Cycle, Placement, Unplaced
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.queue.hints import node_update_actions
 from mooring.scheduler.queue.interests import ErrorReport
+from mooring.scheduler.watch import Watch
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -45,6 +48,10 @@ class Decided(msgspec.Struct, frozen=True):
     feasible: int
     #: Whether some Permit plugin asked to wait.
     waits: bool = False
+    #: When the attempt began and when it was decided (``time.perf_counter``), and its record, if it is watched.
+    started: float = 0.0
+    at: float = 0.0
+    record: Decision | None = None
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -77,8 +84,10 @@ class Engine:
         recorder: EventRecorder | None = None,
         binder: Binder | None = None,
         on_error: ErrorReport | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.cache = Cache()
+        self.watch = watch
         #: The newest version of every pod that waits for a node, by uid.
         self._waiting: dict[str, Pod] = {}
         self.profiles = Profiles(
@@ -90,6 +99,7 @@ class Engine:
             recorder=recorder,
             activate=self._activate,
             binder=binder,
+            times=watch.plugin_times if watch is not None else None,
         )
         sorter = self.profiles.first.profile.queue_sort[0]
         self.queue = SchedulingQueue(
@@ -104,6 +114,8 @@ class Engine:
             pod_max_backoff=config.pod_max_backoff_seconds,
             on_error=on_error,
         )
+        if watch is not None:
+            watch.attach(self.cache, self.queue, self.profiles.cycles)
 
     # What happens in the cluster
 
@@ -114,7 +126,7 @@ class Engine:
         elif isinstance(item, Node):
             self._put_node(item)
         else:
-            old = self.cache.objects.lister(type(item)).get(item.name, item.metadata.namespace)
+            old = self.cache.objects.lister(type(item)).get(item.name, item.namespace)
             self.cache.put(item)
             action = ActionType.ADD if old is None else ActionType.UPDATE
             self.queue.on_event(item.kind, action, old, item)
@@ -126,6 +138,8 @@ class Engine:
             self._waiting.pop(item.uid, None)
             self.cache.remove(item)
             self.queue.delete(item)
+            if self.watch is not None:
+                self.watch.left(item)
             if placed is not None:
                 self.queue.assigned_pod_deleted(item)
             return
@@ -145,6 +159,8 @@ class Engine:
             self._waiting.pop(pod.uid, None)
             self.cache.put(pod)
             self.queue.delete(pod)
+            if self.watch is not None:
+                self.watch.left(pod)
             if known is None or was_assumed:
                 self.queue.assigned_pod_added(pod)  # kube-scheduler tells of a binding when it sees it, not before
             else:
@@ -159,6 +175,8 @@ class Engine:
             return
         self.cache.put(pod)  # its nomination, if it has one
         if old is None:
+            if self.watch is not None:
+                self.watch.noticed(pod)
             self.queue.add(pod)
         else:
             self.queue.update(old, pod)
@@ -188,43 +206,58 @@ class Engine:
         if cycle is None or pod.is_terminating or pod.uid in self.cache.assumed:
             self.queue.done(queued.uid)
             return None
+        started = self.watch.begin(queued) if self.watch is not None else 0.0
         decision = cycle.schedule(pod)
         if isinstance(decision, Unplaced):
-            return self._failed(queued, decision)
-        return self._decided(queued, cycle, decision)
+            return self._failed(queued, decision, started, in_cycle=True)
+        return self._decided(queued, cycle, decision, started)
 
-    def _decided(self, queued: QueuedPod, cycle: Cycle, placement: Placement) -> Decided | Failed:
-        node_name, state, profile = placement.node_name, placement.state, cycle.profile
+    def _decided(self, queued: QueuedPod, cycle: Cycle, placement: Placement, started: float) -> Decided | Failed:
+        node_name, state, profile, watch = placement.node_name, placement.state, cycle.profile, self.watch
+        record = watch.placed(queued, cycle, placement) if watch is not None else None
         pod = self.cache.assume(queued.pod, node_name).pod
+        if watch is not None:
+            watch.start_lap()
         status = binding.reserve(profile, state, pod, node_name)
+        if watch is not None:
+            watch.lap(profile.name, "Reserve", status.code, record)
         if status.is_success:
             status = binding.permit(profile, state, pod, node_name)
+            if watch is not None:
+                watch.lap(profile.name, "Permit", status.code, record)
         if not status.is_success and status.code is not Code.WAIT:
             self.undo(cycle, state, pod, node_name)
-            return self._failed(queued, _turned_down(status, state))
+            return self._failed(queued, _turned_down(status, state), started)
         if state.pods_to_activate:
             self.queue.activate(state.pods_to_activate)
         waits = status.code is Code.WAIT
-        return Decided(queued, pod, node_name, state, cycle, placement.evaluated, placement.feasible, waits)
+        evaluated, feasible, now = placement.evaluated, placement.feasible, perf_counter()
+        return Decided(queued, pod, node_name, state, cycle, evaluated, feasible, waits, started, now, record)
 
     async def bind(self, decided: Decided) -> Failed | None:
         """Carry a decision out; None when the pod is bound, else what became of it."""
         cycle, state, pod, node_name = decided.cycle, decided.state, decided.pod, decided.node_name
+        watch = self.watch
         status, working = binding.pre_flight(cycle.profile, state, pod, node_name)
         rejected = False
         if status.is_success:
             status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
             rejected = not status.is_success
+            if watch is not None and decided.waits:
+                watch.waited(status.code, decided.at)
         if status.is_success:
             # From here on only an error can bring the pod back, and that needs no events to be replayed.
             self.queue.done(decided.queued.uid)
-            status = await binding.bind(cycle.profile, state, pod, node_name, working)
+            points = watch.points(cycle.profile.name) if watch is not None else None
+            status = await binding.bind(cycle.profile, state, pod, node_name, working, points)
         if status.is_success:
+            if watch is not None:
+                watch.bound(decided.queued, decided.started, decided.at, decided.record)
             if decided.state.pods_to_activate:
                 self.queue.activate(decided.state.pods_to_activate)
             return None
         self.undo(cycle, decided.state, pod, decided.node_name)
-        failed = self._failed(decided.queued, _turned_down(status, decided.state))
+        failed = self._failed(decided.queued, _turned_down(status, decided.state), decided.started)
         self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
         return failed
 
@@ -233,8 +266,10 @@ class Engine:
         binding.unreserve(cycle.profile, state, pod, node_name)
         self.cache.forget(pod)
 
-    def _failed(self, queued: QueuedPod, unplaced: Unplaced) -> Failed:
+    def _failed(self, queued: QueuedPod, unplaced: Unplaced, started: float, *, in_cycle: bool = False) -> Failed:
         result, pod = unplaced.result, queued.pod
+        if self.watch is not None:
+            self.watch.failed(queued, unplaced, started, in_cycle=in_cycle)
         if result.nominated_node:
             self.cache.nominate(pod, result.nominated_node)
         elif result.nominated_node == "":
@@ -242,6 +277,8 @@ class Engine:
         latest = self._waiting.get(pod.uid)
         if latest is None:
             self.queue.done(pod.uid)  # deleted, or bound by somebody else, meanwhile
+            if self.watch is not None:
+                self.watch.left(pod)
         else:
             self.queue.add_unschedulable(
                 queued, unschedulable_plugins=unplaced.rejectors, pending_plugins=unplaced.pending, pod=latest

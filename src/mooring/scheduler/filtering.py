@@ -47,30 +47,37 @@ class Filtering:
         ``among`` restricts to rows that PreFilter left; ``wanted`` stops the search when so many were found.
         """
         ok = self._column_mask(state, pod, template, among)
-        nominated = self._with_nominated(pod)
-        for row in nominated:
-            if ok[row] and not self._nominated_verdict(state, pod, self.table.nodes[row]).is_success:
-                ok[row] = False
-        singles = [f for f in self._singles if f.name not in state.skip_filter]
+        if self.nominator:
+            ok = self._without_crowded(state, pod, ok)
+        singles = [f for f in self._singles if f.name not in state.skip_filter] if self._singles else []
         if wanted is None and not singles:
-            rows = None if ok.all() else np.flatnonzero(ok)
+            rows = None if ok.all() else ok.nonzero()[0]
             return rows, len(ok)
         return self._search(state, pod, ok, singles, among, wanted)
 
     def _column_mask(self, state: CycleState, pod: Pod, template: PodTemplate, among: Rows | None) -> Mask:
+        """Which rows pass all filters that answer in columns. It may be the findings' own mask: do not write it."""
         if among is not None:
             return self._mask_among(state, pod, among)
         findings = self._findings.of(template)
         findings.refresh_filters(self.profile, state, pod)
-        columns = [f for f in self._columns if f.name not in state.skip_filter]
-        ok = findings.ok
-        if columns:
-            nodes = Nodes(self.table)
-            for plugin in columns:
-                verdicts = ask_filter(plugin, state, pod, nodes)
-                if verdicts is not None:
-                    ok = ok & (verdicts.codes == 0)
-        return ok.copy() if ok is findings.ok and self.nominator else ok
+        ok, nodes, skip = findings.ok, None, state.skip_filter
+        for plugin in self._columns:
+            if plugin.name in skip:
+                continue
+            nodes = nodes or Nodes(self.table)
+            verdicts = ask_filter(plugin, state, pod, nodes)
+            if verdicts is not None:
+                ok = ok & (verdicts.codes == 0)
+        return ok
+
+    def _without_crowded(self, state: CycleState, pod: Pod, ok: Mask) -> Mask:
+        """Leave out rows that will not do once the pods nominated to them are there."""
+        ok = ok.copy()
+        for row in self._with_nominated(pod):
+            if ok[row] and not self._nominated_verdict(state, pod, self.table.nodes[row]).is_success:
+                ok[row] = False
+        return ok
 
     def _mask_among(self, state: CycleState, pod: Pod, among: Rows) -> Mask:
         nodes, inside = Nodes(self.table, among), np.ones(len(among), dtype=np.bool_)

@@ -45,13 +45,17 @@ class Findings:
         "_node_filters",
         "_node_position",
         "_pod_filters",
-        "_pod_scorers",
         "_position",
+        "_raw_by_node",
+        "_raw_by_pods",
+        "_score_node_position",
         "_score_position",
         "_score_structure",
         "_skip",
         "_skip_score",
         "_structure",
+        "_summed",
+        "_summed_singly",
         "_table",
         "alive",
         "key",
@@ -77,7 +81,11 @@ class Findings:
         self._score_structure = -1
         self._score_position = -1
         self._skip_score: frozenset[str] = frozenset()
-        self._pod_scorers: tuple[ScorePlugin, ...] = ()
+        self._score_node_position = -1
+        self._summed: tuple[ScorePlugin, ...] = ()
+        self._summed_singly = False
+        self._raw_by_node: tuple[ScorePlugin, ...] = ()
+        self._raw_by_pods: tuple[ScorePlugin, ...] = ()
         #: Raw scores of declared scorers that normalise, by name; a number where all nodes score the same.
         self.raw: dict[str, Ints | int] = {}
         #: Weighted sum of the other declared scorers.
@@ -164,56 +172,74 @@ class Findings:
         changed = table.changes.since(self._score_position, len(table) >> 2)
         if changed == []:
             return
-        if changed is None:
+        node_changed = table.node_changes.since(self._score_node_position, len(table) >> 2)
+        if changed is None or node_changed is None:
             self._all_scores(profile, state, pod)
             return
-        nodes = None
-        for plugin in self._pod_scorers:
-            if plugin.normalize is None:
-                continue
-            nodes = nodes or Nodes(table, np.array(changed))
-            self._patch_raw(plugin, changed, ask_score(plugin, state, pod, nodes))
+        self._patch_raw(self._raw_by_pods, state, pod, changed)
+        if node_changed:
+            self._patch_raw(self._raw_by_node, state, pod, node_changed)
         self._patch_total(state, pod, changed)
-        self._score_position = table.changes.position
+        self._mark_scores()
 
     def _all_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        table = self._table
         self._skip_score = profile.declared & state.skip_score
-        active = tuple(s for s in profile.scorers if s.depends is not None and s.name not in state.skip_score)
-        self._pod_scorers = active
-        nodes = Nodes(table)
-        self.raw = {}
-        self.total = np.zeros(len(table), dtype=np.int64)
-        for plugin in active:
+        active = [s for s in profile.scorers if s.depends is not None and s.name not in state.skip_score]
+        self._summed = tuple([s for s in active if s.normalize is None])
+        self._raw_by_node = tuple([s for s in active if s.normalize is not None and s.depends == "node"])
+        self._raw_by_pods = tuple([s for s in active if s.normalize is not None and s.depends == "pods"])
+        self._summed_singly = all(s.score is not None for s in self._summed)
+        nodes = Nodes(self._table)
+        self.raw = {
+            plugin.name: ask_score(plugin, state, pod, nodes) for plugin in self._raw_by_node + self._raw_by_pods
+        }
+        total: Ints | None = None
+        for plugin in self._summed:
             scores = ask_score(plugin, state, pod, nodes)
-            if plugin.normalize is not None:
-                self.raw[plugin.name] = scores
+            if isinstance(scores, int):
+                scores = np.full(len(nodes), scores, dtype=np.int64)
+            if plugin.weight != 1:
+                scores = scores * plugin.weight
+            if total is None:
+                total = scores if plugin.trusted and scores.flags.owndata else scores.copy()
             else:
-                self.total += _times(scores, plugin.weight)
+                total += scores
+        self.total = total if total is not None else np.zeros(len(nodes), dtype=np.int64)
+        self._mark_scores()
+
+    def _mark_scores(self) -> None:
+        table = self._table
         self._score_structure = table.structure
         self._score_position = table.changes.position
+        self._score_node_position = table.node_changes.position
 
-    def _patch_raw(self, plugin: ScorePlugin, rows: list[int], scores: Ints | int) -> None:
-        known = self.raw[plugin.name]
-        if isinstance(known, int):
-            if isinstance(scores, int) and scores == known:
-                return
-            known = self.raw[plugin.name] = np.full(len(self._table), known, dtype=np.int64)
-        known[rows] = scores
+    def _patch_raw(self, plugins: Sequence[ScorePlugin], state: CycleState, pod: Pod, rows: list[int]) -> None:
+        if not plugins:
+            return
+        nodes = Nodes(self._table, np.array(rows))
+        for plugin in plugins:
+            scores, known = ask_score(plugin, state, pod, nodes), self.raw[plugin.name]
+            if isinstance(known, int):
+                if isinstance(scores, int) and scores == known:
+                    continue
+                known = self.raw[plugin.name] = np.full(len(self._table), known, dtype=np.int64)
+            elif not known.flags.writeable or known.base is not None:
+                known = self.raw[plugin.name] = known.copy()
+            known[rows] = scores
 
     def _patch_total(self, state: CycleState, pod: Pod, rows: list[int]) -> None:
-        scorers = [plugin for plugin in self._pod_scorers if plugin.normalize is None]
-        if len(rows) <= _FEW and all(plugin.score is not None for plugin in scorers):
+        scorers = self._summed
+        if len(rows) <= _FEW and self._summed_singly:
             for row in rows:
-                node = self._table.nodes[row]
-                self.total[row] = sum(
-                    plugin.weight * plugin.score(state, pod, node) for plugin in scorers if plugin.score is not None
-                )
+                node, total = self._table.nodes[row], 0
+                for plugin in scorers:
+                    total += plugin.weight * ask_single_score(plugin, state, pod, node)
+                self.total[row] = total
             return
         nodes = Nodes(self._table, np.array(rows))
         self.total[rows] = 0
         for plugin in scorers:
-            self.total[rows] += _times(ask_score(plugin, state, pod, nodes), plugin.weight)
+            self.total[rows] += ask_score(plugin, state, pod, nodes) * plugin.weight
 
 
 class FindingsCache:
@@ -300,13 +326,17 @@ def ask_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) ->
         raise failure(f'running Score plugin "{plugin.name}"', plugin.name, error) from error
 
 
+def ask_single_score(plugin: ScorePlugin, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+    """A per-node scorer's score."""
+    try:
+        return as_score(plugin.score(state, pod, node))  # type: ignore[misc]  # asked only where the plugin has this form
+    except Exception as error:
+        raise failure(f'running Score plugin "{plugin.name}"', plugin.name, error) from error
+
+
 def _shape(answer: object) -> str:
     size = f" of {len(answer)}" if isinstance(answer, Sized) else ""
     return f"{type(answer).__name__}{size}"
-
-
-def _times(scores: Ints | int, weight: int) -> Ints | int:
-    return scores if weight == 1 else scores * weight
 
 
 _NO_ROWS: Mask = np.zeros(0, dtype=np.bool_)

@@ -14,6 +14,7 @@ from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
 from mooring.framework.points import check_methods, points_of
+from mooring.observe.plugin_times import PluginTimes
 
 if TYPE_CHECKING:
     from mooring.config import Profile as ProfileConfig
@@ -59,12 +60,18 @@ class Profile:
     """What runs at each extension point, in order."""
 
     def __init__(
-        self, config: ProfileConfig, handle: Handle, registry: Mapping[str, type[Plugin]], builtin: frozenset[str]
+        self,
+        config: ProfileConfig,
+        handle: Handle,
+        registry: Mapping[str, type[Plugin]],
+        builtin: frozenset[str],
+        times: PluginTimes | None = None,
     ) -> None:
         self.config = config
         self.name = config.scheduler_name
         self.handle = handle
         self._builtin = builtin
+        self._times = times
         self.plugins: dict[str, Plugin] = {}
         for enabled in config.plugins.values():
             for entry in enabled:
@@ -117,12 +124,13 @@ class Profile:
         for plugin in self._at(point):
             call = getattr(plugin, method, None)
             if call is not None:
-                found.append(Bound(plugin.name, plugin, call))
+                found.append(Bound(plugin.name, plugin, self._watched(call, plugin, method)))
         return tuple(found)
 
     def _filter(self, plugin: Plugin) -> FilterPlugin:
         columns, single = getattr(plugin, "filter_nodes", None), getattr(plugin, "filter", None)
         depends = dependence(columns or single)
+        columns, single = (self._watched(call, plugin, "filter") for call in (columns, single))
         return FilterPlugin(plugin.name, plugin, columns, single, depends)
 
     def _score(self, plugin: Plugin, weight: int) -> ScorePlugin:
@@ -130,7 +138,16 @@ class Profile:
         normalize = getattr(plugin, "normalize_scores", None)
         depends = dependence(columns or single)
         trusted = plugin.name in self._builtin
+        columns, single = (self._watched(call, plugin, "score") for call in (columns, single))
+        normalize = self._watched(normalize, plugin, "normalize_scores")
         return ScorePlugin(plugin.name, plugin, weight, columns, single, normalize, depends, trusted)
+
+    def _watched(self, call: Any, plugin: Plugin, method: str) -> Any:
+        """The same call, counted and timed if somebody wants to know."""
+        point = _WATCHED.get(method)
+        if call is None or self._times is None or point is None:
+            return call
+        return self._times.wrap(call, plugin.name, point, self.name)
 
     def events(self) -> dict[str, tuple[ClusterEvent, ...]]:
         """What each plugin that can turn a pod down wants to be woken by."""
@@ -140,3 +157,20 @@ class Profile:
                 register = getattr(plugin, "events_to_register", None)
                 found[plugin.name] = tuple(register()) if register is not None else CATCH_ALL
         return found
+
+
+#: Methods whose calls are watched -> the extension point's name in metrics.
+_WATCHED = {
+    "pre_filter": "PreFilter",
+    "filter": "Filter",
+    "post_filter": "PostFilter",
+    "pre_score": "PreScore",
+    "score": "Score",
+    "normalize_scores": "ScoreExtensionNormalize",
+    "reserve": "Reserve",
+    "unreserve": "Unreserve",
+    "permit": "Permit",
+    "pre_bind": "PreBind",
+    "bind": "Bind",
+    "post_bind": "PostBind",
+}

@@ -7,18 +7,22 @@ only. All arithmetic is on integers, as kube-scheduler's.
 from __future__ import annotations
 
 import random
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.framework.nodes import Nodes
-from mooring.framework.state import CycleState
-from mooring.framework.status import SKIP_TEMPLATE, Code, Status
+from mooring.framework.state import CycleState, StateKey
+from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
 from mooring.framework.templates import PodTemplate
+from mooring.observe.trace import Trace
 from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
 from mooring.scheduler.findings import FindingsCache, ask_score
 from mooring.scheduler.profile import Profile, ScorePlugin
+from mooring.scheduler.ranking import Ranking, Weighted, best_places
 from mooring.scheduler.template_calls import TemplateCalls
 
 Rows = npt.NDArray[np.intp]
@@ -33,34 +37,45 @@ class Scoring:
         self.profile = profile
         self.table = profile.handle.table
         self._findings = findings
-        self._pre_score = TemplateCalls("preScore", profile.pre_score)
+        self._pre_score = TemplateCalls(profile.pre_score)
+        #: What built-in plugins make of a score that all nodes have.
+        self._same: dict[tuple[str, int], int] = {}
         self._others = tuple(s for s in profile.scorers if s.depends is None)
         self._normalized = tuple(s for s in profile.scorers if s.depends is not None and s.normalize is not None)
+        self._ranking = Ranking(profile, self.table)
+        #: What plugins gave in the last call of ``totals``, if its trace wanted to know.
+        self._kept: Weighted = []
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
         """Run PreScore; plugins that answer Skip are left out of Score."""
-        calls = self._pre_score.of(self.table.template(pod))
+        calls = self._pre_score.of(self.table.template(pod), state)
         state.skip_score |= calls.skipped
-        idle: list[str] = []
+        settled: list[str] = []
+        skipped: list[str] = []
+        entries: dict[StateKey[Any], Any] = {}
         for bound in calls.asked:
-            where = f'running PreScore plugin "{bound.name}"'
+            before = len(state) if bound.name in calls.constant else None
             try:
                 answer = bound.call(state, pod, nodes)
-                if answer is None:
-                    continue
-                status = as_status(answer)
+                status = SUCCESS if answer is None else as_status(answer)
             except Exception as error:
-                raise failure(where, bound.name, error) from error
+                raise failure(f'running PreScore plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
                 state.skip_score.add(bound.name)
-                if status is SKIP_TEMPLATE:
-                    idle.append(bound.name)
+                if status is SKIP_TEMPLATE or before is not None:
+                    skipped.append(bound.name)
             elif not status.is_success:
-                raise PluginFailure(Status.error(f"{where}: {status.message}").by(bound.name))
-        if idle:
-            calls.leave_out(idle)
+                text = f'running PreScore plugin "{bound.name}": {status.message}'
+                raise PluginFailure(Status.error(text).by(bound.name))
+            if before is not None or status is SKIP_TEMPLATE:
+                settled.append(bound.name)
+                entries |= state.written_since(before) if before is not None else {}
+        if settled and calls.lasting:
+            calls.settle(settled, skipped, entries)
 
-    def totals(self, state: CycleState, pod: Pod, template: PodTemplate, rows: Rows | None) -> tuple[Ints, int]:
+    def totals(
+        self, state: CycleState, pod: Pod, template: PodTemplate, rows: Rows | None, trace: Trace | None = None
+    ) -> tuple[Ints, int]:
         """The weighted sum of all scores for each feasible row (None: all rows), but for what all rows get alike.
 
         That part comes second: it has no say in which node is best, and adding it to every row would cost.
@@ -68,6 +83,9 @@ class Scoring:
         """
         nodes = Nodes(self.table, rows)
         self.pre_score(state, pod, nodes)
+        if trace is not None:
+            trace.pre_scored = perf_counter()
+        kept: Weighted | None = [] if trace is not None and trace.ranks else None
         findings = self._findings.of(template)
         findings.refresh_scores(self.profile, state, pod)
         total: Ints = findings.total if rows is None else findings.total[rows]
@@ -78,6 +96,8 @@ class Scoring:
                 continue
             chosen = raw if rows is None or isinstance(raw, int) else raw[rows]
             score = self._finish(plugin, state, pod, chosen)
+            if kept is not None:
+                kept.append((plugin.name, score))
             if isinstance(score, int):
                 same += score
             else:
@@ -86,24 +106,42 @@ class Scoring:
             if plugin.name in state.skip_score:
                 continue
             score = self._finish(plugin, state, pod, ask_score(plugin, state, pod, nodes))
+            if kept is not None:
+                kept.append((plugin.name, score))
             if isinstance(score, int):
                 same += score
             else:
                 total = total + score
+        if kept is not None:
+            self._kept = kept
         return total, same
+
+    def rank(
+        self, trace: Trace, state: CycleState, pod: Pod, rows: Rows | None, totals: Ints, same: int, place: int
+    ) -> None:
+        """Keep the chosen node and the next best with their scores; ``totals`` must just have been asked for them."""
+        places = best_places(totals, place, trace.ranks)
+        trace.scorers, trace.candidates = self._ranking.candidates(state, pod, rows, totals, same, places, self._kept)
 
     def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:
         """Normalise, check and weigh."""
         if plugin.normalize is not None:
             if isinstance(scores, int):
-                # The same for all nodes stays the same for all nodes: ask about one.
-                one = self._normalize(plugin, state, pod, np.full(1, scores, dtype=np.int64))
-                scores = one if isinstance(one, int) else int(one[0])
+                scores = self._normalize_same(plugin, state, pod, scores)
             else:
                 scores = self._normalize(plugin, state, pod, scores)
         if not plugin.trusted:
             _check_range(plugin, scores)
         return scores * plugin.weight
+
+    def _normalize_same(self, plugin: ScorePlugin, state: CycleState, pod: Pod, score: int) -> int:
+        """The same for all nodes stays the same for all nodes: ask about one."""
+        known = self._same.get((plugin.name, score)) if plugin.trusted else None
+        if known is None:
+            one = self._normalize(plugin, state, pod, np.full(1, score, dtype=np.int64))
+            known = one if isinstance(one, int) else int(one[0])
+            self._same[plugin.name, score] = known
+        return known
 
     @staticmethod
     def _normalize(plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints) -> Ints | int:
@@ -138,5 +176,5 @@ def _check_range(plugin: ScorePlugin, scores: Ints | int) -> None:
 def pick(totals: Ints, rng: random.Random) -> int:
     """The place of the highest total; a tie is broken at random, all tied places being equally likely."""
     best = int(totals.argmax())
-    tied = np.flatnonzero(totals == totals[best])
-    return best if len(tied) == 1 else int(tied[rng.randrange(len(tied))])
+    (tied,) = (totals == totals.item(best)).nonzero()
+    return best if len(tied) == 1 else tied.item(int(rng.random() * len(tied)))

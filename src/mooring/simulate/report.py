@@ -56,8 +56,11 @@ Part: TypeAlias = Grid | Listing | str
 
 def report(outcome: Outcome, *, wide: bool = False) -> list[Part]:
     """Everything to be shown, in order."""
-    parts: list[Part] = [summary(outcome), workloads(outcome), nodes(outcome, wide=wide)]
-    if wide:
+    parts: list[Part] = [summary(outcome)]
+    if outcome.pods:
+        parts.append(workloads(outcome))
+    parts.append(nodes(outcome, wide=wide))
+    if wide and outcome.pods:
         parts.append(pods(outcome))
     if outcome.of(State.PENDING, State.GATED):
         parts.append(pending(outcome, wide=wide))

@@ -39,18 +39,19 @@ class Api:
         self, method: str, path: str, body: Object | list[Any] | None = None, content_type: str = "application/json"
     ) -> Any:
         """Send one request and decode its answer. Raises ApiFailure, or OSError where there is no server."""
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type}
         data = json.dumps(body).encode() if body is not None else None
-        try:
-            connection = self._connected()
-            connection.request(method, path, data, headers)
-            answer = connection.getresponse()
-            text = answer.read().decode()
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            raise error if isinstance(error, OSError) else OSError(str(error)) from None
-        if answer.status >= 300:
-            raise ApiFailure(answer.status, text, f"{method} {path}")
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type}
+        # A connection that was idle may be closed by now, by a server that was started again for instance.
+        for again in (self._connection is not None, False):
+            try:
+                status, text = self._exchange(method, path, data, headers)
+                break
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                if not again:
+                    raise error if isinstance(error, OSError) else OSError(str(error)) from None
+        if status >= 300:
+            raise ApiFailure(status, text, f"{method} {path}")
         return json.loads(text) if text.startswith(("{", "[")) else text
 
     def get(self, path: str) -> Any:
@@ -90,6 +91,8 @@ class Api:
             return bool(self.request("GET", "/readyz") == "ok")
         except (OSError, ApiFailure):
             return False
+        finally:
+            self.close()
 
     def wait_for(self, what: str, look: Callable[[], T | None], timeout: float = 60.0) -> T:
         """Look again and again until there is something to see; `what` is for the message when nothing comes."""
@@ -108,6 +111,12 @@ class Api:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _exchange(self, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, str]:
+        connection = self._connected()
+        connection.request(method, path, data, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
 
     def _connected(self) -> http.client.HTTPSConnection:
         if self._connection is None:

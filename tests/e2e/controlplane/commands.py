@@ -66,6 +66,8 @@ class ApiServer:
             "service-account-key-file": key,
             "service-account-signing-key-file": key,
             "service-cluster-ip-range": "10.96.0.0/16",
+            # Nobody has a certificate of this authority; but parts that ask the server about tokens look for one.
+            "client-ca-file": self.certificates / "apiserver.crt",
             "token-auth-file": self.tokens,
             "authorization-mode": "RBAC",
             "disable-admission-plugins": ",".join(without),
@@ -91,6 +93,8 @@ def controller_manager(
         "kubeconfig": kubeconfig,
         "controllers": ",".join(["*", *(f"-{each}" for each in without)]),
         "leader-elect": "false",
+        # Roles are given to each controller rather than to all of them together.
+        "use-service-account-credentials": "true",
         "service-account-private-key-file": certificates / "apiserver.key",
         "root-ca-file": certificates / "apiserver.crt",
         "kube-api-qps": 1000,

@@ -44,12 +44,12 @@ def _is_open(path: str) -> bool:
 
 def rules_for(store: Store, user: User, namespace: str) -> Iterator[Document]:
     """The rules of all roles that the user has in a namespace, or in the whole cluster."""
-    for stored in store.list(f"clusterrolebindings.{_GROUP}"):
+    for stored in store.objects(f"clusterrolebindings.{_GROUP}"):
         if any(_is_subject(each, user, "") for each in stored.document.get("subjects", ())):
             yield from _rules(store, stored.document["roleRef"], "")
     if not namespace:
         return
-    for stored in store.list(f"rolebindings.{_GROUP}", namespace):
+    for stored in store.objects(f"rolebindings.{_GROUP}", namespace):
         if any(_is_subject(each, user, namespace) for each in stored.document.get("subjects", ())):
             yield from _rules(store, stored.document["roleRef"], namespace)
 
@@ -73,7 +73,7 @@ def _aggregated(store: Store, selectors: list[Document]) -> list[Document]:
     compiled = [selector_of(each) for each in selectors]
     return [
         rule
-        for stored in store.list(f"clusterroles.{_GROUP}")
+        for stored in store.objects(f"clusterroles.{_GROUP}")
         if any(each.matches(stored.document["metadata"].get("labels") or {}) for each in compiled)
         for rule in stored.document.get("rules") or ()
     ]

@@ -8,13 +8,15 @@ import yaml
 from mooring.cluster.calls import Call
 from mooring.cluster.documents import Document
 from mooring.cluster.errors import ApiError, bad_request, unsupported_media
+from mooring.cluster.protobuf import ProtobufError, decode_object
 from mooring.cluster.resources import Resource
 from mooring.cluster.schema.check import DecodeError, check
 from mooring.cluster.schema.duplicates import duplicate_fields
 from mooring.cluster.schema.kubernetes import definitions
 from mooring.cluster.schema.structural import prune_custom
 
-_TYPES: Final = ("application/json", "application/yaml")
+_PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_TYPES: Final = ("application/json", "application/yaml", _PROTOBUF)
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -25,6 +27,11 @@ def parse_body(body: bytes, content_type: str) -> Any:
         return _parse_json(body)
     if media == "application/yaml" or media.endswith("+yaml"):
         return _parse_yaml(body)
+    if media == _PROTOBUF:
+        try:
+            return decode_object(body)
+        except ProtobufError as error:
+            raise bad_request(f"the body cannot be read as protobuf: {error}") from None
     raise unsupported_media(media, _TYPES)
 
 
@@ -60,7 +67,8 @@ def read_document(body: bytes, content_type: str, resource: Resource, call: Call
     if not isinstance(parsed, dict):
         raise bad_request("couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct")
     check_kind(parsed, resource)
-    doubled = duplicate_fields(body) if call.validation == "Strict" and "json" in (content_type or "json") else []
+    is_json = not content_type or "json" in content_type
+    doubled = duplicate_fields(body) if is_json and call.validation == "Strict" else []
     return checked(parsed, resource, call, doubled)
 
 

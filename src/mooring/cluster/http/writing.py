@@ -183,14 +183,8 @@ def _store_applied(
         stored = update_document(api, place, result, booked)
         return answer_object(api, resource, stored, request, 200, call.warnings)
     result["metadata"]["name"] = place.name
+    booked.entries = entries
     stored = create_document(api, resource, place.namespace or "", result, booked)
-    if entries and not call.dry_run:
-        metadata = stored.document["metadata"]
-        space, name = metadata.get("namespace", ""), metadata["name"]
-        changed = api.registry.modify(
-            resource.stored_as, space, name, lambda each: {**each, "metadata": {**each["metadata"], "managedFields": entries}}
-        )
-        stored = changed or stored
     return answer_object(api, resource, stored, request, 201, call.warnings)
 
 

@@ -1,0 +1,1 @@
+"""Custom resources: what a CustomResourceDefinition makes of a schema."""

@@ -1,0 +1,207 @@
+"""Serves the resources that CustomResourceDefinitions define, from the moment they are created until they are gone."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from mooring.cluster.custom.printing import custom_columns
+from mooring.cluster.custom.shapes import shape_of_schema, with_defaults
+from mooring.cluster.custom.validation import schema_errors
+from mooring.cluster.documents import Document, copied, replaced, rfc3339
+from mooring.cluster.errors import FieldError
+from mooring.cluster.openapi import OpenApi
+from mooring.cluster.registry import Registry
+from mooring.cluster.resources import Resource
+from mooring.cluster.selectors import Reader, custom_field_reader
+from mooring.cluster.store import ADDED, DELETED, MODIFIED, Change, Stored
+from mooring.cluster.strategy import Strategy
+from mooring.cluster.tables.render import Columns
+from mooring.cluster.watching import Watches
+
+DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class _Version(NamedTuple):
+    """What one version of a custom resource is like."""
+
+    schema: Document
+    columns: Columns
+    selectable: dict[str, Reader]
+    scale: Document | None
+    storage: Resource
+
+
+class CustomResources:
+    """All custom resources that are served."""
+
+    def __init__(self, registry: Registry, openapi: OpenApi, watches: Watches) -> None:
+        self._registry = registry
+        self._openapi = openapi
+        self._watches = watches
+        self._versions: dict[tuple[str, str, str], _Version] = {}
+        registry.store.listen(self._changed)
+
+    def load(self) -> None:
+        """Serve what definitions in the store say, after they were read back."""
+        for stored in self._registry.store.objects(DEFINITIONS):
+            self._serve(stored.document)
+
+    def _changed(self, storage: str, change: Change) -> None:
+        if storage != DEFINITIONS:
+            return
+        document = change.stored.document
+        if change.kind == DELETED:
+            self._withdraw(document)
+        elif change.kind in {ADDED, MODIFIED}:
+            self._serve(document)
+
+    def stored(self, resource: Resource, stored: Stored) -> None:
+        """After a definition was written: say in its status that its names are accepted and served."""
+        if resource.stored_as != DEFINITIONS:
+            return
+        self._serve(stored.document)
+        name = stored.document["metadata"]["name"]
+        now = rfc3339(self._registry.clock())
+        self._registry.modify(DEFINITIONS, "", name, lambda each: _accepted(each, now))
+
+    def removed(self, resource: Resource, stored: Stored, *, gone: bool) -> None:
+        """After a definition was deleted: its objects go, and then it does."""
+        if resource.stored_as != DEFINITIONS or gone:
+            return
+        document = stored.document
+        group, plural = document["spec"]["group"], document["spec"]["names"]["plural"]
+        storage = f"{plural}.{group}"
+        store = self._registry.store
+        for each in list(store.objects(storage)):
+            metadata = each.document["metadata"]
+            store.remove(storage, metadata.get("namespace", ""), metadata["name"])
+        self._registry.modify(DEFINITIONS, "", document["metadata"]["name"], _without_cleanup)
+
+    def _serve(self, document: Document) -> None:
+        spec = document["spec"]
+        group, names = spec["group"], spec["names"]
+        versions = [each for each in spec["versions"] if each.get("served")]
+        storage = next((each for each in spec["versions"] if each.get("storage")), spec["versions"][0])
+        native = _resource(spec, storage)
+        before = {key for key in self._versions if key[0] == group and key[1] == names["plural"]}
+        for version in versions:
+            resource = _resource(spec, version)
+            schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+            key = (group, names["plural"], version["name"])
+            self._versions[key] = _Version(
+                schema,
+                custom_columns(version),
+                {each["jsonPath"].lstrip("."): custom_field_reader(each["jsonPath"]) for each in version.get("selectableFields", ())},
+                (version.get("subresources") or {}).get("scale"),
+                native,
+            )
+            self._registry.table.add(resource)
+            self._registry.custom_strategies[resource.stored_as, version["name"]] = _strategy(version, schema)
+            self._openapi.custom[group, version["name"], names["kind"]] = schema
+            before.discard(key)
+        if native.version not in {each["name"] for each in versions}:
+            self._registry.custom_strategies[native.stored_as, native.version] = _strategy(storage, {})
+        for key in before:
+            del self._versions[key]
+
+    def _withdraw(self, document: Document) -> None:
+        spec = document["spec"]
+        group, plural = spec["group"], spec["names"]["plural"]
+        self._registry.table.remove(group, plural)
+        for key in [key for key in self._versions if key[:2] == (group, plural)]:
+            del self._versions[key]
+        self._watches.cut(f"{plural}.{group}")
+
+    def _version(self, resource: Resource) -> _Version | None:
+        return self._versions.get((resource.group, resource.plural, resource.version))
+
+    def native(self, resource: Resource) -> Resource:
+        """The version in which objects of a resource are stored."""
+        if resource.stored_as == "events" and resource.group:
+            return self._registry.table.of("events")
+        found = self._version(resource)
+        return resource if found is None else found.storage
+
+    def complete(self, resource: Resource, document: Document) -> None:
+        """Fill in the defaults of the schema in place."""
+        found = self._version(resource)
+        if found is not None:
+            with_defaults(document, found.schema)
+
+    def columns(self, resource: Resource) -> Columns | None:
+        """The columns of a custom resource; None for all others."""
+        found = self._version(resource)
+        return None if found is None else found.columns
+
+    def selectable(self, resource: Resource) -> Mapping[str, Reader] | None:
+        """The fields by which objects can be selected."""
+        found = self._version(resource)
+        return None if found is None else found.selectable
+
+    def scale(self, resource: Resource) -> Document | None:
+        """Where a custom resource keeps how many replicas it wants and has."""
+        found = self._version(resource)
+        return None if found is None else found.scale
+
+
+def _resource(spec: Document, version: Document) -> Resource:
+    names = spec["names"]
+    subresources = version.get("subresources") or {}
+    return Resource(
+        spec["group"],
+        version["name"],
+        names["plural"],
+        names["kind"],
+        spec["scope"] == "Namespaced",
+        tuple(names.get("shortNames", ())),
+        tuple(names.get("categories", ())),
+        tuple(each for each in ("scale", "status") if each in subresources),
+        singular=names.get("singular", ""),
+        custom_shape=shape_of_schema((version.get("schema") or {}).get("openAPIV3Schema") or {}),
+        list_kind=names.get("listKind", ""),
+    )
+
+
+def _strategy(version: Document, schema: Document) -> Strategy:
+    def validate(document: Document) -> list[FieldError]:
+        part: dict[str, Any] = {key: value for key, value in document.items() if key != "metadata"}
+        return schema_errors(part, _without_metadata(schema))
+
+    return Strategy(
+        validate=validate, status="status" in (version.get("subresources") or {}), generation=True, unconditional=False
+    )
+
+
+def _without_metadata(schema: Document) -> Document:
+    properties = schema.get("properties")
+    if not properties or "metadata" not in properties:
+        return schema
+    return {**schema, "properties": {key: each for key, each in properties.items() if key != "metadata"}}
+
+
+def _accepted(document: Document, now: str) -> Document:
+    status = copied(document.get("status", {}))
+    names = copied(document["spec"]["names"])
+    conditions = {each["type"]: each for each in status.get("conditions", ())}
+    for kind, reason, message in (
+        ("NamesAccepted", "NoConflicts", "no conflicts found"),
+        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    ):
+        conditions.setdefault(
+            kind,
+            {"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message},
+        )
+    stored = list(status.get("storedVersions", ()))
+    for each in document["spec"]["versions"]:
+        if each.get("storage") and each["name"] not in stored:
+            stored.append(each["name"])
+    metadata = document["metadata"]
+    if not metadata.get("deletionTimestamp") and CLEANUP not in metadata.get("finalizers", ()):
+        metadata = {**metadata, "finalizers": [*metadata.get("finalizers", ()), CLEANUP]}
+    fresh = {"acceptedNames": names, "conditions": list(conditions.values()), "storedVersions": stored}
+    return {**document, "metadata": metadata, "status": fresh}
+
+
+def _without_cleanup(document: Document) -> Document:
+    rest = [each for each in document["metadata"].get("finalizers", ()) if each != CLEANUP]
+    return {**document, "metadata": replaced(document["metadata"], finalizers=rest or None)}

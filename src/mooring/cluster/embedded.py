@@ -1,0 +1,122 @@
+"""The embedded cluster: the Kubernetes API on loopback, with fake nodes, in one process."""
+
+import secrets
+import ssl
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from mooring.cluster.calls import system_call
+from mooring.cluster.certificates import Certificate, make_certificate
+from mooring.cluster.documents import Document
+from mooring.cluster.errors import ApiError
+from mooring.cluster.http.context import Api
+from mooring.cluster.http.server import HttpServer
+from mooring.cluster.kubeconfig import kubeconfig_text
+from mooring.cluster.store import HISTORY, Store
+
+_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_PRIORITY_CLASSES: Final = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
+
+
+class EmbeddedCluster:
+    """A cluster in this process, for trying things out and for tests.
+
+    It speaks the Kubernetes API over HTTPS on 127.0.0.1 and nowhere else; clients show a random token::
+
+        cluster = EmbeddedCluster()
+        await cluster.start()
+        Path("kubeconfig").write_text(cluster.kubeconfig())
+        ...
+        await cluster.stop()
+
+    With `data`, a folder, everything is written down there and is back after a restart, however the process ended.
+    """
+
+    def __init__(
+        self,
+        port: int = 0,
+        data: Path | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        history: int = HISTORY,
+    ) -> None:
+        self._wanted_port = port
+        self._data = data
+        self._certificate: Certificate | None = None
+        self._token = secrets.token_urlsafe(32)
+        self.store = Store(history=history)
+        self.api = Api(self.store, token=self._token, clock=clock)
+        self._server: HttpServer | None = None
+
+    async def start(self) -> None:
+        """Listen, and make what every cluster has."""
+        self._certificate = make_certificate()
+        self._server = HttpServer(self.api, tls=_tls(self._certificate))
+        self._bootstrap()
+        await self._server.start(self._wanted_port)
+
+    async def stop(self) -> None:
+        """Stop everything. What was promised to be kept is kept."""
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
+        self.api.watches.close()
+
+    @property
+    def url(self) -> str:
+        """Where the API is."""
+        port = self._server.port if self._server else self._wanted_port
+        return f"https://127.0.0.1:{port}"
+
+    @property
+    def token(self) -> str:
+        """The token of the administrator."""
+        return self._token
+
+    @property
+    def authority(self) -> str:
+        """The certificate, as PEM, of the authority that signed the server's."""
+        return self._certificate.authority if self._certificate else ""
+
+    def kubeconfig(self) -> str:
+        """A kubeconfig for the administrator."""
+        return kubeconfig_text(server=self.url, authority=self.authority, token=self._token)
+
+    def _bootstrap(self) -> None:
+        for name in _NAMESPACES:
+            self._ensure("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
+                                        "spec": {}, "status": {}})  # fmt: skip
+        for name, value in _PRIORITY_CLASSES.items():
+            self._ensure(
+                "priorityclasses.scheduling.k8s.io",
+                {
+                    "apiVersion": "scheduling.k8s.io/v1",
+                    "kind": "PriorityClass",
+                    "metadata": {"name": name},
+                    "value": value,
+                    "description": "For what the cluster cannot do without.",
+                },
+            )
+
+    def _ensure(self, storage: str, document: Document) -> None:
+        resource = self.api.table.of(storage)
+        namespace = document["metadata"].get("namespace", "")
+        if self.store.get(storage, namespace, document["metadata"]["name"]) is None:
+            try:
+                self.api.registry.create(resource, namespace, document, system_call())
+            except ApiError as error:
+                raise RuntimeError(f"the cluster cannot make its own {resource.kind}: {error.message}") from error
+
+
+def _tls(certificate: Certificate) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["http/1.1"])
+    # Python loads certificates from files only; this one is gone as soon as it is read.
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(certificate.key + certificate.certificate)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context

@@ -1,0 +1,136 @@
+"""What is neither a plain object nor a list: versions, OpenAPI, bindings, evictions, scales, tokens and questions."""
+
+import datetime
+import platform
+from typing import Final
+
+from aiohttp import web
+
+from mooring.cluster.calls import Call, User
+from mooring.cluster.documents import Document, look, rfc3339
+from mooring.cluster.errors import ApiError, bad_request, method_not_allowed, no_such_path, not_acceptable
+from mooring.cluster.http.answers import answer, answer_document, success
+from mooring.cluster.http.bodies import check_kind, checked, parse_body, read_plain
+from mooring.cluster.http.context import Api
+from mooring.cluster.http.paths import Place
+from mooring.cluster.http.writing import apply_patch
+from mooring.cluster.schema.kubernetes import VERSION
+from mooring.cluster.subresources import bind, evict, finalize_namespace, scale_of, set_scale
+
+_BINDING: Final = "io.k8s.api.core.v1.Binding"
+_EVICTION: Final = "io.k8s.api.policy.v1.Eviction"
+_SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
+_TOKEN_REQUEST: Final = "io.k8s.api.authentication.v1.TokenRequest"
+_BOUND: Final = success(201)
+
+
+def document(api: Api, path: str, accept: str) -> web.Response:
+    """A document about the server."""
+    if path == "/version":
+        return answer_document(version())
+    if path == "/openapi/v2":
+        if "json" not in accept and "*/*" not in accept and accept:
+            raise not_acceptable(["application/json"])
+        return answer(api.openapi.version2())
+    if path == "/openapi/v3":
+        return answer_document(api.openapi.index())
+    if path.startswith("/openapi/v3/"):
+        if "json" not in accept and "*/*" not in accept and accept:
+            raise not_acceptable(["application/json"])
+        return answer(api.openapi.version3(path.removeprefix("/openapi/v3/")))
+    if path == "/":
+        return answer_document({"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3",
+                                          "/readyz", "/version"]})  # fmt: skip
+    raise no_such_path()
+
+
+def version() -> Document:
+    """`/version`."""
+    major, minor, _ = VERSION.lstrip("v").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": datetime.date(2026, 1, 1).isoformat() + "T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+
+
+async def subresource(api: Api, place: Place, request: web.BaseRequest, call: Call, user: User) -> web.Response:
+    """A request to a subresource that is not a view of the object itself."""
+    namespace, name = place.namespace or "", place.name
+    match request.method, place.subresource:
+        case "POST", "binding":
+            body = read_plain(await request.read(), request.headers.get("Content-Type", ""), _BINDING, "Binding")
+            bind(api.registry, namespace, name, body, call)
+            return answer_document(_BOUND, 201)
+        case "POST", "eviction":
+            body = read_plain(await request.read(), request.headers.get("Content-Type", ""), _EVICTION, "Eviction")
+            evict(api.registry, place.resource, namespace, name, body, call)
+            return answer_document(_BOUND, 201)
+        case "POST", "token":
+            return await _token(api, place, request)
+        case ("GET" | "PUT" | "PATCH"), "scale":
+            return await _scale(api, place, request, call)
+        case "PUT", "finalize":
+            body = parse_body(await request.read(), request.headers.get("Content-Type", ""))
+            stored = finalize_namespace(api.registry, place.resource, name, body)
+            return answer(stored.encoded)
+        case "GET", "log":
+            api.registry.get(place.resource, namespace, name)
+            raise ApiError(
+                400,
+                "BadRequest",
+                f'pod "{name}" runs on a fake node of Mooring\'s embedded cluster: it is never really executed, so it has no logs',
+            )
+    raise method_not_allowed(request.method.lower(), place.resource.target(name))
+
+
+async def _scale(api: Api, place: Place, request: web.BaseRequest, call: Call) -> web.Response:
+    resource, namespace, name = place.resource, place.namespace or "", place.name
+    stored = api.registry.get(resource, namespace, name)
+    paths = api.custom.scale(resource)
+    if request.method == "GET":
+        return answer_document(scale_of(resource, stored.document, paths))
+    body = await request.read()
+    media = request.headers.get("Content-Type", "").partition(";")[0].strip()
+    if request.method == "PUT":
+        wanted = read_plain(body, media, _SCALE, "Scale")
+    else:
+        current = scale_of(resource, stored.document, paths)
+        kind = "application/merge-patch+json" if media != "application/json-patch+json" else media
+        wanted = apply_patch(kind, current, parse_body(body, media), resource)
+        if not isinstance(look(wanted, "spec", "replicas") or 0, int):
+            raise bad_request("spec.replicas of a Scale must be a whole number")
+    fresh = set_scale(api.registry, resource, namespace, name, wanted, call, paths)
+    return answer_document(scale_of(resource, fresh.document, paths))
+
+
+async def _token(api: Api, place: Place, request: web.BaseRequest) -> web.Response:
+    body = read_plain(await request.read(), request.headers.get("Content-Type", ""), _TOKEN_REQUEST, "TokenRequest")
+    account = api.registry.get(place.resource, place.namespace or "", place.name)
+    seconds = max(look(body, "spec", "expirationSeconds") or 3600, 600)
+    token = api.tokens.issue(place.namespace or "", place.name, account.document["metadata"]["uid"], seconds)
+    status = {"token": token, "expirationTimestamp": rfc3339(api.clock() + seconds)}
+    return answer_document({**body, "status": status}, 201)
+
+
+async def question(api: Api, place: Place, request: web.BaseRequest, call: Call, user: User) -> web.Response:
+    """A request to a resource that only answers, such as a SubjectAccessReview, or to the bindings of a namespace."""
+    if request.method != "POST":
+        raise method_not_allowed(request.method.lower(), place.resource.target(place.name))
+    media = request.headers.get("Content-Type", "")
+    if place.resource.kind == "Binding":
+        body = read_plain(await request.read(), media, _BINDING, "Binding")
+        bind(api.registry, place.namespace or "", look(body, "metadata", "name") or "", body, call)
+        return answer_document(_BOUND, 201)
+    body = parse_body(await request.read(), media)
+    if not isinstance(body, dict):
+        raise bad_request(f"the body must be a {place.resource.kind}")
+    check_kind(body, place.resource)
+    checked(body, place.resource, call)
+    return answer_document(api.reviews.answer(place.resource.kind, body, user), 201, call.warnings)

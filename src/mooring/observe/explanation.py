@@ -1,0 +1,153 @@
+"""Explanations: a decision record and the pod's place in the queue, in the form that people and programs read."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mooring.api.meta import format_time
+from mooring.observe.records import Decision, Phases
+
+
+class _View(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Base: camelCase outside, nothing said twice."""
+
+
+class CandidateView(_View):
+    """A node that would have done."""
+
+    node: str
+    total: int
+    #: Plugin -> weighted score.
+    scores: dict[str, int] = {}
+
+
+class VerdictView(_View):
+    """Nodes that a plugin turned down for the same reasons."""
+
+    plugin: str = ""
+    code: str = ""
+    reasons: list[str] = []
+    nodes: int = 0
+    examples: list[str] = []
+
+
+class PreemptionView(_View):
+    """What came of making room."""
+
+    plugin: str = ""
+    code: str = ""
+    message: str = ""
+    nominated_node: str = ""
+    victims: list[str] = []
+
+
+class DecisionView(_View):
+    """One attempt."""
+
+    pod: str
+    time: str
+    profile: str
+    attempt: int
+    outcome: str
+    node: str = ""
+    evaluated_nodes: int = 0
+    feasible_nodes: int = 0
+    was_nominated: bool = False
+    candidates: list[CandidateView] = []
+    message: str = ""
+    verdicts: list[VerdictView] = []
+    preemption: PreemptionView | None = None
+    #: What took how long.
+    seconds: dict[str, float] = {}
+
+
+class WakeView(_View):
+    """A plugin that turned the pod down, and the events that make it worth another attempt."""
+
+    plugin: str
+    events: list[str] = []
+
+
+class WaitingView(_View):
+    """Where in the queue a pod is, and what it waits for."""
+
+    #: active, backoff, unschedulable, gated or in-flight.
+    queue: str
+    attempts: int = 0
+    #: The plugin that holds it back, and why.
+    gated_by: str = ""
+    gate_reasons: list[str] = []
+    #: spec.schedulingGates that are still there.
+    gates: list[str] = []
+    woken_by: list[WakeView] = []
+    #: Not before this moment, unless nothing else is to be done.
+    backoff_ends: str = ""
+    #: At the latest then, even if nothing happens.
+    retried_by: str = ""
+    nominated_node: str = ""
+
+
+class Explanation(_View):
+    """Why a pod is where it is, or nowhere."""
+
+    pod: str
+    #: bound, binding, pending, gated, or gone.
+    state: str
+    node: str = ""
+    #: Where this comes from, where it is not the record of the running scheduler.
+    note: str = ""
+    decision: DecisionView | None = None
+    waiting: WaitingView | None = None
+
+
+def view(decision: Decision) -> DecisionView:
+    """A decision in words."""
+    preemption = decision.preemption
+    return DecisionView(
+        pod=decision.pod,
+        time=format_time(decision.time, micros=True),
+        profile=decision.profile,
+        attempt=decision.attempt,
+        outcome=decision.outcome,
+        node=decision.node,
+        evaluated_nodes=decision.evaluated,
+        feasible_nodes=decision.feasible,
+        was_nominated=decision.was_nominated,
+        candidates=[
+            CandidateView(
+                node=each.node, total=each.total, scores=dict(zip(decision.scorers, each.scores, strict=True))
+            )
+            for each in decision.candidates
+        ],
+        message=decision.message,
+        verdicts=[
+            VerdictView(
+                plugin=each.plugin,
+                code=each.code,
+                reasons=list(each.reasons),
+                nodes=each.count,
+                examples=list(each.nodes),
+            )
+            for each in decision.verdicts
+        ],
+        preemption=None
+        if preemption is None
+        else PreemptionView(
+            plugin=preemption.plugin,
+            code=preemption.code,
+            message=preemption.message,
+            nominated_node=preemption.nominated_node,
+            victims=list(preemption.victims),
+        ),
+        seconds=_seconds(decision.phases),
+    )
+
+
+def _seconds(phases: Phases) -> dict[str, float]:
+    named = msgspec.structs.asdict(phases)
+    return {_camel(name): round(seconds, 7) for name, seconds in named.items() if seconds is not None}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

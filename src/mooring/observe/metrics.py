@@ -1,0 +1,241 @@
+"""Metrics: kube-scheduler's stable and beta ones by name, label and bucket, and a few of the others.
+
+What the queue and the cache know is read from them when somebody asks; only what happens once and is gone (durations,
+results) is noted while deciding. A registry belongs to one scheduler, so that several can live in one process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from mooring.framework.status import Code
+from mooring.observe.histograms import Histogram, Histograms, exponential
+from mooring.observe.plugin_times import PluginTimes
+
+_ATTEMPT_BOUNDS = exponential(0.001, 2, 15)
+#: From this number on attempts are counted together.
+_MANY_ATTEMPTS = 15
+#: The extension points whose evaluations are counted.
+_EVALUATED = frozenset({"PreFilter", "Filter", "PreScore", "Score"})
+_PREEMPTION = ("DefaultPreemption", "PostFilter")
+
+SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
+
+
+class Readings:
+    """What is read at the time of a scrape; whoever owns the queue and the cache fills it in."""
+
+    def __init__(self) -> None:
+        #: queue -> pods.
+        self.pending: Callable[[], Mapping[str, int]] = dict
+        #: (queue, event) -> pods that came.
+        self.incoming: Callable[[], Mapping[tuple[str, str], int]] = dict
+        #: (plugin, profile) -> pods that it keeps waiting.
+        self.unschedulable: Callable[[], Mapping[tuple[str, str], int]] = dict
+        #: nodes, pods, assumed_pods -> how many.
+        self.cache_size: Callable[[], Mapping[str, int]] = dict
+        #: event -> how many are kept for pods in flight.
+        self.inflight_events: Callable[[], Mapping[str, int]] = dict
+        #: What is done beside the decisions -> how many at the moment.
+        self.tasks: Callable[[], Mapping[str, int]] = dict
+
+
+class ProfileMetrics:
+    """The series of one profile, looked up once."""
+
+    __slots__ = ("_metrics", "_points", "durations", "name")
+
+    def __init__(self, name: str, metrics: SchedulerMetrics) -> None:
+        self.name = name
+        self._metrics = metrics
+        self._points: dict[tuple[str, Code], Histogram] = {}
+        self.durations = {
+            result: metrics.attempt_duration.child(result, name) for result in (SCHEDULED, UNSCHEDULABLE, ERROR)
+        }
+
+    def point(self, point: str, code: Code, seconds: float) -> None:
+        """All plugins of an extension point have run."""
+        child = self._points.get((point, code))
+        if child is None:
+            child = self._points[point, code] = self._metrics.point_duration.child(point, code.title, self.name)
+        child.observe(seconds)
+
+    def attempted(self, result: str, seconds: float) -> None:
+        """An attempt is over."""
+        self.durations[result].observe(seconds)
+
+
+class SchedulerMetrics(Collector):
+    """All metrics of one scheduler."""
+
+    def __init__(self) -> None:
+        self.readings = Readings()
+        self.plugins = PluginTimes()
+        self.attempt_duration = Histograms(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "How long attempts take, binding included, in seconds.",
+            ("result", "profile"),
+            _ATTEMPT_BOUNDS,
+        )
+        self._algorithm = Histograms(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "How long it takes to decide on a node, in seconds.",
+            (),
+            _ATTEMPT_BOUNDS,
+        )
+        self.point_duration = Histograms(
+            "scheduler_framework_extension_point_duration_seconds",
+            "How long all plugins of an extension point take together, in seconds.",
+            ("extension_point", "status", "profile"),
+            exponential(0.0001, 2, 12),
+        )
+        self._pod_attempts = Histograms(
+            "scheduler_pod_scheduling_attempts",
+            "How many attempts pods needed until they were bound.",
+            (),
+            exponential(1, 2, 5),
+        )
+        self._sli = Histograms(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From when a pod was first ready to be tried until it was bound, over all attempts, in seconds.",
+            ("attempts",),
+            exponential(0.01, 2, 20),
+        )
+        self._victims = Histograms(
+            "scheduler_preemption_victims", "How many pods a preemption evicts.", (), exponential(1, 2, 7)
+        )
+        self._permit_wait = Histograms(
+            "scheduler_permit_wait_duration_seconds",
+            "How long pods are held back at Permit, in seconds.",
+            ("result",),
+            _ATTEMPT_BOUNDS,
+        )
+        self.algorithm = self._algorithm.child()
+        self.pod_attempts = self._pod_attempts.child()
+        self.victims = self._victims.child()
+        self.after_flush = 0
+        self._profiles: dict[str, ProfileMetrics] = {}
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+
+    # While deciding
+
+    def profile(self, name: str) -> ProfileMetrics:
+        """The series of a profile."""
+        found = self._profiles.get(name)
+        if found is None:
+            found = self._profiles[name] = ProfileMetrics(name, self)
+        return found
+
+    def sli(self, attempts: int) -> Histogram:
+        """The series for pods that needed so many attempts."""
+        return self._sli.child(str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+")
+
+    def permit_wait(self, code: Code) -> Histogram:
+        """The series for pods that were let go, or turned down, at Permit."""
+        return self._permit_wait.child(code.title)
+
+    # When somebody asks
+
+    def render(self, accept: str = "") -> tuple[bytes, str]:
+        """Everything in the format that the reader prefers, with its content type."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type
+
+    def collect(self) -> Iterator[Metric]:
+        """The families that have something to say, as a registry wants them."""
+        yield from (family for family in self._families() if family.samples)
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: a registry would otherwise collect just to learn the names."""
+        return iter(())
+
+    def _families(self) -> Iterator[Metric]:
+        yield self._attempts()
+        for histograms in (
+            self.attempt_duration,
+            self._algorithm,
+            self.point_duration,
+            self.plugins.durations,
+            self._pod_attempts,
+            self._sli,
+            self._victims,
+            self._permit_wait,
+        ):
+            yield histograms.family()
+        yield self._evaluations()
+        yield _one_counter(
+            "scheduler_preemption_attempts", "How often preemption was tried.", self.plugins.called(*_PREEMPTION)
+        )
+        yield _one_counter(
+            "scheduler_pod_scheduled_after_flush",
+            "Pods bound after having been woken by lapse of time: some plugin's hints may miss an event.",
+            self.after_flush,
+        )
+        yield from self._read()
+
+    def _attempts(self) -> Metric:
+        family = CounterMetricFamily(
+            "scheduler_schedule_attempts", "Attempts to place pods, by result.", labels=("result", "profile")
+        )
+        for profile in self._profiles.values():
+            for result, histogram in profile.durations.items():
+                if count := sum(histogram.counts):
+                    family.add_metric((result, profile.name), count)
+        return family
+
+    def _evaluations(self) -> Metric:
+        family = CounterMetricFamily(
+            "scheduler_plugin_evaluation",
+            "How often a plugin was asked; answers that were kept from before are not asked for again.",
+            labels=("plugin", "extension_point", "profile"),
+        )
+        totals: Counter[tuple[str, str, str]] = Counter()
+        for plugin, point, profile, count in self.plugins.calls():
+            if point in _EVALUATED and count:
+                totals[plugin, point, profile] += count
+        for labels, count in totals.items():
+            family.add_metric(labels, count)
+        return family
+
+    def _read(self) -> Iterator[Metric]:
+        read = self.readings
+        incoming = CounterMetricFamily(
+            "scheduler_queue_incoming_pods",
+            "Pods that came to a queue, by what brought them.",
+            labels=("queue", "event"),
+        )
+        for labels, count in read.incoming().items():
+            incoming.add_metric(labels, count)
+        yield incoming
+        yield _gauge("scheduler_pending_pods", "Pods that wait for a node, by queue.", "queue", read.pending())
+        waiting = GaugeMetricFamily(
+            "scheduler_unschedulable_pods",
+            "Waiting pods by the plugins that turned them down; a pod counts for each of them.",
+            labels=("plugin", "profile"),
+        )
+        for labels, count in read.unschedulable().items():
+            waiting.add_metric(labels, count)
+        yield waiting
+        yield _gauge("scheduler_cache_size", "What the cache holds.", "type", read.cache_size())
+        yield _gauge("scheduler_inflight_events", "Events kept for pods being tried.", "event", read.inflight_events())
+        yield _gauge("scheduler_goroutines", "Work under way beside the decisions.", "operation", read.tasks())
+
+
+def _gauge(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=(label,))
+    for value, count in values.items():
+        family.add_metric((value,), count)
+    return family
+
+
+def _one_counter(name: str, text: str, count: int) -> Metric:
+    return CounterMetricFamily(name, text, value=count)

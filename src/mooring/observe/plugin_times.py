@@ -1,0 +1,95 @@
+"""Which plugins are asked how often, and how long they take.
+
+Every call is counted; one cycle in ten is timed, as in kube-scheduler, so that looking costs little. Which one is
+decided by counting, not by chance: observing must not change what is decided with a given seed.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+from mooring.framework.status import Code, Status
+from mooring.observe.histograms import Histograms, exponential
+
+#: One cycle of so many is timed.
+_EVERY = 10
+
+
+class PluginTimes:
+    """Counts and times the calls of all plugins of all profiles."""
+
+    def __init__(self) -> None:
+        self.durations = Histograms(
+            "scheduler_plugin_execution_duration_seconds",
+            "How long a plugin takes at an extension point, in seconds; from one cycle in ten.",
+            ("plugin", "extension_point", "status"),
+            exponential(1e-5, 1.5, 20),
+        )
+        #: Whether the present cycle is timed.
+        self.sampling = False
+        self._cycles = 0
+        self._calls: dict[tuple[str, str, str], list[int]] = {}
+
+    def begin(self) -> None:
+        """A cycle begins."""
+        self._cycles += 1
+        self.sampling = self._cycles % _EVERY == 1
+
+    def calls(self) -> Iterator[tuple[str, str, str, int]]:
+        """Plugin, extension point, profile, and how often the plugin was asked there."""
+        for (plugin, point, profile), count in self._calls.items():
+            yield plugin, point, profile, count[0]
+
+    def called(self, plugin: str, point: str) -> int:
+        """How often a plugin was asked at a point, in all profiles."""
+        return sum(count for name, at, _, count in self.calls() if (name, at) == (plugin, point))
+
+    def wrap(self, call: Callable[..., Any], plugin: str, point: str, profile: str) -> Callable[..., Any]:
+        """The same call, counted and now and then timed."""
+        count = self._calls.setdefault((plugin, point, profile), [0])
+
+        @functools.wraps(call)  # what was declared of the method stays declared
+        def watched(*args: Any) -> Any:
+            count[0] += 1
+            if not self.sampling:
+                return call(*args)
+            return self._timed(call, args, plugin, point)
+
+        return watched
+
+    def _timed(self, call: Callable[..., Any], args: tuple[Any, ...], plugin: str, point: str) -> Any:
+        started = perf_counter()
+        try:
+            answer = call(*args)
+        except Exception:
+            self._observe(plugin, point, Code.ERROR.title, started)
+            raise
+        if inspect.isawaitable(answer):
+            return self._awaited(answer, plugin, point, started)
+        self._observe(plugin, point, status_of(answer), started)
+        return answer
+
+    async def _awaited(self, answer: Awaitable[Any], plugin: str, point: str, started: float) -> Any:
+        try:
+            result = await answer
+        except Exception:
+            self._observe(plugin, point, Code.ERROR.title, started)
+            raise
+        self._observe(plugin, point, status_of(result), started)
+        return result
+
+    def _observe(self, plugin: str, point: str, status: str, started: float) -> None:
+        self.durations.child(plugin, point, status).observe(perf_counter() - started)
+
+
+def status_of(answer: object) -> str:
+    """What a plugin's answer is called in metrics; answers about many nodes, and results, count as Success."""
+    if isinstance(answer, tuple) and len(answer) == 2:
+        answer = answer[1] if isinstance(answer[1], Status) else answer[0]
+    if isinstance(answer, Status):
+        return answer.code.title
+    return Code.UNSCHEDULABLE.title if isinstance(answer, str) else Code.SUCCESS.title

@@ -1,0 +1,30 @@
+"""The live benchmark measures what it says, on a small scale; how fast anything is, is not asserted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_it_measures_schedulers_side_by_side(built: None) -> None:
+    """Every pod is bound by each contender, from the same state, with an event for each where it sends them."""
+    names = ["kube-scheduler", "null", "null+events"]
+    chosen = [part for name in names for part in ("--scheduler", name)]
+    sizes = ["--nodes", "20", "--pods", "60", "--running-pods", "40", "--single-pods", "3"]
+    command = [sys.executable, "-m", "bench.live", *chosen, "--workload", "spread", *sizes, "-o", "json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    rates = [(each["scheduler"], each["nodes"], each["bound"], each["events"]) for each in results["rates"]]
+    assert rates == [("kube-scheduler", 20, 60, 60), ("null", 20, 60, 0), ("null+events", 20, 60, 60)]
+    for each in results["rates"]:
+        assert each["cpu_ms_per_pod"] > 0
+        assert each["peak_mib"] > 0
+        assert each["binds_per_s"] > 0
+        assert each["rate_to_kube"] is not None
+    assert [each["scheduler"] for each in results["startups"]] == ["kube-scheduler"]
+    assert [each["pods"] for each in results["latencies"]] == [3]
