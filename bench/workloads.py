@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mooring.api.node import Node
-from mooring.api.pod import Pod
+from mooring.api.pod import Pod, PodStatus
 
 ZONES = 3
 IMAGE = "registry.example/app:1"
@@ -48,9 +48,14 @@ def pod(number: int, *, labels: dict[str, str] | None = None, prefix: str = "pod
             "containers": [{"name": "c", "image": "registry.example/app:1", "resources": {"requests": requests}}],
             **spec,
         },
-        "status": {"startTime": f"2026-01-01T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}Z"},
     }
     return msgspec.convert(raw, Pod)
+
+
+def started(pod: Pod, number: int) -> Pod:
+    """The pod as one that runs already."""
+    since = f"2026-01-01T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}Z"
+    return msgspec.structs.replace(pod, status=PodStatus(phase="Running", start_time=since))
 
 
 def basic(number: int) -> Pod:
@@ -141,11 +146,10 @@ def standing(workload: str, nodes: int) -> Iterator[tuple[Pod, int]]:
     """Pods that are there before the measurement, with the number of their node."""
     if workload == "preemption":
         for number in range(nodes * 4):
-            yield (
-                pod(number, prefix="low", priority=number % 7, requests={"cpu": "900m", "memory": "500Mi"}),
-                number % nodes,
-            )
+            requests = {"cpu": "900m", "memory": "500Mi"}
+            low = pod(number, prefix="low", priority=number % 7, requests=requests)
+            yield started(low, number), number % nodes
         return
     make = WORKLOADS[workload]
     for number in range(nodes):
-        yield make(10_000_000 + number), number
+        yield started(make(10_000_000 + number), number), number

@@ -22,6 +22,8 @@ from tests.e2e.controlplane import ControlPlane, Process
 #: A contender that binds nothing for so long has given up.
 _PATIENCE: Final = 90.0
 _EVENTS_PATIENCE: Final = 15.0
+#: For the server to come to rest after objects were made.
+_REST: Final = 3.0
 _EVENTS_PATH: Final = "/apis/events.k8s.io/v1/events"
 
 
@@ -29,7 +31,11 @@ class MeasureError(Exception):
     """A contender did not do what it was measured for."""
 
 
-async def prepare(to: Path, base: Path | None, fill: Callable[[Server], Awaitable[None]]) -> None:
+#: Makes objects before a measurement begins.
+Fill = Callable[[Server], Awaitable[None]]
+
+
+async def prepare(to: Path, base: Path | None, fill: Fill) -> None:
     """Make a state from which control planes can start: that of `base` with what `fill` adds."""
     with ControlPlane(unlimited=True, state=base) as plane:
         async with connected(plane) as server:
@@ -37,9 +43,9 @@ async def prepare(to: Path, base: Path | None, fill: Callable[[Server], Awaitabl
         plane.save_state(to)
 
 
-async def rate(contender: Contender, state: Path, workload: str, pods: int) -> Rate:
-    """Start a contender on a state in which so many pods wait, and see how fast it binds them."""
-    async with _scene(state) as scene:
+async def rate(contender: Contender, state: Path, fill: Fill, workload: str, pods: int) -> Rate:
+    """Start a contender when `fill` has made so many pods, and see how fast it binds them."""
+    async with _scene(state, fill) as scene:
         process = scene.start(contender)
         await scene.observer.wait(pods, patience=_PATIENCE)
         first, last = _ends(scene.observer, contender, process)
@@ -64,9 +70,9 @@ async def rate(contender: Contender, state: Path, workload: str, pods: int) -> R
         )
 
 
-async def startup(contender: Contender, state: Path, running: int) -> Startup:
-    """Start a contender on a state full of running pods, in which at least one waits."""
-    async with _scene(state) as scene:
+async def startup(contender: Contender, state: Path, fill: Fill, running: int) -> Startup:
+    """Start a contender on a state full of running pods, when `fill` has made some that wait."""
+    async with _scene(state, fill) as scene:
         process = scene.start(contender)
         await scene.observer.wait(1, patience=_PATIENCE)
         first, _ = _ends(scene.observer, contender, process)
@@ -152,13 +158,17 @@ class _Scene:
 
 
 @asynccontextmanager
-async def _scene(state: Path) -> AsyncIterator[_Scene]:
+async def _scene(state: Path, fill: Fill | None = None) -> AsyncIterator[_Scene]:
     with ControlPlane(unlimited=True, state=state) as plane:
         async with connected(plane) as server:
+            # What is scheduled is made here rather than in the state: a server that has just started allows watches
+            # little room for bursts, and more when it has seen many changes.
+            if fill is not None:
+                await fill(server)
             # The server's caches fill when they are first read; no contender shall wait for that.
             for path in ("/api/v1/nodes", "/api/v1/pods"):
                 await server.get(f"{path}?resourceVersion=0&limit=1")
-            await asyncio.sleep(2)
+            await asyncio.sleep(_REST)
             async with observing(server) as observer:
                 yield _Scene(plane, server, observer)
 

@@ -16,6 +16,7 @@ COMMANDS = {
         "evaluate",
         "Answer what the scheduler would decide, case by case (JSON lines).",
     ),
+    "explain": ("mooring.cli.explain", "explain", "Tell why a pod is where it is, or nowhere."),
     "run": ("mooring.cli.run", "run", "Schedule the pods of a cluster."),
     "simulate": ("mooring.cli.simulate", "simulate", "Schedule workloads from manifests without a cluster."),
 }

@@ -100,7 +100,9 @@ def _runtime_class(store: Store, document: Document) -> None:
     target = Target("", "pods", document["metadata"]["name"])
     if not name:
         if "overhead" in spec:
-            raise forbidden(target, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+            raise forbidden(
+                target, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            )
         return
     found = store.get(RUNTIME_CLASSES, "", name)
     if found is None:
@@ -113,7 +115,8 @@ def _runtime_class(store: Store, document: Document) -> None:
         for key, value in scheduling["nodeSelector"].items():
             if spec.get("nodeSelector", {}).get(key, value) != value:
                 raise forbidden(
-                    target, f"pod rejected: conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value};"
+                    target,
+                    f"pod rejected: conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value};"
                     f" pod.spec.nodeSelector[{key}] = {spec['nodeSelector'][key]}",
                 )
         spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **scheduling["nodeSelector"]}

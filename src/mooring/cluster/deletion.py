@@ -38,7 +38,9 @@ class DeleteOptions(NamedTuple):
         if orphan is not None:
             policy = "Orphan" if orphan else "Background"
         if policy not in {"", "Orphan", "Foreground", "Background"}:
-            raise bad_request(f"DeletionPropagation {policy!r} needs to be one of Foreground, Background, Orphan or nil")
+            raise bad_request(
+                f"DeletionPropagation {policy!r} needs to be one of Foreground, Background, Orphan or nil"
+            )
         return cls(grace, conditions.get("uid", ""), conditions.get("resourceVersion", ""), policy)
 
 

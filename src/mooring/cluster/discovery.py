@@ -42,9 +42,7 @@ class Discovery:
         return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)}
 
     def _group(self, name: str) -> Document:
-        versions = [
-            {"groupVersion": f"{name}/{version}", "version": version} for version in self._table.groups()[name]
-        ]
+        versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in self._table.groups()[name]]
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
     def resources(self, group: str, version: str) -> Document:

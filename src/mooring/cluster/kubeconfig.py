@@ -15,9 +15,7 @@ def kubeconfig_text(*, server: str, authority: str, token: str, name: str = "moo
         "clusters:\n"
         f"- name: {name}\n"
         "  cluster:\n"
-        f"    server: {server}\n"
-        + (f"    certificate-authority-data: {data}\n" if authority else "")
-        + "contexts:\n"
+        f"    server: {server}\n" + (f"    certificate-authority-data: {data}\n" if authority else "") + "contexts:\n"
         f"- name: {name}\n"
         "  context:\n"
         f"    cluster: {name}\n"

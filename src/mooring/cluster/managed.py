@@ -111,7 +111,14 @@ def _write(document: Document, managers: Iterable[Manager]) -> None:
 
 
 def apply(
-    live: Document | None, config: Document, resource: Resource, manager: str, now: str, *, force: bool, subresource: str
+    live: Document | None,
+    config: Document,
+    resource: Resource,
+    manager: str,
+    now: str,
+    *,
+    force: bool,
+    subresource: str,
 ) -> Document:
     """The object after a server-side apply. Raises a conflict where others own what would change, unless forced."""
     shape, has_status = resource.shape, "status" in resource.subresources

@@ -174,7 +174,9 @@ class Registry:
 
     def _check_identity(self, resource: Resource, namespace: str, name: str, metadata: Document) -> None:
         if metadata.setdefault("name", name) != name:
-            raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
+            raise bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+            )
         if resource.namespaced and metadata.setdefault("namespace", namespace) != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 

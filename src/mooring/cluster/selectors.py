@@ -49,9 +49,7 @@ class _Tokens:
     def expect(self, word: str) -> None:
         found = self.take()
         if found != word:
-            raise SelectorError(
-                f"unable to parse requirement: found '{found}', expected: '{word}'"
-            )
+            raise SelectorError(f"unable to parse requirement: found '{found}', expected: '{word}'")
 
 
 @functools.lru_cache(maxsize=1024)

@@ -136,9 +136,7 @@ def _spend_budget(registry: Registry, pod: Document, call: Call) -> None:
         return
     disrupted = {**status.get("disruptedPods", {}), metadata["name"]: rfc3339(registry.clock())}
     fresh = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1, "disruptedPods": disrupted}
-    registry.modify(
-        BUDGETS, metadata["namespace"], budget["metadata"]["name"], lambda each: {**each, "status": fresh}
-    )
+    registry.modify(BUDGETS, metadata["namespace"], budget["metadata"]["name"], lambda each: {**each, "status": fresh})
 
 
 def _require_budget(budget: Document, status: Document) -> None:
@@ -196,7 +194,13 @@ def _at(document: Document, path: str) -> Any:
 
 
 def set_scale(
-    registry: Registry, resource: Resource, namespace: str, name: str, scale: Document, call: Call, paths: Document | None
+    registry: Registry,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    scale: Document,
+    call: Call,
+    paths: Document | None,
 ) -> Stored:
     """Set how many replicas a workload wants."""
     replicas = look(scale, "spec", "replicas") or 0
@@ -228,4 +232,3 @@ def finalize_namespace(registry: Registry, resource: Resource, name: str, docume
     if changed is None:
         raise bad_request(f'namespace "{name}" is gone')
     return changed
-

@@ -22,9 +22,11 @@ from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
 from mooring.live.binder import ApiBinder
+from mooring.live.endpoints import make_server, make_watch
 from mooring.live.evictions import Evictions
 from mooring.live.informers import Informers
 from mooring.live.reporter import Reporter
+from mooring.live.server import Server, ServerSettings
 from mooring.scheduler.engine import Decided, Engine, Failed
 
 log = structlog.get_logger("mooring.live")
@@ -35,6 +37,10 @@ _SLICE_SECONDS = 0.005
 _MAX_BINDING = 256
 #: How long a stop waits for binds and events under way.
 _GRACE_SECONDS = 5.0
+
+
+#: Decisions make many short-lived objects and few cycles: look for cycles rarely.
+_GC_THRESHOLDS = (50_000, 20, 50)
 
 
 class LostLeaseError(RuntimeError):
@@ -52,13 +58,22 @@ class LiveScheduler:
         plugins: Mapping[str, type[Plugin]] | None = None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
+        serve: ServerSettings | None = None,
+        records: bool = True,
     ) -> None:
+        """``serve`` says where health, metrics and decisions are served; ``records=False`` keeps no decisions."""
         self._config = config
         self._access = access
         connection = config.client_connection
         self._client = Client(access, qps=connection.qps, burst=connection.burst)
         self.engine = Engine(
-            config, plugins=plugins, clock=clock, rng=rng, binder=ApiBinder(self._client), on_error=_plugin_broke
+            config,
+            plugins=plugins,
+            clock=clock,
+            rng=rng,
+            binder=ApiBinder(self._client),
+            on_error=_plugin_broke,
+            watch=make_watch(clock, records=records),
         )
         self._events = EventRecorder(self._client)
         self._reporter = Reporter(self._client, self._events, clock)
@@ -68,6 +83,9 @@ class LiveScheduler:
         self._work: set[asyncio.Task[None]] = set()
         self._binding = 0
         self._leading = asyncio.Event()
+        self._election: ElectionThread | None = None
+        #: The endpoints, if they are served.
+        self.server = None if serve is None else self._server(serve)
         #: Set when everything was read and (if need be) the lease is held.
         self.ready = asyncio.Event()
 
@@ -76,6 +94,8 @@ class LiveScheduler:
     async def run(self) -> None:
         """Schedule until cancelled. Raises LostLeaseError when another scheduler took over."""
         try:
+            if self.server is not None:
+                await self.server.start()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._events.run(), name="events")
                 self.informers.start(tasks)
@@ -83,6 +103,7 @@ class LiveScheduler:
                 await self.informers.synced()
                 gc.collect()
                 gc.freeze()  # what was listed stays: the collector need not look at it again
+                gc.set_threshold(*_GC_THRESHOLDS)
                 if lease is not None:
                     await self._leading.wait()
                 log.info("Scheduling", nodes=len(self.engine.cache.table), pods=len(self.engine.cache.table.pods))
@@ -94,7 +115,22 @@ class LiveScheduler:
         except* LostLeaseError as lost:
             raise LostLeaseError(str(lost.exceptions[0])) from None
         finally:
+            if self.server is not None:
+                await self.server.stop()
             await self._client.close()
+
+    def _server(self, settings: ServerSettings) -> Server:
+        metrics = self.engine.watch.metrics if self.engine.watch is not None else None
+        if metrics is not None:
+            metrics.readings.tasks = lambda: {"binding": self._binding}
+        return make_server(
+            settings,
+            engine=self.engine,
+            config=self._config,
+            client=self._client,
+            informers=self.informers,
+            election=lambda: self._election,
+        )
 
     async def _finish(self) -> None:
         """Finish or forget what is under way, while reflectors and events still run."""
@@ -129,6 +165,7 @@ class LiveScheduler:
             on_started=_from_thread(loop, self._leading),
             on_lost=_from_thread(loop, lost),
         )
+        self._election = thread
         thread.start()
         try:
             await lost.wait()

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from prometheus_client.core import HistogramMetricFamily
-from prometheus_client.utils import floatToGoString as _go_float
+from prometheus_client.utils import floatToGoString
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -43,7 +43,7 @@ class Histogram:
         found, seen = [], 0
         for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
             seen += count
-            found.append((str(_go_float(bound)), float(seen)))  # type: ignore[no-untyped-call]  # it has no types
+            found.append((str(floatToGoString(bound)), float(seen)))  # type: ignore[no-untyped-call]  # it has no types
         return found
 
 

@@ -16,10 +16,13 @@ from structlog.typing import Processor
 _LETTERS = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F", "exception": "E"}
 #: From this verbosity on, what is only of interest to developers is logged too.
 _DEBUG_FROM = 4
+_verbosity = 0
 
 
 def configure_logs(verbosity: int, *, as_json: bool, stream: TextIO | None = None) -> None:
     """Set up logging for the process. ``verbosity`` is kube-scheduler's ``-v``; 0 leaves only warnings."""
+    global _verbosity  # noqa: PLW0603 - structlog's configuration is one for the process too
+    _verbosity = verbosity
     level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO if verbosity > 0 else logging.WARNING
     processors: list[Processor] = [structlog.processors.add_log_level, structlog.processors.format_exc_info]
     if as_json:
@@ -32,6 +35,11 @@ def configure_logs(verbosity: int, *, as_json: bool, stream: TextIO | None = Non
         logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def verbosity() -> int:
+    """The ``-v`` in force; what costs something to tell is told only where somebody wants to hear it."""
+    return _verbosity
 
 
 def render_klog(_logger: object, method: str, event: MutableMapping[str, Any]) -> str:

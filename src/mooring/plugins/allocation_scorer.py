@@ -48,6 +48,13 @@ class FitColumns(ResourceColumns):
             self.divisor[index, row] = capacity or np.inf
 
 
+def _is_huge(plan: Plan) -> bool:
+    for _, amount, _ in plan:  # a plain loop: this is asked for every pod, and plans are short
+        if amount > EXACT_LIMIT:
+            return True
+    return False
+
+
 class AllocationScorer:
     """Scores nodes for a pod by one strategy."""
 
@@ -61,11 +68,12 @@ class AllocationScorer:
     def plan(self, template: PodTemplate) -> Plan:
         """What counts for a pod: not the extended resources that it does not ask for."""
         asked = self._asked(template)
-        return tuple(
-            (index, asked.get(spec.name, 0), spec.weight)
-            for index, spec in enumerate(self._resources)
-            if asked.get(spec.name, 0) or not is_scalar(spec.name)
-        )
+        plan = []
+        for index, spec in enumerate(self._resources):
+            amount = asked.get(spec.name, 0)
+            if amount or not is_scalar(spec.name):
+                plan.append((index, amount, spec.weight))
+        return tuple(plan)
 
     @staticmethod
     def _asked(template: PodTemplate) -> dict[str, int]:
@@ -100,8 +108,10 @@ class AllocationScorer:
         if columns.few(rows):
             return np.array([self.score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
         columns.refresh()
-        if not columns.exact or any(amount > EXACT_LIMIT for _, amount, _ in plan):
+        if not columns.exact or _is_huge(plan):
             return self._score_ints(plan, rows)
+        if rows is None and self._even and len(plan) == len(columns) and not columns.any_missing:
+            return self._score_all(plan, len(columns.table))
         if columns.sparse(rows):
             return self._score_floats(plan, rows)
         scores = self._score_floats(plan, None)
@@ -113,8 +123,6 @@ class AllocationScorer:
         total, work, weights = columns.scratch[:3, :count]
         if strategy.picky or any(columns.missing[index] for index, _, _ in plan):
             return self._score_unevenly(plan, rows, total, work, weights)
-        if rows is None and self._even and len(plan) == len(columns):
-            return self._score_all(plan, count)
         for number, (index, amount, weight) in enumerate(plan):
             rated = work if number else total
             self._rate(index, amount, rows, rated)

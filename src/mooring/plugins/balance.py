@@ -45,6 +45,13 @@ def _added(numbers: list[float]) -> float:
     return total
 
 
+def _is_huge(plan: Sequence[tuple[int, int]]) -> bool:
+    for _, amount in plan:
+        if amount > EXACT_LIMIT:
+            return True
+    return False
+
+
 class BalanceColumns(ResourceColumns):
     """The balance of all rows, with and without a pod."""
 
@@ -85,12 +92,13 @@ class BalanceColumns(ResourceColumns):
     def balances(self, plan: Sequence[tuple[int, int]], rows: Rows | None) -> Ints:
         """The balance of some rows (None: of all) with the pod, as a vector of the caller's own."""
         count = len(self.table) if rows is None else len(rows)
-        if any(self.missing[index] for index, _ in plan):
+        if self.any_missing and any(self.missing[index] for index, _ in plan):
             return self._uneven(plan, rows, count)
         if len(plan) < 2:
             return np.full(count, 100, dtype=np.int64)
-        if rows is None and len(plan) == len(self) and self.exact and all(a <= EXACT_LIMIT for _, a in plan):
-            shares = list(self._all_shares(plan, count))
+        shares: Sequence[Floats]
+        if rows is None and len(plan) == len(self) and self.exact and not _is_huge(plan):
+            shares = self._all_shares(plan, count)
         else:
             shares = [self._share(index, amount, rows, count) for index, amount in plan]
         deviation = shares[0]
@@ -105,14 +113,14 @@ class BalanceColumns(ResourceColumns):
         result: Ints = deviation.astype(np.int64)
         return result
 
-    def _all_shares(self, plan: Sequence[tuple[int, int]], count: int) -> Floats:
+    def _all_shares(self, plan: Sequence[tuple[int, int]], count: int) -> list[Floats]:
         """The used shares of all resources on all rows, in the fewest steps."""
         out = self.scratch[3:, :count]
         asked = np.array([float(amount) for _, amount in plan])
         np.add(self.used, asked[:, None], out=out)
         np.divide(out, self.capacity, out=out)
         np.minimum(out, _ONE, out=out)
-        return out
+        return [out[index] for index in range(len(plan))]
 
     def _share(self, index: int, amount: int, rows: Rows | None, count: int) -> Floats:
         """The used share of a resource, at most 1."""

@@ -5,6 +5,8 @@ Hot path. Between two decisions few rows change: writing those is cheaper than d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -52,12 +54,18 @@ class KeptColumns:
 
 
 class RoomColumns(KeptColumns):
-    """What is left of every resource (by slot), and for how many pods, on all rows."""
+    """What is left of every resource (by slot), and for how many pods, on all rows.
+
+    ``fits_everywhere`` answers the most frequent question, whether a pod finds room on all nodes, from the smallest
+    rooms, which are kept: one that grew is looked for again only when it was the smallest.
+    """
 
     def __init__(self, table: NodeTable) -> None:
         super().__init__(table)
         self.amounts: Ints = np.zeros((0, 0), dtype=np.int64)
         self.pods: Ints = np.zeros(0, dtype=np.int64)
+        #: The smallest entry of each column that was asked about; -1 stands for the pods.
+        self._least: dict[int, int] = {}
 
     def refresh(self) -> None:
         """Bring the columns up to date; a new resource is a new column."""
@@ -65,17 +73,43 @@ class RoomColumns(KeptColumns):
             self._structure = -1
         super().refresh()
 
+    def fits_everywhere(self, wanted: Sequence[tuple[int, int]]) -> bool:
+        """Whether all rows have room for one more pod with these amounts (by slot)."""
+        return self._smallest(_PODS) >= 1 and all(self._smallest(slot) >= amount for slot, amount in wanted)
+
+    def _smallest(self, slot: int) -> int:
+        known = self._least.get(slot)
+        if known is None:
+            column = self.pods if slot == _PODS else self.amounts[slot]
+            known = self._least[slot] = int(column.min()) if len(column) else 0
+        return known
+
     def _write_all(self) -> None:
         table, count = self.table, len(self.table)
         self.amounts = table.allocatable[:, :count] - table.requested[:, :count]
         self.pods = table.allowed_pods[:count] - table.pod_count[:count]
+        self._least.clear()
 
     def _write_rows(self, rows: Rows) -> None:
         table = self.table
         self.amounts[:, rows] = table.allocatable[:, rows] - table.requested[:, rows]
         self.pods[rows] = table.allowed_pods[rows] - table.pod_count[rows]
+        self._least.clear()
 
     def _write_row(self, row: int) -> None:
-        table = self.table
-        self.amounts[:, row] = table.allocatable[:, row] - table.requested[:, row]
+        table, amounts = self.table, self.amounts
+        before = {slot: self._at(slot, row) for slot in self._least}
+        amounts[:, row] = table.allocatable[:, row] - table.requested[:, row]
         self.pods[row] = table.allowed_pods.item(row) - table.pod_count.item(row)
+        for slot, old in before.items():
+            new, least = self._at(slot, row), self._least[slot]
+            if new <= least:
+                self._least[slot] = new
+            elif old == least:
+                del self._least[slot]
+
+    def _at(self, slot: int, row: int) -> int:
+        return self.pods.item(row) if slot == _PODS else self.amounts.item(slot, row)
+
+
+_PODS = -1

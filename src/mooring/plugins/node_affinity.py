@@ -99,6 +99,8 @@ class NodeAffinity(Plugin):
     def signature(self, template: PodTemplate) -> Hashable:
         """Only the node selector and the node affinity matter."""
         selector, affinity = template.pod.spec.node_selector, template.pod.spec.affinity
+        if selector is None and affinity is None:
+            return None
         labels = None if selector is None else tuple(sorted(selector.items()))
         return (labels, affinity and affinity.node_affinity)
 

@@ -120,6 +120,8 @@ class NodeResourcesFit(Plugin):
             allocatable = [nodes.allocatable(name) for name in demand.resources]
             return _compare(demand, nodes.allowed_pods - nodes.pod_count, room, allocatable)
         self._room.refresh()
+        if self._room.fits_everywhere(demand.amounts):
+            return None
         table, columns, count = nodes.table, self._room.amounts, len(nodes)
         room = [columns[slot] for slot, _ in demand.amounts]
         allocatable = [table.allocatable[slot, :count] for slot, _ in demand.amounts]

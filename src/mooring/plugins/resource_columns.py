@@ -43,6 +43,11 @@ class ResourceColumns(KeptColumns):
         self.exact = True
         self.missing = [False] * len(resources)
 
+    @property
+    def any_missing(self) -> bool:
+        """Whether some node lacks one of the resources."""
+        return True in self.missing
+
     def __len__(self) -> int:
         return len(self._places)
 

@@ -25,7 +25,8 @@ def tracked_requests(pod: Pod) -> dict[str, int]:
 def tracked(asked: Mapping[str, int]) -> dict[str, int]:
     """The resources that are counted, in the order in which they are reported."""
     found = {name: asked[name] for name in _BASE if name in asked}
-    found.update((name, asked[name]) for name in sorted(asked) if name not in found and is_tracked(name))
+    if len(found) < len(asked):
+        found.update((name, asked[name]) for name in sorted(asked) if name not in found and is_tracked(name))
     return found
 
 

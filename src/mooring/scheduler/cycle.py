@@ -122,7 +122,7 @@ class Cycle:
             if trace is not None:
                 trace.scored = perf_counter()
                 if trace.ranks:
-                    self.scoring.rank(trace, state, pod, rows, totals, same, place)
+                    self.scoring.rank(trace, state, pod, template, rows, totals, same, place)
         return Placement(self.table.nodes[row].name, state, examined, count)
 
     def _wanted(self, total: int) -> int | None:

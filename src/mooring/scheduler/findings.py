@@ -121,10 +121,8 @@ class Findings:
         self._mark()
 
     def _all_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        active = [f for f in profile.filters if f.depends is not None and f.name not in state.skip_filter]
         self._skip = profile.declared & state.skip_filter
-        self._node_filters = tuple(f for f in active if f.depends == "node")
-        self._pod_filters = tuple(f for f in active if f.depends == "pods")
+        self._node_filters, self._pod_filters = profile.declared_filters(self._skip)
         nodes = Nodes(self._table)
         self.node_ok = self._ask_all(self._node_filters, state, pod, nodes, None)
         self.ok = self._ask_all(self._pod_filters, state, pod, nodes, self.node_ok)
@@ -184,15 +182,15 @@ class Findings:
 
     def _all_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         self._skip_score = profile.declared & state.skip_score
-        active = [s for s in profile.scorers if s.depends is not None and s.name not in state.skip_score]
-        self._summed = tuple([s for s in active if s.normalize is None])
-        self._raw_by_node = tuple([s for s in active if s.normalize is not None and s.depends == "node"])
-        self._raw_by_pods = tuple([s for s in active if s.normalize is not None and s.depends == "pods"])
-        self._summed_singly = all(s.score is not None for s in self._summed)
+        self._summed, self._raw_by_node, self._raw_by_pods, self._summed_singly = profile.declared_scorers(
+            self._skip_score
+        )
         nodes = Nodes(self._table)
-        self.raw = {
-            plugin.name: ask_score(plugin, state, pod, nodes) for plugin in self._raw_by_node + self._raw_by_pods
-        }
+        self.raw = {}
+        for plugin in self._raw_by_node:
+            self.raw[plugin.name] = ask_score(plugin, state, pod, nodes)
+        for plugin in self._raw_by_pods:
+            self.raw[plugin.name] = ask_score(plugin, state, pod, nodes)
         total: Ints | None = None
         for plugin in self._summed:
             scores = ask_score(plugin, state, pod, nodes)
@@ -255,7 +253,7 @@ class FindingsCache:
         self._capacity = templates
         self._kept: OrderedDict[Hashable, Findings] = OrderedDict()
         self._templates: OrderedDict[PodTemplate, Findings] = OrderedDict()
-        self._signers = tuple(profile.plugins[name] for name in sorted(profile.declared))
+        self._signers = tuple(profile.plugins[name].signature for name in sorted(profile.declared))
 
     def of(self, template: PodTemplate) -> Findings:
         """The findings for a template, empty if there are none yet."""
@@ -264,7 +262,7 @@ class FindingsCache:
             self._templates.move_to_end(template)
             self._kept.move_to_end(found.key)
             return found
-        key = tuple(plugin.signature(template) for plugin in self._signers)
+        key = tuple([sign(template) for sign in self._signers])
         found = self._kept.get(key)
         if found is None:
             self._evict()

@@ -48,6 +48,9 @@ class ScorePlugin(msgspec.Struct, frozen=True):
     trusted: bool
 
 
+DeclaredScorers = tuple[tuple[ScorePlugin, ...], tuple[ScorePlugin, ...], tuple[ScorePlugin, ...], bool]
+
+
 class Bound(msgspec.Struct, frozen=True):
     """One method of one plugin."""
 
@@ -77,6 +80,8 @@ class Profile:
             for entry in enabled:
                 if entry.name not in self.plugins and entry.name in registry:
                     self.plugins[entry.name] = self._make(registry[entry.name], config.plugin_config.get(entry.name))
+        self._filters_without: dict[frozenset[str], tuple[tuple[FilterPlugin, ...], tuple[FilterPlugin, ...]]] = {}
+        self._scorers_without: dict[frozenset[str], DeclaredScorers] = {}
         self.pre_enqueue = self._bound("preEnqueue", "pre_enqueue")
         self.queue_sort = self._bound("queueSort", "less")
         self.pre_filter = self._bound("preFilter", "pre_filter")
@@ -148,6 +153,35 @@ class Profile:
         if call is None or self._times is None or point is None:
             return call
         return self._times.wrap(call, plugin.name, point, self.name)
+
+    def declared_filters(self, skip: frozenset[str]) -> tuple[tuple[FilterPlugin, ...], tuple[FilterPlugin, ...]]:
+        """The filters that declare what they depend on, but for some: on the node alone, and on its pods too."""
+        found = self._filters_without.get(skip)
+        if found is None:
+            active = [f for f in self.filters if f.depends is not None and f.name not in skip]
+            found = self._filters_without[skip] = (
+                tuple(f for f in active if f.depends == "node"),
+                tuple(f for f in active if f.depends == "pods"),
+            )
+        return found
+
+    def declared_scorers(self, skip: frozenset[str]) -> DeclaredScorers:
+        """The scorers that declare what they depend on, but for some.
+
+        Those that do not normalise; those that do, by what they depend on (node alone, pods too); and whether all of
+        the first kind can be asked about a single node.
+        """
+        found = self._scorers_without.get(skip)
+        if found is None:
+            active = [s for s in self.scorers if s.depends is not None and s.name not in skip]
+            summed = tuple(s for s in active if s.normalize is None)
+            found = self._scorers_without[skip] = (
+                summed,
+                tuple(s for s in active if s.normalize is not None and s.depends == "node"),
+                tuple(s for s in active if s.normalize is not None and s.depends == "pods"),
+                all(s.score is not None for s in summed),
+            )
+        return found
 
     def events(self) -> dict[str, tuple[ClusterEvent, ...]]:
         """What each plugin that can turn a pod down wants to be woken by."""

@@ -1,10 +1,13 @@
 """Ranking: the best nodes of a decision with each plugin's score, for its record.
 
 Hot path, if records are kept. The totals are there already; the next best places are found in them one by one, and
-only for these few nodes the plugins whose scores went into the findings' sum are asked again.
+only for these few nodes the plugins whose scores went into the findings' sum are asked again, unless they were for the
+last pod of the template.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +16,7 @@ from mooring.api.pod import Pod
 from mooring.framework.nodes import Nodes
 from mooring.framework.state import CycleState
 from mooring.framework.table import NodeTable
+from mooring.framework.templates import PodTemplate
 from mooring.observe.records import Candidate
 from mooring.scheduler.findings import ask_score
 from mooring.scheduler.profile import Profile, ScorePlugin
@@ -47,6 +51,17 @@ def best_places(totals: Ints, chosen: int, count: int) -> list[int]:
     return places
 
 
+class _Known:
+    """Scores of some rows for one template, as long as nothing changes about them."""
+
+    __slots__ = ("position", "scores", "structure")
+
+    def __init__(self) -> None:
+        self.structure = -1
+        self.position = -1
+        self.scores: dict[int, tuple[int, ...]] = {}
+
+
 class Ranking:
     """Makes candidates for one profile."""
 
@@ -61,37 +76,72 @@ class Ranking:
         )
 
     def candidates(
-        self, state: CycleState, pod: Pod, rows: Rows | None, totals: Ints, same: int, places: list[int], kept: Weighted
+        self,
+        state: CycleState,
+        pod: Pod,
+        template: PodTemplate,
+        rows: Rows | None,
+        totals: Ints,
+        same: int,
+        places: list[int],
+        kept: Weighted,
     ) -> tuple[tuple[str, ...], tuple[Candidate, ...]]:
         """The names of the scorers, and the nodes at these places with their scores."""
-        nodes = self._table.nodes
-        chosen = [nodes[place if rows is None else int(rows[place])] for place in places]
-        names: list[str] = []
-        columns: list[list[int]] = []
-        for name, scores in kept:
-            names.append(name)
-            columns.append([scores if isinstance(scores, int) else int(scores[place]) for place in places])
-        for scorer, score in self._summed:
-            if scorer.name in state.skip_score:
-                continue
-            names.append(scorer.name)
-            if score is None:
-                columns.append(self._ask(scorer, state, pod, rows, places))
-            else:
-                columns.append([scorer.weight * int(score(state, pod, node)) for node in chosen])
-        found = tuple(
-            [
-                Candidate(node.name, int(totals[place]) + same, scores)
-                for node, place, scores in zip(
-                    chosen, places, zip(*columns, strict=True) if columns else [()] * len(places), strict=True
-                )
-            ]
-        )
-        return tuple(names), found
+        active = [pair for pair in self._summed if pair[0].name not in state.skip_score]
+        names = tuple([name for name, _ in kept] + [scorer.name for scorer, _ in active])
+        known = self._known(template, names)
+        nodes, found = self._table.nodes, []
+        for place in places:
+            row = place if rows is None else int(rows[place])
+            total = summed = int(totals[place])
+            scores: list[int] = []
+            for _, score in kept:
+                if isinstance(score, int):
+                    scores.append(score)
+                else:
+                    scores.append(int(score[place]))
+                    summed -= scores[-1]
+            if active:
+                parts = known.get(row)
+                if parts is None:
+                    parts = known[row] = self._parts(active, state, pod, row, summed)
+                scores += parts
+            found.append(Candidate(nodes[row].name, total + same, tuple(scores)))
+        return names, tuple(found)
 
-    def _ask(self, scorer: ScorePlugin, state: CycleState, pod: Pod, rows: Rows | None, places: list[int]) -> list[int]:
-        wanted = np.array(places, dtype=np.intp) if rows is None else rows[places]
-        scores = ask_score(scorer, state, pod, Nodes(self._table, wanted))
-        if isinstance(scores, int):
-            return [scores * scorer.weight] * len(places)
-        return [int(score) * scorer.weight for score in scores]
+    def _known(self, template: PodTemplate, names: tuple[str, ...]) -> dict[int, tuple[int, ...]]:
+        """What is known of a template's rows: the next best nodes are mostly those of the decision before."""
+        key, table = (self, names), self._table
+        known: _Known | None = template.cache.get(key)  # type: ignore[assignment]  # nobody else has this key
+        if known is None:
+            known = template.cache[key] = _Known()
+        changed = table.changes.since(known.position, _MANY) if known.structure == table.structure else None
+        if changed is None or len(known.scores) > _MANY:
+            known.scores.clear()
+        else:
+            for row in changed:
+                known.scores.pop(row, None)
+        known.structure, known.position = table.structure, table.changes.position
+        return known.scores
+
+    def _parts(
+        self,
+        active: list[tuple[ScorePlugin, Callable[..., int] | None]],
+        state: CycleState,
+        pod: Pod,
+        row: int,
+        sum_: int,
+    ) -> tuple[int, ...]:
+        """What each plugin gave a row. The last one's part is what is left of the sum."""
+        parts = []
+        for scorer, score in active[:-1]:
+            if score is not None:
+                parts.append(scorer.weight * int(score(state, pod, self._table.nodes[row])))
+                continue
+            scores = ask_score(scorer, state, pod, Nodes(self._table, np.array([row])))
+            parts.append(scorer.weight * (scores if isinstance(scores, int) else int(scores[0])))
+        return (*parts, sum_ - sum(parts))
+
+
+#: So many rows are kept for a template, and so many changes looked through, before it is begun anew.
+_MANY = 256

@@ -117,11 +117,21 @@ class Scoring:
         return total, same
 
     def rank(
-        self, trace: Trace, state: CycleState, pod: Pod, rows: Rows | None, totals: Ints, same: int, place: int
+        self,
+        trace: Trace,
+        state: CycleState,
+        pod: Pod,
+        template: PodTemplate,
+        rows: Rows | None,
+        totals: Ints,
+        same: int,
+        place: int,
     ) -> None:
         """Keep the chosen node and the next best with their scores; ``totals`` must just have been asked for them."""
         places = best_places(totals, place, trace.ranks)
-        trace.scorers, trace.candidates = self._ranking.candidates(state, pod, rows, totals, same, places, self._kept)
+        trace.scorers, trace.candidates = self._ranking.candidates(
+            state, pod, template, rows, totals, same, places, self._kept
+        )
 
     def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:
         """Normalise, check and weigh."""

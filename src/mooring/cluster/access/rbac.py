@@ -32,7 +32,10 @@ def is_allowed(store: Store, user: User, wish: Wish) -> bool:
     """Whether a role that the user has allows it."""
     if user.is_admin or (wish.path and _is_open(wish.path)):
         return True
-    if wish.resource == "selfsubjectaccessreviews" or wish.resource in {"selfsubjectrulesreviews", "selfsubjectreviews"}:
+    if wish.resource == "selfsubjectaccessreviews" or wish.resource in {
+        "selfsubjectrulesreviews",
+        "selfsubjectreviews",
+    }:
         return True
     return any(_covers(rule, wish) for rule in rules_for(store, user, wish.namespace))
 
@@ -115,6 +118,4 @@ def refusal(user: User, wish: Wish) -> str:
     if wish.path:
         return f'User "{user.name}" cannot {wish.verb} path "{wish.path}"'
     where = f'in the namespace "{wish.namespace}"' if wish.namespace else "at the cluster scope"
-    return (
-        f'User "{user.name}" cannot {wish.verb} resource "{wish.full_resource}" in API group "{wish.group}" {where}'
-    )
+    return f'User "{user.name}" cannot {wish.verb} resource "{wish.full_resource}" in API group "{wish.group}" {where}'

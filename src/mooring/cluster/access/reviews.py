@@ -33,7 +33,11 @@ class Reviews:
         found = self._tokens.user(look(document, "spec", "token") or "")
         if found is None:
             return {"user": {}, "error": "[invalid bearer token]"}
-        return {"authenticated": True, "user": _user(found), "audiences": look(document, "spec", "audiences") or [_AUDIENCE]}
+        return {
+            "authenticated": True,
+            "user": _user(found),
+            "audiences": look(document, "spec", "audiences") or [_AUDIENCE],
+        }
 
     def _self_review(self, document: Document, user: User) -> Document:
         return {"userInfo": _user(user)}

@@ -1,6 +1,5 @@
 """Who a token belongs to, and in whose name a request is made."""
 
-
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -59,5 +58,3 @@ class Tokens:
             namespace = name.split(":")[2]
             groups = (*groups, "system:serviceaccounts", f"system:serviceaccounts:{namespace}")
         return User(name, (*groups, "system:authenticated"))
-
-

@@ -91,7 +91,10 @@ class CustomResources:
             self._versions[key] = _Version(
                 schema,
                 custom_columns(version),
-                {each["jsonPath"].lstrip("."): custom_field_reader(each["jsonPath"]) for each in version.get("selectableFields", ())},
+                {
+                    each["jsonPath"].lstrip("."): custom_field_reader(each["jsonPath"])
+                    for each in version.get("selectableFields", ())
+                },
                 (version.get("subresources") or {}).get("scale"),
                 native,
             )

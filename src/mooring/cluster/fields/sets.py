@@ -28,7 +28,7 @@ class FieldSet:
 
     def written(self) -> dict[str, Any]:
         """The set as `fieldsV1`."""
-        fields: dict[str, Any] = {"." : {}} if self.member and self.children else {}
+        fields: dict[str, Any] = {".": {}} if self.member and self.children else {}
         fields.update((step, self.children[step].written()) for step in sorted(self.children))
         return fields
 

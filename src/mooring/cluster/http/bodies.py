@@ -65,7 +65,9 @@ def read_document(body: bytes, content_type: str, resource: Resource, call: Call
     """The object in the body; an ApiError where it is none of this resource's."""
     parsed = parse_body(body, content_type)
     if not isinstance(parsed, dict):
-        raise bad_request("couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct")
+        raise bad_request(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct"
+        )
     check_kind(parsed, resource)
     is_json = not content_type or "json" in content_type
     doubled = duplicate_fields(body) if is_json and call.validation == "Strict" else []

@@ -21,7 +21,9 @@ def call_of(user: User, query: Mapping[str, str], headers: Mapping[str, str]) ->
         raise bad_request(f'Invalid value: "{dry_run}": dryRun: Unsupported value: supported values: "All"')
     validation = query.get("fieldValidation") or "Warn"
     if validation not in _VALIDATIONS:
-        raise bad_request(f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"')
+        raise bad_request(
+            f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"'
+        )
     return Call(
         user,
         manager=query.get("fieldManager") or _agent(headers),
@@ -52,7 +54,9 @@ def number(query: Mapping[str, str], name: str) -> int:
     try:
         return max(int(text), 0)
     except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax ({name} must be a whole number)') from None
+        raise bad_request(
+            f'strconv.ParseInt: parsing "{text}": invalid syntax ({name} must be a whole number)'
+        ) from None
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:

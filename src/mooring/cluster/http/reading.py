@@ -61,7 +61,9 @@ def _table(
 ) -> Document:
     columns = columns_of(api, resource)
     include = query.get("includeObject") or "Metadata"
-    documents = [each.document if resource.stored_as == "events" else seen_as(each.document, resource) for each in items]
+    documents = [
+        each.document if resource.stored_as == "events" else seen_as(each.document, resource) for each in items
+    ]
     return table_document(columns, table_rows(documents, columns, api.clock(), include), metadata)
 
 
@@ -110,7 +112,9 @@ async def watch(api: Api, place: Place, request: web.BaseRequest) -> web.StreamR
     bookmarks = flag(query, "allowWatchBookmarks")
     chosen = filter_of(api, resource, place.namespace, query)
     if place.name:
-        chosen = chosen._replace(fields=filter_of(api, resource, None, {"fieldSelector": f"metadata.name={place.name}"}).fields)
+        chosen = chosen._replace(
+            fields=filter_of(api, resource, None, {"fieldSelector": f"metadata.name={place.name}"}).fields
+        )
     stream = Watch(resource, chosen, _transform(api, resource, form, query))
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
     response.enable_chunked_encoding()

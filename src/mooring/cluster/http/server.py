@@ -105,7 +105,9 @@ class HttpServer:
         verb = _verb(method, place, watching=watching)
         self._authorize(
             user,
-            Wish(verb, place.resource.group, place.resource.plural, place.subresource, place.namespace or "", place.name),
+            Wish(
+                verb, place.resource.group, place.resource.plural, place.subresource, place.namespace or "", place.name
+            ),
             place,
         )
         if watching:
@@ -158,7 +160,12 @@ def _request(
 def _verb(method: str, place: Place, *, watching: bool) -> str:
     if watching:
         return "watch"
-    named: dict[str, Any] = {"GET": "get" if place.name else "list", "POST": "create", "PUT": "update", "PATCH": "patch"}
+    named: dict[str, Any] = {
+        "GET": "get" if place.name else "list",
+        "POST": "create",
+        "PUT": "update",
+        "PATCH": "patch",
+    }
     if method == "DELETE":
         return "delete" if place.name else "deletecollection"
     if method not in named:

@@ -74,7 +74,7 @@ async def subresource(api: Api, place: Place, request: web.BaseRequest, call: Ca
             return answer_document(_BOUND, 201)
         case "POST", "token":
             return await _token(api, place, request)
-        case ("GET" | "PUT" | "PATCH"), "scale":
+        case (("GET" | "PUT" | "PATCH"), "scale"):
             return await _scale(api, place, request, call)
         case "PUT", "finalize":
             body = parse_body(await request.read(), request.headers.get("Content-Type", ""))

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from mooring.cluster import managed
 from mooring.cluster.calls import Call
-from mooring.cluster.deletion import Deletion, DeleteOptions, delete, deletion_answer
+from mooring.cluster.deletion import DeleteOptions, Deletion, delete, deletion_answer
 from mooring.cluster.documents import Document, rfc3339
 from mooring.cluster.errors import ApiError, bad_request, conflict, unsupported_media
 from mooring.cluster.http.answers import answer_document
@@ -93,7 +93,12 @@ async def patch(api: Api, place: Place, request: web.BaseRequest, call: Call) ->
     if media == "application/apply-patch+yaml":
         return _apply(api, place, body, request, call)
     old = api.registry.get(resource, place.namespace or "", place.name)
-    patched = apply_patch(media, _decode(old.encoded) if _is_native(resource, old) else seen_as(_decode(old.encoded), resource), body, resource)
+    patched = apply_patch(
+        media,
+        _decode(old.encoded) if _is_native(resource, old) else seen_as(_decode(old.encoded), resource),
+        body,
+        resource,
+    )
     new = _prepared(resource, patched, old, call)
     stored = update_document(api, place, new, call)
     return answer_object(api, resource, stored, request, 200, call.warnings)
@@ -218,9 +223,11 @@ async def remove_all(api: Api, place: Place, request: web.BaseRequest, call: Cal
 
 def _deleted(api: Api, resource: Resource, result: Deletion) -> Document:
     returns = api.registry.strategy(resource).returns_deleted
-    return seen_as(deletion_answer(resource, result, returns_object=returns), resource) if (
-        returns or not result.gone
-    ) else deletion_answer(resource, result, returns_object=False)
+    return (
+        seen_as(deletion_answer(resource, result, returns_object=returns), resource)
+        if (returns or not result.gone)
+        else deletion_answer(resource, result, returns_object=False)
+    )
 
 
 async def _delete_options(request: web.BaseRequest, call: Call) -> DeleteOptions:

@@ -43,7 +43,7 @@ def _test(document: Any, path: str, value: Any) -> Any:
     except ApiError:
         found = None
     if found != value:
-        raise _failed(f'testing path {path} failed: test failed')
+        raise _failed(f"testing path {path} failed: test failed")
     return document
 
 

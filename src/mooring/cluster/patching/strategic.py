@@ -101,7 +101,9 @@ def _reorder(result: Document, key: str, order: Any, shape: Shape) -> None:
         return each.get(merge_key) if merge_key and isinstance(each, dict) else each
 
     wanted = [identity(each) for each in order]
-    named = sorted((each for each in present if identity(each) in wanted), key=lambda each: wanted.index(identity(each)))
+    named = sorted(
+        (each for each in present if identity(each) in wanted), key=lambda each: wanted.index(identity(each))
+    )
     result[key] = _interleaved(present, named, [identity(each) for each in named], identity)
 
 

@@ -84,7 +84,5 @@ def _kind(kind: str, package: _Package, packages: dict[str, _Package]) -> str:
 
 if __name__ == "__main__":
     found = generate(Path(sys.argv[1]), Path(sys.argv[2]))
-    lines = [
-        msgspec.json.encode(name) + b":" + msgspec.json.encode(fields) for name, fields in sorted(found.items())
-    ]
+    lines = [msgspec.json.encode(name) + b":" + msgspec.json.encode(fields) for name, fields in sorted(found.items())]
     (Path(__file__).parent / "messages.json").write_bytes(b"{\n" + b",\n".join(lines) + b"\n}\n")

@@ -170,7 +170,9 @@ def _bytes(text: str) -> str:
 
 def _mismatch(value: Any, shape: Shape, path: _Path, owner: Shape, shown: str | None = None) -> DecodeError:
     if shown is None:
-        shown = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}[type(value)]
+        shown = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}[
+            type(value)
+        ]
     field = ".".join(step for step in _steps(path) if isinstance(step, str))
     if shape.kind in {TIME, MICRO_TIME, INT_OR_STRING}:
         return DecodeError(f"json: cannot unmarshal {shown} into Go value of type string")

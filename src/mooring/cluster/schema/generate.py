@@ -37,7 +37,9 @@ _REFERENCE: Final = "#/components/schemas/"
 def without_words(value: Any) -> Any:
     """The value with every description left out."""
     if isinstance(value, dict):
-        return {key: without_words(each) for key, each in value.items() if key != "description" or isinstance(each, dict)}
+        return {
+            key: without_words(each) for key, each in value.items() if key != "description" or isinstance(each, dict)
+        }
     if isinstance(value, list):
         return [without_words(each) for each in value]
     return value

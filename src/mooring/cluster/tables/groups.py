@@ -262,7 +262,11 @@ def ingress(document: Document, now: float) -> list[Any]:
 def ingress_class(document: Document, now: float) -> list[Any]:
     """An IngressClass."""
     parameters = look(document, "spec", "parameters")
-    shown = f"{parameters.get('kind', '')}.{parameters.get('apiGroup', '')}/{parameters.get('name', '')}" if parameters else NONE
+    shown = (
+        f"{parameters.get('kind', '')}.{parameters.get('apiGroup', '')}/{parameters.get('name', '')}"
+        if parameters
+        else NONE
+    )
     return [document["metadata"]["name"], look(document, "spec", "controller") or "", shown, age(document, now)]
 
 

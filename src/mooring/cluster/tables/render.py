@@ -59,7 +59,8 @@ _BINDING: Final = "Name Role Age +Users +Groups +ServiceAccounts"
 COLUMNS: Final[dict[str, Columns]] = {
     "pods": _columns("Name Ready Status Restarts Age +IP +Node +Nominated_Node +Readiness_Gates", pods.pod),
     "nodes": _columns(
-        "Name Status Roles Age Version +Internal-IP +External-IP +OS-Image +Kernel-Version +Container-Runtime", core.node
+        "Name Status Roles Age Version +Internal-IP +External-IP +OS-Image +Kernel-Version +Container-Runtime",
+        core.node,
     ),
     "namespaces": _columns("Name Status Age", core.namespace),
     "services": _columns("Name Type Cluster-IP External-IP Port(s) Age +Selector", core.service),
@@ -70,9 +71,7 @@ COLUMNS: Final[dict[str, Columns]] = {
     "persistentvolumeclaims": _columns(
         "Name Status Volume Capacity Access_Modes StorageClass VolumeAttributesClass Age +VolumeMode", core.claim
     ),
-    "events": _columns(
-        "Last_Seen Type Reason Object +Subobject +Source Message +First_Seen +Count +Name", core.event
-    ),
+    "events": _columns("Last_Seen Type Reason Object +Subobject +Source Message +First_Seen +Count +Name", core.event),
     "configmaps": _columns("Name Data Age", core.config_map),
     "secrets": _columns("Name Type Data Age", core.secret),
     "serviceaccounts": _DEFAULT,

@@ -1,0 +1,194 @@
+"""`mooring explain`: why a pod is where it is, or nowhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mooring.api.meta import KubeObject
+    from mooring.cli.running import Running
+    from mooring.config import SchedulerConfiguration
+    from mooring.framework.plugin import Plugin
+    from mooring.kube import Access
+    from mooring.observe.explanation import Explanation
+
+
+@click.group()
+def explain() -> None:
+    """Tell why a pod is where it is, or nowhere."""
+
+
+@explain.command()
+@click.argument("pod", metavar="[NAMESPACE/]NAME")
+@click.option("-n", "--namespace", default="default", show_default=True, help="Where the pod is, if POD does not say.")
+@click.option("--scheduler", metavar="URL", envvar="MOORING_SCHEDULER", help="Where the running Mooring is served.")
+@click.option("--token", envvar="MOORING_TOKEN", default="", help="A token of the cluster, to be let in with.")
+@click.option("--token-file", metavar="FILE", default="", help="A file that holds it.")
+@click.option(
+    "--certificate-authority", metavar="FILE", default="", help="What the scheduler's certificate is checked with."
+)
+@click.option("--insecure-skip-tls-verify", is_flag=True, help="Do not check the scheduler's certificate.")
+@click.option("-f", "--filename", "files", multiple=True, metavar="MANIFEST", help="Decide on these manifests instead.")
+@click.option("-R", "--recursive", is_flag=True, help="Look into the folders of folders too.")
+@click.option("--kubeconfig", default="", help="The cluster to decide on where no Mooring answers.")
+@click.option("--config", "config_file", metavar="FILE", help="The KubeSchedulerConfiguration to decide with.")
+@click.option(
+    "--plugin", "plugin_options", multiple=True, metavar="NAME=FILE", help="A plugin of your own; repeatable."
+)
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+def pod(
+    pod: str,
+    namespace: str,
+    scheduler: str | None,
+    token: str,
+    token_file: str,
+    certificate_authority: str,
+    insecure_skip_tls_verify: bool,
+    files: tuple[str, ...],
+    recursive: bool,
+    kubeconfig: str,
+    config_file: str | None,
+    plugin_options: tuple[str, ...],
+    output: str,
+) -> None:
+    """Tell why a pod is where it is, or nowhere.
+
+    The running Mooring is asked (--scheduler, by default on this machine): it knows what was decided, and why. Where
+    none answers, the decision is made again from the cluster's present state, or from manifests (-f), and that is said.
+    The certificate of a scheduler on this machine is checked only with --certificate-authority.
+
+    The exit code is 1 when nothing can be told of the pod, 2 for a wrong command line.
+    """
+    from mooring.cli.running import Running, read_token
+
+    key = _key(pod, namespace)
+    if files:
+        if scheduler and click.get_current_context().get_parameter_source("scheduler") is not None:
+            click.echo("note: manifests were given, so no scheduler is asked", err=True)
+        objects, again = _from_manifests(files, recursive=recursive), ""
+    else:
+        running = Running(
+            scheduler,
+            token=read_token(token, token_file),
+            authority=certificate_authority,
+            verify=not insecure_skip_tls_verify,
+        )
+        answer = _ask(running, key)
+        if not isinstance(answer, str):
+            _show(answer, output)
+            return
+        again = answer
+        objects = _from_cluster(kubeconfig, again)
+    _show(_decide_again(objects, key, config_file, plugin_options, again), output)
+
+
+def _key(pod: str, namespace: str) -> str:
+    given, slash, name = pod.rpartition("/")
+    if not name or "/" in given or (slash and not given):
+        raise click.BadParameter(f"{pod!r}: give NAMESPACE/NAME, or NAME with -n", param_hint="POD")
+    return f"{given or namespace}/{name}"
+
+
+def _ask(running: Running, key: str) -> Explanation | str:
+    """What the running scheduler knows; a text why it cannot be had."""
+    from mooring.cli.running import NoAnswer
+
+    try:
+        return running.explanation(key)
+    except NoAnswer as problem:
+        return str(problem)
+
+
+# Deciding again
+
+
+def _decide_again(
+    objects: Iterable[KubeObject], key: str, config_file: str | None, plugin_options: tuple[str, ...], reason: str
+) -> Explanation:
+    import msgspec
+
+    from mooring.cli.plugin_options import plugins_from_options
+    from mooring.scheduler.profile import ProfileError
+    from mooring.simulate.explain import explain_again
+    from mooring.simulate.sources import InputError
+
+    plugins = plugins_from_options(plugin_options)
+    config = _config(config_file, plugins)
+    try:
+        found = explain_again(objects, key, config, plugins=plugins)
+    except (InputError, ProfileError) as error:
+        raise click.ClickException(str(error)) from None
+    if reason:
+        found = msgspec.structs.replace(found, note=f"{reason} {found.note}".strip())
+    return found
+
+
+def _config(file: str | None, plugins: dict[str, type[Plugin]]) -> SchedulerConfiguration:
+    from mooring.cli.inputs import read_config
+
+    return read_config(file, plugins)
+
+
+def _from_manifests(files: tuple[str, ...], *, recursive: bool) -> list[KubeObject]:
+    from mooring.api.manifest_error import ManifestError
+    from mooring.simulate.scenario import build
+    from mooring.simulate.sources import InputError, read
+
+    try:
+        scenario = build(read(files, recursive=recursive, stdin=sys.stdin.buffer.read))
+    except (InputError, ManifestError) as error:
+        raise click.ClickException(str(error)) from None
+    return [*scenario.nodes, *scenario.objects, *(each.pod for each in scenario.pods)]
+
+
+def _from_cluster(kubeconfig: str, reason: str) -> list[KubeObject]:
+    import asyncio
+
+    from mooring.kube import AccessError, KubeError, load_access
+
+    try:
+        access = load_access(kubeconfig=kubeconfig)
+    except AccessError as error:
+        raise click.ClickException(f"{reason}\nNor can a cluster be read: {error}") from None
+    for warning in access.warnings:
+        click.echo(f"note: {warning}", err=True)
+    try:
+        return asyncio.run(_listed(access))
+    except KubeError as error:
+        raise click.ClickException(f"{reason}\nNor can the cluster be read: {error}") from None
+
+
+async def _listed(access: Access) -> list[KubeObject]:
+    from mooring.kube import Client
+    from mooring.live.informers import KINDS
+
+    found: list[KubeObject] = []
+    async with Client(access) as client:
+        for kind in KINDS:
+            page = await client.list(kind)
+            found += page.items
+    return found
+
+
+# Output
+
+
+def _show(found: Explanation, output: str) -> None:
+    import msgspec
+
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    elif output == "yaml":
+        import yaml
+
+        click.echo(yaml.safe_dump(msgspec.to_builtins(found), sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        from mooring.cli.explanation_parts import parts
+        from mooring.cli.tables import show
+
+        show(parts(found), sys.stdout)

@@ -1,0 +1,96 @@
+"""What is wrong with a CustomResourceDefinition."""
+
+import re
+from typing import Any, Final
+
+from mooring.cluster.documents import Document
+from mooring.cluster.errors import FieldError, invalid, required
+from mooring.cluster.validation.common import choice, immutable
+from mooring.cluster.validation.names import dns_1035_label, dns_subdomain
+
+_TYPES: Final = frozenset({"array", "boolean", "integer", "number", "object", "string"})
+
+
+def definition_errors(document: Document) -> list[FieldError]:
+    """All that is wrong with a definition."""
+    spec = document["spec"]
+    names, versions = spec.get("names") or {}, spec.get("versions") or []
+    name, wanted = document["metadata"].get("name", ""), f"{names.get('plural', '')}.{spec.get('group', '')}"
+    errors: list[FieldError] = []
+    if name != wanted:
+        detail = 'must be spec.names.plural+"."+spec.group'
+        errors.append(invalid("metadata.name", name, detail))
+    if not spec.get("group"):
+        errors.append(required("spec.group"))
+    else:
+        errors += [invalid("spec.group", spec["group"], fault) for fault in dns_subdomain(spec["group"])]
+        if "." not in spec["group"]:
+            errors.append(invalid("spec.group", spec["group"], "should be a domain with at least one dot"))
+    errors += choice(spec.get("scope"), "spec.scope", frozenset({"Cluster", "Namespaced"}), needed=True)
+    for key in ("plural", "kind"):
+        if not names.get(key):
+            errors.append(required(f"spec.names.{key}"))
+    for key in ("plural", "singular"):
+        if names.get(key):
+            errors += [invalid(f"spec.names.{key}", names[key], fault) for fault in dns_1035_label(names[key])]
+    return errors + _versions(versions)
+
+
+def _versions(versions: list[Document]) -> list[FieldError]:
+    if not versions:
+        return [required("spec.versions", "must have at least one version")]
+    errors: list[FieldError] = []
+    if sum(bool(each.get("storage")) for each in versions) != 1:
+        shown = [each.get("name") for each in versions]
+        errors.append(invalid("spec.versions", shown, "must have exactly one version marked as storage version"))
+    for index, each in enumerate(versions):
+        path = f"spec.versions[{index}]"
+        errors += [
+            invalid(f"{path}.name", each.get("name", ""), fault) for fault in dns_1035_label(each.get("name", ""))
+        ]
+        schema = (each.get("schema") or {}).get("openAPIV3Schema")
+        if schema is None:
+            errors.append(required(f"{path}.schema.openAPIV3Schema", "schemas are required"))
+        else:
+            errors += _schema(schema, f"{path}.schema.openAPIV3Schema", root=True)
+    return errors
+
+
+def _schema(schema: Any, path: str, *, root: bool = False) -> list[FieldError]:
+    """A schema must be structural: it says at every place what stands there."""
+    if not isinstance(schema, dict):
+        return []
+    errors: list[FieldError] = []
+    kind = schema.get("type")
+    if root and kind != "object":
+        errors.append(invalid(f"{path}.type", kind or "", "must be object at the root") if kind else
+                      required(f"{path}.type", "must not be empty at the root"))  # fmt: skip
+    elif kind is None:
+        if not (schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")):
+            errors.append(required(f"{path}.type", "must not be empty for specified object fields"))
+    elif kind not in _TYPES:
+        errors += choice(kind, f"{path}.type", _TYPES)
+    if kind == "array" and not isinstance(schema.get("items"), dict):
+        errors.append(required(f"{path}.items", "must be specified"))
+    if "pattern" in schema:
+        try:
+            re.compile(schema["pattern"])
+        except re.error as error:
+            errors.append(
+                invalid(f"{path}.pattern", schema["pattern"], f"must be a valid regular expression, but isn't: {error}")
+            )
+    for key, each in (schema.get("properties") or {}).items():
+        if not (root and key in {"metadata", "apiVersion", "kind"}):
+            errors += _schema(each, f"{path}.properties[{key}]")
+    errors += _schema(schema.get("items"), f"{path}.items")
+    return errors + _schema(schema.get("additionalProperties"), f"{path}.additionalProperties")
+
+
+def definition_update_errors(new: Document, old: Document) -> list[FieldError]:
+    """A definition keeps its group, scope and names."""
+    fresh, before = new["spec"], old["spec"]
+    errors = immutable(fresh.get("group"), before.get("group"), "spec.group")
+    errors += immutable(fresh.get("scope"), before.get("scope"), "spec.scope")
+    for key in ("kind", "plural"):
+        errors += immutable(fresh["names"].get(key), before["names"].get(key), f"spec.names.{key}")
+    return errors

@@ -1,0 +1,95 @@
+"""What a container may ask for, and how much of it."""
+
+from typing import Final
+
+from mooring.api.labels import label_key_errors
+from mooring.api.quantity import parse_quantity
+from mooring.cluster.documents import Document
+from mooring.cluster.errors import FieldError, forbidden_field, invalid, required
+from mooring.cluster.validation.common import NEGATIVE
+
+_STANDARD: Final = frozenset(
+    {
+        "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage", "limits.cpu",
+        "limits.memory", "limits.ephemeral-storage", "pods", "resourcequotas", "services", "replicationcontrollers",
+        "secrets", "configmaps", "persistentvolumeclaims", "storage", "requests.storage", "services.nodeports",
+        "services.loadbalancers",
+    }
+)  # fmt: skip
+_FOR_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+_HUGE: Final = "hugepages-"
+_NATIVE_DOMAIN: Final = "kubernetes.io/"
+
+
+def requirements_errors(resources: Document, path: str, claims: frozenset[str] = frozenset()) -> list[FieldError]:
+    """What is wrong with requests and limits."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    errors: list[FieldError] = []
+    for kind, amounts in (("limits", limits), ("requests", requests)):
+        for name, amount in amounts.items():
+            errors += _name_errors(name, f"{path}.{kind}[{name}]") + amount_errors(
+                name, amount, f"{path}.{kind}[{name}]"
+            )
+    for name, amount in requests.items():
+        errors += _against_limit(name, amount, limits, path)
+    names = {*limits, *requests}
+    if any(each.startswith(_HUGE) for each in names) and not names & {"cpu", "memory"}:
+        errors.append(forbidden_field(path, "HugePages require cpu or memory"))
+    for index, each in enumerate(resources.get("claims") or ()):
+        if not each.get("name"):
+            errors.append(required(f"{path}.claims[{index}].name"))
+        elif each["name"] not in claims:
+            errors.append(
+                FieldError("FieldValueNotFound", f"{path}.claims[{index}].name", f'Not found: "{each["name"]}"')
+            )
+    return errors
+
+
+def _against_limit(name: str, amount: str, limits: Document, path: str) -> list[FieldError]:
+    if name not in limits:
+        if is_overcommittable(name):
+            return []
+        return [required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
+    asked, most = parse_quantity(amount), parse_quantity(limits[name])
+    if not is_overcommittable(name):
+        if asked.exceeds(most) or most.exceeds(asked):
+            return [invalid(f"{path}.requests", amount, f"must be equal to {name} limit of {limits[name]}")]
+    elif asked.exceeds(most):
+        return [invalid(f"{path}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}")]
+    return []
+
+
+def is_native(name: str) -> bool:
+    """Whether Kubernetes itself knows the resource."""
+    return "/" not in name or _NATIVE_DOMAIN in name
+
+
+def is_overcommittable(name: str) -> bool:
+    """Whether more may be used than was asked for."""
+    return is_native(name) and not name.startswith(_HUGE)
+
+
+def _name_errors(name: str, path: str) -> list[FieldError]:
+    if faults := label_key_errors(name):
+        return [invalid(path, name, fault) for fault in faults]
+    if "/" not in name:
+        errors: list[FieldError] = []
+        if name not in _STANDARD and not name.startswith(_HUGE):
+            errors.append(invalid(path, name, "must be a standard resource type or fully qualified"))
+        if name not in _FOR_CONTAINERS and not name.startswith(_HUGE):
+            errors.append(invalid(path, name, "must be a standard resource for containers"))
+        return errors
+    if not is_native(name) and (name.startswith("requests.") or label_key_errors(f"requests.{name}")):
+        return [invalid(path, name, "doesn't follow extended resource name standard")]
+    return []
+
+
+def amount_errors(name: str, amount: str, path: str) -> list[FieldError]:
+    """What is wrong with an amount of a resource."""
+    value = parse_quantity(amount)
+    if value.unscaled < 0:
+        return [invalid(path, amount, NEGATIVE)]
+    whole = name in {"pods", "services", "secrets", "configmaps"} or ("/" in name and not is_native(name))
+    if whole and value.scaled(-3) % 1000:
+        return [invalid(path, amount, "must be an integer")]
+    return []

@@ -1,0 +1,118 @@
+"""Why: what an engine knows of one pod, as an explanation for people."""
+
+from __future__ import annotations
+
+import math
+
+from mooring.api.meta import format_time
+from mooring.api.pod import Pod
+from mooring.framework.events import ActionType, ClusterEvent
+from mooring.observe.explanation import DecisionView, Explanation, WaitingView, WakeView, view
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.queue import Place, QueuedPod
+
+#: At this moment at the latest a pod that nothing wakes is tried again.
+_LONGEST_WAIT = 300.0
+
+
+def explain(engine: Engine, key: str) -> Explanation | None:
+    """Why a pod (namespace/name) is where it is; None if nothing is known of it."""
+    records = engine.watch.records if engine.watch is not None else None
+    decision = records.get(key) if records is not None else None
+    shown = view(decision) if decision is not None else None
+    found = engine.queue.find(key)
+    placed = _placed(engine, key, decision.uid if decision is not None else "")
+    if found is not None:
+        place, queued = found
+        if place is Place.IN_FLIGHT and placed is not None:
+            return Explanation(pod=key, state="binding", node=placed.node_name, decision=shown)
+        state = "gated" if place is Place.GATED else "pending"
+        return Explanation(pod=key, state=state, decision=shown, waiting=waiting(engine, place, queued))
+    if placed is not None:
+        return _on_node(engine, placed, shown)
+    if shown is None:
+        return None
+    return Explanation(
+        pod=key,
+        state="gone",
+        node=shown.node,
+        decision=shown,
+        note="The pod is not there any more; this was its last attempt.",
+    )
+
+
+def _placed(engine: Engine, key: str, uid: str) -> Pod | None:
+    """The pod of a name that is on a node, assumed ones included; ``uid`` is a guess that saves looking for it."""
+    pods = engine.cache.table.pods
+    known = pods.get(uid)
+    if known is not None and known.pod.key == key:
+        return known.pod
+    return next((info.pod for info in pods.values() if info.pod.key == key), None)
+
+
+def _on_node(engine: Engine, pod: Pod, shown: DecisionView | None) -> Explanation:
+    state = "binding" if pod.uid in engine.cache.assumed and (shown is None or shown.outcome != "bound") else "bound"
+    note = ""
+    if shown is None or (shown.node and shown.node != pod.node_name) or shown.outcome in ("unschedulable", "error"):
+        note = "It was bound by somebody else, or so long ago that the record is gone."
+    return Explanation(pod=pod.key, state=state, node=pod.node_name, decision=shown, note=note)
+
+
+def waiting(engine: Engine, place: Place, queued: QueuedPod) -> WaitingView:
+    """Where in the queue a pod is, what wakes it, and when it is tried at the latest."""
+    held = place in (Place.UNSCHEDULABLE, Place.GATED)
+    ends = engine.queue.backoff_ends(queued)
+    latest = queued.timestamp + _LONGEST_WAIT
+    return WaitingView(
+        queue=place.value,
+        attempts=queued.attempts,
+        gated_by=queued.gating_plugin,
+        gate_reasons=list(queued.gating_reasons),
+        gates=[gate.name for gate in queued.pod.spec.scheduling_gates] if queued.gated else [],
+        woken_by=_woken_by(engine, queued) if held else [],
+        backoff_ends=format_time(ends) if math.isfinite(ends) and place is not Place.ACTIVE else "",
+        retried_by=format_time(latest) if place is Place.UNSCHEDULABLE else "",
+        nominated_node=engine.cache.nominator.node_of(queued.uid) or "",
+    )
+
+
+def _woken_by(engine: Engine, queued: QueuedPod) -> list[WakeView]:
+    cycle = engine.profiles.cycles.get(queued.profile)
+    if cycle is None:
+        return []
+    plugins = {queued.gating_plugin} if queued.gated else queued.rejectors
+    return [
+        WakeView(plugin=plugin, events=[event_text(event) for event in events])
+        for plugin, events in cycle.profile.events().items()
+        if plugin in plugins
+    ]
+
+
+def event_text(event: ClusterEvent) -> str:
+    """A registration in words: ``Node added, labels changed``."""
+    if event.actions == ActionType.ALL:
+        return f"{event.resource} (any change)"
+    words = []
+    rest = event.actions
+    if ActionType.UPDATE in rest:
+        words.append("changed")
+        rest &= ~ActionType.UPDATE
+    words = [_WORDS.get(action, str(action.name).lower()) for action in ActionType(rest)] + words
+    return f"{event.resource} {', '.join(words)}"
+
+
+_WORDS = {
+    ActionType.ADD: "added",
+    ActionType.DELETE: "deleted",
+    ActionType.UPDATE_NODE_ALLOCATABLE: "allocatable changed",
+    ActionType.UPDATE_NODE_LABEL: "labels changed",
+    ActionType.UPDATE_NODE_TAINT: "taints changed",
+    ActionType.UPDATE_NODE_CONDITION: "conditions changed",
+    ActionType.UPDATE_NODE_ANNOTATION: "annotations changed",
+    ActionType.UPDATE_NODE_DECLARED_FEATURE: "declared features changed",
+    ActionType.UPDATE_POD_LABEL: "labels changed",
+    ActionType.UPDATE_POD_SCALE_DOWN: "asks for less",
+    ActionType.UPDATE_POD_TOLERATION: "tolerations changed",
+    ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "scheduling gates removed",
+    ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "resource claims made",
+}
