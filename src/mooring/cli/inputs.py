@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -16,7 +17,10 @@ from mooring.framework.plugin import Plugin
 _EVERYWHERE = """\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-profiles: [{{plugins: {{multiPoint: {{enabled: [{enabled}]}}}}}}]
+profiles:
+- plugins:
+    multiPoint:
+      enabled: [{enabled}]
 """
 
 
@@ -31,7 +35,7 @@ def read_config(file: str | None, plugins: Mapping[str, type[Plugin]]) -> Schedu
         enabled = ", ".join(f"{{name: {name}}}" for name in plugins)
         return load_config(_EVERYWHERE.format(enabled=enabled), source="--plugin", plugins=specs)
     except ConfigError as error:
-        raise click.ClickException(str(error)) from None
+        fail(error.lines())
 
 
 def read_text(file: str) -> str:
@@ -41,8 +45,15 @@ def read_text(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise click.ClickException(f"{file}: no such file") from None
+        fail([f"{file}: no such file"])
     except OSError as error:
-        raise click.ClickException(f"{file}: {error.strerror or error}") from None
+        fail([f"{file}: {error.strerror or error}"])
     except UnicodeError:
-        raise click.ClickException(f"{file}: not UTF-8 text; save the file as UTF-8") from None
+        fail([f"{file}: not UTF-8 text; save the file as UTF-8"])
+
+
+def fail(lines: Iterable[str]) -> NoReturn:
+    """End the command with what is wrong, a line each."""
+    for line in lines:
+        click.echo(line, err=True)
+    raise SystemExit(1)

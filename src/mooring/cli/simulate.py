@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import NoReturn
 
 import click
 import msgspec
 
 from mooring.api.manifest_error import ManifestError
-from mooring.cli.plugin_options import plugin_spec, plugins_from_options
+from mooring.cli.inputs import fail, read_config
+from mooring.cli.plugin_options import plugins_from_options
 from mooring.cli.progress import Progress
-from mooring.config import ConfigError, SchedulerConfiguration, default_config, load_config
+from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.scheduler.profile import ProfileError
 from mooring.simulate.outcome import Outcome
-from mooring.simulate.sources import STDIN, InputError, read
-
-_EVERYWHERE = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- plugins:
-    multiPoint:
-      enabled: [{enabled}]
-"""
+from mooring.simulate.sources import InputError, read
 
 
 @click.command()
@@ -75,13 +65,11 @@ def simulate(
     if not paths:
         raise click.UsageError("give manifests with -f: files, folders, or - for standard input")
     plugins = plugins_from_options(plugin_options)
+    config = read_config(config_file, plugins)
     try:
-        config = _config(config_file, plugins)
         outcome = _run(paths, config, plugins, recursive=recursive, seed=seed)
-    except ConfigError as error:
-        _fail(error.lines())
     except (InputError, ManifestError, ProfileError) as error:
-        _fail(str(error).splitlines())
+        fail(str(error).splitlines())
     for note in (*outcome.notes, *_notes(config, plugins)):
         click.echo(f"note: {note}", err=True)
     _show(outcome, output)
@@ -103,38 +91,6 @@ def _run(
     scenario = build(given, seed=seed)
     with Progress("pods done:") as progress:
         return run(scenario, config, plugins=plugins, seed=seed, progress=progress)
-
-
-def _fail(lines: Iterable[str]) -> NoReturn:
-    for line in lines:
-        click.echo(line, err=True)
-    raise SystemExit(1)
-
-
-# Configuration and plugins
-
-
-def _config(file: str | None, plugins: Mapping[str, type[Plugin]]) -> SchedulerConfiguration:
-    specs = {name: plugin_spec(cls) for name, cls in plugins.items()}
-    if file is not None:
-        return load_config(_read(file), source=file, plugins=specs)
-    if not plugins:
-        return default_config()
-    enabled = ", ".join(f"{{name: {name}}}" for name in plugins)
-    return load_config(_EVERYWHERE.format(enabled=enabled), source="--plugin", plugins=specs)
-
-
-def _read(file: str) -> str:
-    if file == STDIN:
-        return sys.stdin.read()
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{file}: no such file") from None
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}") from None
-    except UnicodeError:
-        raise InputError(f"{file}: not UTF-8 text; save the file as UTF-8") from None
 
 
 def _notes(config: SchedulerConfiguration, plugins: Mapping[str, type[Plugin]]) -> Iterable[str]:

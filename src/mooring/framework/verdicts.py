@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.status import Status
+from mooring.framework.status import Code, Status
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -20,16 +20,20 @@ class Verdicts:
     per node unless somebody asks for a node's reasons.
     """
 
-    __slots__ = ("codes", "status")
+    __slots__ = ("codes", "may_fail", "status")
 
-    def __init__(self, codes: npt.NDArray[np.integer], status: Callable[[int], Status]) -> None:
+    def __init__(
+        self, codes: npt.NDArray[np.integer], status: Callable[[int], Status], *, may_fail: bool = False
+    ) -> None:
         self.codes = codes
         self.status = status
+        #: Whether some code may mean an Error, which ends the attempt even where other nodes are fine.
+        self.may_fail = may_fail
 
     @classmethod
     def reject(cls, rejected: Mask, status: Status) -> Verdicts:
         """The nodes where ``rejected`` is true get ``status``; the others are fine."""
-        return cls(rejected.view(np.int8), lambda _code: status)
+        return cls(rejected.view(np.int8), lambda _code: status, may_fail=status.code is Code.ERROR)
 
     @classmethod
     def first(cls, rejections: Sequence[tuple[Mask, Status]]) -> Verdicts:
@@ -38,7 +42,8 @@ class Verdicts:
         for number, (mask, _) in reversed(list(enumerate(rejections, start=1))):
             codes[mask] = number
         statuses = [status for _, status in rejections]
-        return cls(codes, lambda code: statuses[code - 1])
+        may_fail = any(status.code is Code.ERROR for status in statuses)
+        return cls(codes, lambda code: statuses[code - 1], may_fail=may_fail)
 
     @classmethod
     def of(cls, statuses: Sequence[Status | None]) -> Verdicts:
@@ -46,7 +51,8 @@ class Verdicts:
         codes = np.array(
             [0 if s is None or s.is_success else i for i, s in enumerate(statuses, start=1)], dtype=np.int32
         )
-        return cls(codes, lambda code: statuses[code - 1] or Status())
+        may_fail = any(status is not None and status.code is Code.ERROR for status in statuses)
+        return cls(codes, lambda code: statuses[code - 1] or Status(), may_fail=may_fail)
 
     def __len__(self) -> int:
         return len(self.codes)

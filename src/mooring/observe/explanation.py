@@ -47,9 +47,9 @@ class DecisionView(_View):
     pod: str
     time: str
     profile: str
+    outcome: str
     #: Which of the pod's attempts; 0 for one that was made only to explain.
     attempt: int = 0
-    outcome: str
     node: str = ""
     evaluated_nodes: int = 0
     feasible_nodes: int = 0

@@ -114,7 +114,7 @@ class NodeResourcesFit(Plugin):
         """A comparison a resource; more only where something does not fit."""
         demand = state.get(_DEMAND)
         if demand is None:
-            return Verdicts(np.ones(len(nodes), dtype=np.int8), lambda _code: _UNPREPARED)
+            return Verdicts(np.ones(len(nodes), dtype=np.int8), lambda _code: _UNPREPARED, may_fail=True)
         if nodes.rows is not None:
             room = [nodes.free(name) for name in demand.resources]
             allocatable = [nodes.allocatable(name) for name in demand.resources]

@@ -136,7 +136,7 @@ class NodeVolumeLimits(Plugin):
         statuses = {_FAULT: new.fault, _FAULT_WITH_CSI: new.fault_with_csi}
         has_csi = nodes.take(self._nodes.exists)
         codes = np.where(has_csi, _FAULT_WITH_CSI, _FAULT if new.fault is not None else 0)
-        return Verdicts(codes, lambda code: statuses[code] or Status())
+        return Verdicts(codes, lambda code: statuses[code] or Status(), may_fail=True)
 
     def _existing_faults(self, rejected: npt.NDArray[np.bool_] | None, nodes: Nodes) -> Verdicts:
         """As ``rejected``, but where a pod on a limited node has a volume that makes no sense that is an error."""
@@ -148,7 +148,7 @@ class NodeVolumeLimits(Plugin):
         def status(code: int) -> Status:
             return TOO_MANY if code == _TOO_MANY else self._fault_on(nodes[code - _FAULTS_BY_PLACE])
 
-        return Verdicts(codes, status)
+        return Verdicts(codes, status, may_fail=True)
 
     def _fault_on(self, node: NodeInfo) -> Status:
         found = self._volumes_on(node)

@@ -103,7 +103,7 @@ class LimitsModel:
             codes[(added[number] > 0) & (present[number] + added[number] > column.limit)] = _FULL
         broken = np.flatnonzero(now[self._broken] > 0)
         codes[broken] = broken + _FAULTS
-        return Verdicts(codes, lambda code: full if code == _FULL else fault_on(code - _FAULTS))
+        return Verdicts(codes, lambda code: full if code == _FULL else fault_on(code - _FAULTS), may_fail=True)
 
     def _find_freed(self) -> list[_Freed]:
         """The volumes that go if some victims go."""

@@ -254,7 +254,10 @@ class Cycle:
 
     def filter_what_if(self, state: CycleState, pod: Pod, node: WhatIfNode) -> Status:
         """What the Filter plugins say of a node with other pods on it, nominated pods included."""
-        return self.filtering.filter_what_if(state, pod, node)
+        try:
+            return self.filtering.filter_what_if(state, pod, node)
+        except PluginFailure as broken:
+            return broken.status
 
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
         """Tell the PreFilter plugins that a pod was added to a node."""

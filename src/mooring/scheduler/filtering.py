@@ -16,7 +16,7 @@ from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.framework.node_statuses import NodeStatuses, Rejections
 from mooring.framework.nodes import Nodes, WhatIfNodes
 from mooring.framework.state import CycleState
-from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.status import SUCCESS, Status
 from mooring.framework.templates import PodTemplate
 from mooring.scheduler.answers import PluginFailure, as_status, failure
 from mooring.scheduler.findings import FindingsCache, ask_filter, ask_single
@@ -234,7 +234,6 @@ class Filtering:
                 statuses.add(Rejections(plugin.name, rows[rejected], verdicts.codes[rejected], verdicts.status))
                 rows = rows[~rejected]
         rows = self._diagnose_nominated(statuses, state, pod, among, rows)
-        self._raise_errors(statuses)
         return statuses, rows
 
     def _diagnose_nominated(
@@ -252,13 +251,6 @@ class Filtering:
                 refused.append(row)
         return passing[~np.isin(passing, refused)] if refused else passing
 
-    def _raise_errors(self, statuses: NodeStatuses) -> None:
-        for status, _ in statuses.groups():
-            if status.code not in (Code.SUCCESS, *_REJECTIONS):
-                text = f'running "{status.plugin}" filter plugin: {status.message}'
-                raise PluginFailure(Status.error(text).by(status.plugin))
-
 
 #: Nodes looked at between two looks at the bound.
 _CHUNK = 512
-_REJECTIONS = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)

@@ -292,9 +292,24 @@ def ask_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) 
             return None
         if type(verdicts) is not Verdicts or len(verdicts.codes) != len(nodes):
             raise BadAnswerError(f"filter_nodes returned {_shape(verdicts)}; return None or Verdicts, one a node")
+        if verdicts.may_fail:
+            _raise_error(plugin, verdicts)
     except Exception as error:
         raise failure(f'running "{plugin.name}" filter plugin', plugin.name, error) from error
     return verdicts
+
+
+def _raise_error(plugin: FilterPlugin, verdicts: Verdicts) -> None:
+    """An Error about any node ends the attempt."""
+    for code in np.unique(verdicts.codes[verdicts.codes != 0]).tolist():
+        status = verdicts.status(code)
+        if not status.is_rejected:
+            raise PluginFailure(filter_error(plugin.name, status))
+
+
+def filter_error(plugin: str, status: Status) -> Status:
+    """A filter's Error as kube-scheduler words it."""
+    return Status.error(f'running "{plugin}" filter plugin: {status.message}').by(plugin)
 
 
 def ask_single(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
@@ -309,7 +324,7 @@ def ask_single(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo
     if status.is_success:
         return SUCCESS
     if not status.is_rejected:
-        raise PluginFailure(Status.error(f'running "{plugin.name}" filter plugin: {status.message}').by(plugin.name))
+        raise PluginFailure(filter_error(plugin.name, status))
     return status
 
 

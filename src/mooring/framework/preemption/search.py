@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import msgspec
@@ -22,6 +23,7 @@ from mooring.framework.preemption.budgets import Budgets
 from mooring.framework.preemption.candidate import PRIORITY_OFFSET, Candidate, by_importance
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
+from mooring.framework.verdicts import Verdicts
 from mooring.framework.what_if import Victims, WhatIf
 
 Rows = npt.NDArray[np.intp]
@@ -154,9 +156,18 @@ def _record_failures(models: list[tuple[str, WhatIf]], values: list[Ints], rows:
             continue
         rejected = helped & (verdicts.codes != 0)
         if rejected.any():
-            statuses.add(Rejections(name, rows[rejected], verdicts.codes[rejected], verdicts.status))
+            status_of = functools.partial(_worded, name, verdicts)
+            statuses.add(Rejections(name, rows[rejected], verdicts.codes[rejected], status_of))
             helped &= ~rejected
     return helped
+
+
+def _worded(plugin: str, verdicts: Verdicts, code: int) -> Status:
+    """A verdict; an Error as kube-scheduler words it."""
+    status = verdicts.status(code)
+    if status.is_rejected:
+        return status
+    return Status.error(f'running "{plugin}" filter plugin: {status.message}')
 
 
 def _reprieve(models: list[tuple[str, WhatIf]], values: list[Ints], victims: Victims, helped: Mask) -> Mask:

@@ -134,7 +134,7 @@ class VolumeBinding(Plugin):
         waiting = self._check_waiting(claims.waiting, nodes, errors) if claims.waiting else None
         if waiting is not None:
             codes = waiting if codes is None else _combined(codes, waiting)
-        return None if codes is None else Verdicts(codes, lambda code: _status(code, errors))
+        return None if codes is None else Verdicts(codes, lambda code: _status(code, errors), may_fail=bool(errors))
 
     def _check_waiting(
         self, claims: list[PersistentVolumeClaim], nodes: Nodes, errors: list[str]

@@ -1,0 +1,93 @@
+"""Who owns whom and which pod is where, kept current with every change so that no controller has to search."""
+
+from mooring.cluster.documents import Document, controller_of
+from mooring.cluster.store import DELETED, Change, Store
+
+#: A resource, a namespace and a name.
+Key = tuple[str, str, str]
+
+
+class Index:
+    """Objects by their owners, pods by their nodes, and pods that have no controller."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._owned: dict[str, set[Key]] = {}
+        self._on_node: dict[str, set[tuple[str, str]]] = {}
+        self._orphans: dict[str, set[str]] = {}
+        for storage in store.storages():
+            for stored in store.objects(storage):
+                self._add(storage, stored.document)
+        store.listen(self._changed)
+
+    def owned(self, uid: str, storage: str | None = None) -> list[Document]:
+        """The objects that name this owner; of one resource, if asked."""
+        found: list[Document] = []
+        for key in sorted(self._owned.get(uid, ())):
+            if storage is None or key[0] == storage:
+                stored = self._store.get(*key)
+                if stored is not None:
+                    found.append(stored.document)
+        return found
+
+    def owned_keys(self, uid: str) -> list[Key]:
+        """The keys of the objects that name this owner."""
+        return sorted(self._owned.get(uid, ()))
+
+    def controlled(self, uid: str, storage: str) -> list[Document]:
+        """The objects of a resource whose controller this is."""
+        return [each for each in self.owned(uid, storage) if (controller_of(each) or {}).get("uid") == uid]
+
+    def on_node(self, name: str) -> list[Document]:
+        """The pods that are bound to a node."""
+        stored = [self._store.get("pods", *key) for key in sorted(self._on_node.get(name, ()))]
+        return [each.document for each in stored if each is not None]
+
+    def nodes_with_pods(self) -> list[str]:
+        """The names of nodes to which pods are bound, whether the nodes exist or not."""
+        return [name for name, pods in self._on_node.items() if pods]
+
+    def orphans(self, namespace: str) -> list[Document]:
+        """The pods of a namespace that no controller has."""
+        stored = [self._store.get("pods", namespace, name) for name in sorted(self._orphans.get(namespace, ()))]
+        return [each.document for each in stored if each is not None]
+
+    def _changed(self, storage: str, change: Change) -> None:
+        if change.previous is not None:
+            before, after = change.previous.document, change.stored.document
+            if change.kind != DELETED and _same(before, after):
+                return
+            self._remove(storage, before)
+        if change.kind != DELETED:
+            self._add(storage, change.stored.document)
+
+    def _add(self, storage: str, document: Document) -> None:
+        metadata = document["metadata"]
+        key = (storage, metadata.get("namespace", ""), metadata["name"])
+        for owner in metadata.get("ownerReferences", ()):
+            self._owned.setdefault(owner["uid"], set()).add(key)
+        if storage == "pods":
+            if node := document["spec"].get("nodeName"):
+                self._on_node.setdefault(node, set()).add(key[1:])
+            if controller_of(document) is None:
+                self._orphans.setdefault(key[1], set()).add(key[2])
+
+    def _remove(self, storage: str, document: Document) -> None:
+        metadata = document["metadata"]
+        key = (storage, metadata.get("namespace", ""), metadata["name"])
+        for owner in metadata.get("ownerReferences", ()):
+            owned = self._owned.get(owner["uid"])
+            if owned is not None:
+                owned.discard(key)
+                if not owned:
+                    del self._owned[owner["uid"]]
+        if storage == "pods":
+            self._on_node.get(document["spec"].get("nodeName", ""), set()).discard(key[1:])
+            self._orphans.get(key[1], set()).discard(key[2])
+
+
+def _same(before: Document, after: Document) -> bool:
+    """Whether nothing changed that the index is about."""
+    if before["metadata"].get("ownerReferences") != after["metadata"].get("ownerReferences"):
+        return False
+    return bool((before.get("spec") or {}).get("nodeName") == (after.get("spec") or {}).get("nodeName"))

@@ -1,0 +1,122 @@
+"""ReplicaSets and ReplicationControllers: as many pods as are wanted, no more and no fewer."""
+
+from collections.abc import Iterable
+
+from mooring.api.label_selectors import Selector
+from mooring.cluster.controllers.base import Controller, Name
+from mooring.cluster.controllers.pods import (
+    deletion_order,
+    is_active,
+    is_available,
+    is_ready,
+    owner_reference,
+    pod_from_template,
+)
+from mooring.cluster.documents import Document, controller_of, look, with_metadata
+from mooring.cluster.selectors import selector_of
+from mooring.cluster.store import Change
+
+#: No more pods are made in one go, so that others get their turn in between.
+_BURST = 500
+
+
+class ReplicaSets(Controller):
+    """Keeps the pods of ReplicaSets; of ReplicationControllers, if so made."""
+
+    storage = "replicasets.apps"
+    kind = "ReplicaSet"
+    component = "replicaset-controller"
+
+    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
+        """The set itself, or the one that a pod belongs or might belong to."""
+        document = change.stored.document
+        metadata = document["metadata"]
+        if storage == self.storage:
+            return [(metadata["namespace"], metadata["name"])]
+        if storage != "pods":
+            return []
+        owner = controller_of(document)
+        if owner is not None:
+            return [(metadata["namespace"], owner["name"])] if owner["kind"] == self.kind else []
+        return [
+            (metadata["namespace"], each.document["metadata"]["name"])
+            for each in self.tools.store.objects(self.storage, metadata["namespace"])
+            if self._selector(each.document).matches(metadata.get("labels") or {})
+        ]
+
+    def _selector(self, document: Document) -> Selector:
+        return selector_of(document["spec"].get("selector"))
+
+    def reconcile(self, namespace: str, name: str) -> float | None:
+        """Make or delete pods, and say in the status how many there are."""
+        document = self.tools.find(self.storage, namespace, name)
+        if document is None:
+            return None
+        again = None
+        if not document["metadata"].get("deletionTimestamp"):
+            self._adopt(document)
+            again = self._scale(document)
+        waiting = self._report(document)
+        return again if again is not None else waiting
+
+    def _pods(self, document: Document) -> list[Document]:
+        return [each for each in self.tools.index.controlled(document["metadata"]["uid"], "pods") if is_active(each)]
+
+    def _adopt(self, document: Document) -> None:
+        """Take over pods that match and that nobody controls."""
+        namespace, selector = document["metadata"]["namespace"], self._selector(document)
+        for pod in self.tools.index.orphans(namespace):
+            if is_active(pod) and selector.matches(pod["metadata"].get("labels") or {}):
+                owners = [*pod["metadata"].get("ownerReferences", ()), owner_reference(document)]
+                adopted = with_metadata(pod, ownerReferences=owners)
+                self.tools.store.put("pods", namespace, pod["metadata"]["name"], adopted)
+
+    def _scale(self, document: Document) -> float | None:
+        pods = self._pods(document)
+        missing = document["spec"].get("replicas", 1) - len(pods)
+        namespace = document["metadata"]["namespace"]
+        if missing < 0:
+            for pod in sorted(pods, key=deletion_order)[:-missing]:
+                self.tools.delete("pods", namespace, pod["metadata"]["name"])
+                message = f"Deleted pod: {pod['metadata']['name']}"
+                self.tools.recorder.record(self.component, document, "Normal", "SuccessfulDelete", message)
+            return None
+        for _ in range(min(missing, _BURST)):
+            stored = self.tools.create("pods", namespace, pod_from_template(document["spec"]["template"], document))
+            if stored is None:
+                return 5.0
+            message = f"Created pod: {stored.document['metadata']['name']}"
+            self.tools.recorder.record(self.component, document, "Normal", "SuccessfulCreate", message)
+        return 0.0 if missing > _BURST else None
+
+    def _report(self, document: Document) -> float | None:
+        """Write the status; the answer is when a pod may become available that is only ready now."""
+        pods, after, now = self._pods(document), document["spec"].get("minReadySeconds", 0), self.tools.now()
+        template = look(document, "spec", "template", "metadata", "labels") or {}
+        ready = sum(is_ready(each) for each in pods)
+        available = sum(is_available(each, after, now) for each in pods)
+        labelled = sum(template.items() <= (each["metadata"].get("labels") or {}).items() for each in pods)
+        status: Document = {"replicas": len(pods)}
+        for key, value in (
+            ("fullyLabeledReplicas", labelled),
+            ("readyReplicas", ready),
+            ("availableReplicas", available),
+            ("observedGeneration", document["metadata"].get("generation", 0)),
+        ):
+            if value:
+                status[key] = value
+        current = self.tools.find(self.storage, document["metadata"]["namespace"], document["metadata"]["name"])
+        if current is not None:
+            self.tools.set_status(self.storage, current, status)
+        return 1.0 if available < ready else None
+
+
+class ReplicationControllers(ReplicaSets):
+    """The same for ReplicationControllers, whose selector is just labels."""
+
+    storage = "replicationcontrollers"
+    kind = "ReplicationController"
+    component = "replication-controller"
+
+    def _selector(self, document: Document) -> Selector:
+        return selector_of({"matchLabels": document["spec"].get("selector") or {}})

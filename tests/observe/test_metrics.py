@@ -1,0 +1,202 @@
+"""Metrics: names, labels and buckets as kube-scheduler's, and numbers that add up."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client import Histogram as ClientHistogram
+from prometheus_client.parser import text_string_to_metric_families
+
+from mooring.framework import Code, Status
+from mooring.observe.histograms import Histogram, exponential
+from mooring.observe.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
+from mooring.observe.plugin_times import PluginTimes, status_of
+
+
+def scraped(metrics: SchedulerMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    text, _ = metrics.render()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+@pytest.mark.parametrize(
+    ("amount", "bucket"), [(0.0005, 0), (0.001, 0), (0.0010001, 1), (0.002, 1), (0.5, 9), (16.384, 14), (17.0, 15)]
+)
+def test_a_bound_belongs_to_the_bucket_below_it(amount, bucket):
+    histogram = Histogram(exponential(0.001, 2, 15))
+    histogram.observe(amount)
+    assert histogram.counts.index(1) == bucket
+
+
+def test_histograms_count_as_the_client_library_does():
+    bounds, amounts = exponential(0.0001, 2, 12), [0.00005, 0.0001, 0.003, 0.003, 0.2, 0.3, 5.0]
+    ours, registry = Histogram(bounds), CollectorRegistry()
+    theirs = ClientHistogram("x", "x", buckets=bounds, registry=registry)
+    for amount in amounts:
+        ours.observe(amount)
+        theirs.observe(amount)
+    for bound, count in ours.cumulative():
+        assert registry.get_sample_value("x_bucket", {"le": bound}) == count
+    assert registry.get_sample_value("x_sum") == ours.total
+
+
+#: What section 7.1 of the specification says: name -> (type, labels, first bound, factor, bounds).
+HISTOGRAMS = {
+    "scheduler_scheduling_attempt_duration_seconds": ({"result", "profile"}, 0.001, 2, 15),
+    "scheduler_scheduling_algorithm_duration_seconds": (set(), 0.001, 2, 15),
+    "scheduler_framework_extension_point_duration_seconds": ({"extension_point", "status", "profile"}, 0.0001, 2, 12),
+    "scheduler_plugin_execution_duration_seconds": ({"plugin", "extension_point", "status"}, 1e-5, 1.5, 20),
+    "scheduler_pod_scheduling_attempts": (set(), 1, 2, 5),
+    "scheduler_pod_scheduling_sli_duration_seconds": ({"attempts"}, 0.01, 2, 20),
+    "scheduler_preemption_victims": (set(), 1, 2, 7),
+    "scheduler_permit_wait_duration_seconds": ({"result"}, 0.001, 2, 15),
+}
+OTHERS = {
+    "scheduler_schedule_attempts": ("counter", {"result", "profile"}),
+    "scheduler_plugin_evaluation": ("counter", {"plugin", "extension_point", "profile"}),
+    "scheduler_queue_incoming_pods": ("counter", {"queue", "event"}),
+    "scheduler_preemption_attempts": ("counter", set()),
+    "scheduler_pending_pods": ("gauge", {"queue"}),
+    "scheduler_unschedulable_pods": ("gauge", {"plugin", "profile"}),
+    "scheduler_goroutines": ("gauge", {"operation"}),
+    "scheduler_cache_size": ("gauge", {"type"}),
+}
+
+
+@pytest.fixture
+def full() -> SchedulerMetrics:
+    """Metrics in which everything has happened once."""
+    metrics = SchedulerMetrics()
+    profile = metrics.profile("default-scheduler")
+    profile.point("Filter", Code.SUCCESS, 0.001)
+    profile.attempted(SCHEDULED, 0.1)
+    metrics.algorithm.observe(0.1)
+    metrics.pod_attempts.observe(1)
+    metrics.sli(1).observe(1.0)
+    metrics.victims.observe(2)
+    metrics.permit_wait(Code.SUCCESS).observe(1)
+    metrics.plugins.begin()
+    metrics.plugins.wrap(lambda: None, "Fit", "Filter", "default-scheduler")()
+    read = metrics.readings
+    read.pending = lambda: {"active": 3}
+    read.incoming = lambda: {("active", "PodAdd"): 4}
+    read.unschedulable = lambda: {("Fit", "default-scheduler"): 1}
+    read.cache_size = lambda: {"nodes": 5}
+    read.tasks = lambda: {"binding": 6}
+    return metrics
+
+
+def test_names_labels_and_buckets(full):
+    text, content_type = full.render()
+    assert content_type.startswith("text/plain")
+    families = {family.name: family for family in text_string_to_metric_families(text.decode())}
+    for name, (labels, first, factor, count) in HISTOGRAMS.items():
+        family = families[name]
+        bounds = sorted({float(s.labels["le"]) for s in family.samples if s.name.endswith("_bucket")})
+        assert family.type == "histogram", name
+        assert bounds == [*(pytest.approx(first * factor**i) for i in range(count)), float("inf")], name
+        assert {frozenset(s.labels) - {"le"} for s in family.samples} == {frozenset(labels)}, name
+    for name, (kind, labels) in OTHERS.items():
+        assert families[name].type == kind, name
+        assert {frozenset(s.labels) for s in families[name].samples} == {frozenset(labels)}, name
+    unknown = {name for name in families if name.startswith("scheduler_")} - HISTOGRAMS.keys() - OTHERS.keys()
+    assert unknown == {"scheduler_pod_scheduled_after_flush"}  # alpha
+
+
+def test_open_metrics_for_those_who_ask(full):
+    text, content_type = full.render("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert text.endswith(b"# EOF\n")
+
+
+def test_attempts_are_the_attempts_timed():
+    metrics = SchedulerMetrics()
+    for result, times in ((SCHEDULED, 3), (UNSCHEDULABLE, 2), (ERROR, 1)):
+        for _ in range(times):
+            metrics.profile("p").attempted(result, 0.01)
+    found = scraped(metrics)
+    for result, times in ((SCHEDULED, 3), (UNSCHEDULABLE, 2), (ERROR, 1)):
+        labels = (("profile", "p"), ("result", result))
+        assert found["scheduler_schedule_attempts_total", labels] == times
+        assert found["scheduler_scheduling_attempt_duration_seconds_count", labels] == times
+
+
+@pytest.mark.parametrize(("attempts", "label"), [(1, "1"), (14, "14"), (15, "15+"), (99, "15+")])
+def test_many_attempts_are_one_label(attempts, label):
+    metrics = SchedulerMetrics()
+    metrics.sli(attempts).observe(1.0)
+    assert ("scheduler_pod_scheduling_sli_duration_seconds_count", (("attempts", label),)) in scraped(metrics)
+
+
+def test_two_schedulers_have_nothing_in_common():
+    one, other = SchedulerMetrics(), SchedulerMetrics()
+    one.profile("p").attempted(SCHEDULED, 1.0)
+    assert not any(name.startswith("scheduler_schedule_attempts") for name, _ in scraped(other))
+
+
+# Plugins
+
+
+def test_every_call_is_counted_and_one_cycle_in_ten_is_timed():
+    times = PluginTimes()
+    call = times.wrap(lambda x: x, "P", "Score", "profile")
+    for number in range(40):
+        times.begin()
+        assert call(number) == number
+    assert list(times.calls()) == [("P", "Score", "profile", 40)]
+    assert sum(times.durations.child("P", "Score", "Success").counts) == 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (None, "Success"),
+        ("no", "Unschedulable"),
+        (Status.skip(), "Skip"),
+        (7, "Success"),
+        ((None, Status.unschedulable("x")), "Unschedulable"),
+        ((Status.wait("x"), 3.0), "Wait"),
+    ],
+)
+def test_what_an_answer_is_called(answer, status):
+    assert status_of(answer) == status
+
+
+def test_a_plugin_that_raises_is_timed_as_an_error():
+    times = PluginTimes()
+    times.begin()
+
+    def broken():
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        times.wrap(broken, "P", "Filter", "profile")()
+    assert sum(times.durations.child("P", "Filter", "Error").counts) == 1
+
+
+async def test_what_is_awaited_is_timed_to_its_end():
+    times = PluginTimes()
+    times.begin()
+
+    async def slow():
+        await asyncio.sleep(0.02)
+        return Status.error("x")
+
+    assert (await times.wrap(slow, "P", "Bind", "profile")()).code is Code.ERROR
+    assert times.durations.child("P", "Bind", "Error").total >= 0.02
+
+
+def test_what_is_declared_of_a_method_stays_declared():
+    from mooring.framework.plugin import dependence, depends_on
+
+    class P:
+        @depends_on("node")
+        def filter(self):
+            return None
+
+    assert dependence(PluginTimes().wrap(P().filter, "P", "Filter", "profile")) == "node"
