@@ -30,7 +30,12 @@ def some_cluster(rng: random.Random) -> Cache:
         node = make_node(name).capacity(cpu="2", memory="4Gi", pods=str(rng.choice([4, 10])))
         cache.put(node.label({ZONE: rng.choice("abc"), HOST: name}).obj())
         for each in range(rng.randrange(5)):
-            pod = make_pod(f"{name}-{each}").label(app=rng.choice(["web", "db"])).priority(rng.randrange(-2, 8)).node(name)
+            pod = (
+                make_pod(f"{name}-{each}")
+                .label(app=rng.choice(["web", "db"]))
+                .priority(rng.randrange(-2, 8))
+                .node(name)
+            )
             pod = pod.req(cpu=f"{rng.choice([200, 500, 900])}m", memory="512Mi")
             pod = pod.started(f"2026-01-01T00:{number:02d}:{each:02d}Z")
             extra = rng.randrange(6)

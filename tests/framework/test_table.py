@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mooring.api.selectors import EVERYTHING, compile_selector
-from mooring.framework import NodeTable, Nodes
+from mooring.framework import Nodes, NodeTable
 from mooring.framework.terms import PodTerm
 from mooring.testing import make_node, make_pod, selector
 
@@ -42,7 +42,7 @@ def test_columns_cannot_be_written():
 
 def test_extended_resources_get_columns_of_their_own():
     names = [f"example.com/r{number}" for number in range(20)]
-    table = table_of(make_node("a").capacity({name: "3" for name in names}).obj())
+    table = table_of(make_node("a").capacity(dict.fromkeys(names, "3")).obj())
     table.add_pod(make_pod("p").req({names[7]: "2"}).obj(), "a")
     nodes = Nodes(table)
     assert [int(nodes.allocatable(name)[0]) for name in names] == [3] * 20

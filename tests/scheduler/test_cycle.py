@@ -115,9 +115,7 @@ class TestPreFilter:
                 return PreFilterResult.only({"n1", "n3"})
 
         failed = unplaced(make_cycle(Narrow, Even, objects=NODES))
-        assert failed.message == (
-            "0/4 nodes are available: 2 node(s) didn't satisfy plugin(s) [Narrow], 2 odd node."
-        )
+        assert failed.message == ("0/4 nodes are available: 2 node(s) didn't satisfy plugin(s) [Narrow], 2 odd node.")
         assert failed.rejectors == {"Narrow", "Even"}
 
     def test_nothing_left(self):

@@ -76,7 +76,11 @@ def make_engine(answers=None, *objects, binder=None):
     answered = type("Recorder", (Recorder,), {"setup": lambda self: setattr(self, "answers", answers or {})})
     now = [1000.0]
     engine = Engine(
-        config, plugins={"Recorder": answered}, clock=lambda: now[0], rng=random.Random(0), binder=binder or FakeBinder()
+        config,
+        plugins={"Recorder": answered},
+        clock=lambda: now[0],
+        rng=random.Random(0),
+        binder=binder or FakeBinder(),
     )
     for item in objects:
         engine.put(item)

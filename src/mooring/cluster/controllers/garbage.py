@@ -1,0 +1,128 @@
+"""Deletes what has lost its owner, and sees to it that owners go before or after what they own, as was asked."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from mooring.cluster.controllers.base import Controller, Name
+from mooring.cluster.deletion import FOREGROUND, ORPHAN, DeleteOptions
+from mooring.cluster.documents import Document, with_metadata
+from mooring.cluster.store import ADDED, DELETED, Change
+
+_SEPARATOR: Final = "\x00"
+
+
+class GarbageCollector(Controller):
+    """Looks at owners that go, and at objects whose owner may never have been.
+
+    An object is named here by its resource and namespace, put together, and its name.
+    """
+
+    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
+        """An object that is going, and those that it owned."""
+        document = change.stored.document
+        metadata = document["metadata"]
+        own = (f"{storage}{_SEPARATOR}{metadata.get('namespace', '')}", metadata["name"])
+        if change.kind == DELETED:
+            found = [own] if metadata.get("ownerReferences") else []
+            for kind, namespace, name in self.tools.index.owned_keys(metadata["uid"]):
+                found.append((f"{kind}{_SEPARATOR}{namespace}", name))
+            return found + self._blocked(document)
+        if change.kind == ADDED and metadata.get("ownerReferences"):
+            return [own]
+        if {ORPHAN, FOREGROUND} & set(metadata.get("finalizers", ())) and metadata.get("deletionTimestamp"):
+            return [own]
+        return []
+
+    def _blocked(self, document: Document) -> list[Name]:
+        """The owners of an object that is gone, which may have waited for it."""
+        found: list[Name] = []
+        for owner in document["metadata"].get("ownerReferences", ()):
+            place = self._place(owner, document["metadata"].get("namespace", ""))
+            if place is not None:
+                found.append((f"{place[0]}{_SEPARATOR}{place[1]}", owner["name"]))
+        return found
+
+    def _place(self, owner: Document, namespace: str) -> tuple[str, str] | None:
+        """The resource and namespace in which an owner would be, if its kind is known."""
+        resource = self.tools.registry.table.of_kind(owner.get("apiVersion", ""), owner.get("kind", ""))
+        if resource is None:
+            return None
+        return resource.stored_as, namespace if resource.namespaced else ""
+
+    def reconcile(self, namespace: str, name: str) -> float | None:
+        """Let an owner go that waits, or an object whose owners are all gone."""
+        storage, _, space = namespace.partition(_SEPARATOR)
+        document = self.tools.find(storage, space, name)
+        if document is None:
+            return None
+        metadata = document["metadata"]
+        if metadata.get("deletionTimestamp"):
+            self._let_go(storage, document)
+        elif metadata.get("ownerReferences"):
+            self._collect(storage, document)
+        return None
+
+    def _collect(self, storage: str, document: Document) -> None:
+        metadata = document["metadata"]
+        owners = metadata["ownerReferences"]
+        alive = [each for each in owners if self._exists(each, metadata.get("namespace", ""))]
+        if len(alive) == len(owners):
+            return
+        space = metadata.get("namespace", "")
+        if alive:
+            self.tools.store.put(storage, space, metadata["name"], with_metadata(document, ownerReferences=alive))
+        else:
+            self.tools.delete(storage, space, metadata["name"], DeleteOptions(propagation="Background"))
+
+    def _exists(self, owner: Document, namespace: str) -> bool:
+        place = self._place(owner, namespace)
+        if place is None:
+            # Nobody knows the kind, so nobody can say that the owner is gone.
+            return True
+        found = self.tools.find(*place, owner["name"])
+        return found is not None and found["metadata"]["uid"] == owner["uid"]
+
+    def _let_go(self, storage: str, document: Document) -> None:
+        metadata = document["metadata"]
+        finalizers = metadata.get("finalizers", [])
+        if ORPHAN in finalizers:
+            self._orphan(metadata["uid"])
+            self._without(storage, document, ORPHAN)
+        elif FOREGROUND in finalizers:
+            blocking = self._delete_owned(metadata["uid"])
+            if not blocking:
+                self._without(storage, document, FOREGROUND)
+
+    def _orphan(self, uid: str) -> None:
+        for kind, namespace, name in self.tools.index.owned_keys(uid):
+            self.tools.registry.modify(
+                kind,
+                namespace,
+                name,
+                lambda each: with_metadata(
+                    each,
+                    ownerReferences=[ref for ref in each["metadata"]["ownerReferences"] if ref["uid"] != uid] or None,
+                ),
+            )
+
+    def _delete_owned(self, uid: str) -> bool:
+        """Delete what an owner owns; whether anything of it is still there that holds the owner up."""
+        for kind, namespace, name in self.tools.index.owned_keys(uid):
+            self.tools.delete(kind, namespace, name, DeleteOptions(propagation="Foreground"))
+        return any(
+            ref["uid"] == uid and ref.get("blockOwnerDeletion")
+            for each in self.tools.index.owned(uid)
+            for ref in each["metadata"].get("ownerReferences", ())
+        )
+
+    def _without(self, storage: str, document: Document, finalizer: str) -> None:
+        metadata = document["metadata"]
+        self.tools.registry.modify(
+            storage,
+            metadata.get("namespace", ""),
+            metadata["name"],
+            lambda each: with_metadata(
+                each,
+                finalizers=[name for name in each["metadata"].get("finalizers", ()) if name != finalizer] or None,
+            ),
+        )
