@@ -7,17 +7,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from tests.e2e.controlplane import ControlPlane, Object, Process
+from tests.e2e.sweeping import sweep
 
 _NUMBERS: Final = itertools.count(1)
-#: Cluster-wide collections that tests write to; what Kubernetes itself keeps in them is left alone.
-_CLUSTER_WIDE: Final = (
-    "/api/v1/nodes",
-    "/api/v1/persistentvolumes",
-    "/apis/storage.k8s.io/v1/storageclasses",
-    "/apis/storage.k8s.io/v1/csinodes",
-    "/apis/storage.k8s.io/v1/csidrivers",
-    "/apis/scheduling.k8s.io/v1/priorityclasses",
-)
 
 
 class Cluster:
@@ -119,21 +111,14 @@ class Cluster:
         return [each for each in found if not reason or each.get("reason") == reason]
 
     def clean_up(self) -> None:
-        """Stop what the test started, and remove what it made."""
+        """Stop what the test started, start what it stopped, and remove what it made."""
         for process in self._started():
             process.stop()
             self.plane.processes.remove(process)
         for process in self.plane.processes:
             if not process.alive:
                 process.start()
-        for namespace in self._namespaces:
-            for path in ("/api/v1/namespaces/{}/pods", "/api/v1/namespaces/{}/persistentvolumeclaims"):
-                self.api.delete(path.format(namespace))
-            self.api.delete(f"/api/v1/namespaces/{namespace}")
-        for path in _CLUSTER_WIDE:
-            for each in self.api.items(path):
-                if not each["metadata"]["name"].startswith("system-"):
-                    self.api.delete(f"{path}/{each['metadata']['name']}")
+        sweep(self.plane, self._namespaces)
 
     def _started(self) -> list[Process]:
         return list(reversed(self.plane.processes[self._running :]))

@@ -24,6 +24,17 @@ status:
   capacity: {{cpu: "4", memory: 8Gi, pods: "10"}}
   conditions: [{{type: Ready, status: "True"}}]
 """
+VOLUME = """
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: volume-a}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /nowhere}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: claim-a}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
 POD = """
 apiVersion: v1
 kind: Pod
@@ -47,11 +58,20 @@ def test_kube_scheduler_binds_what_kubectl_made(cluster: Cluster) -> None:
     assert reasons <= {"Scheduled", "FailedScheduling"}
 
 
-def test_each_test_finds_the_cluster_empty(cluster: Cluster) -> None:
-    """What the test before made is gone, and its scheduler with it."""
+@pytest.mark.parametrize("turn", ["first", "second"])
+def test_each_test_finds_the_cluster_empty(cluster: Cluster, turn: str) -> None:
+    """What the test before made is gone, protected volumes and roles too, and its scheduler with it."""
     assert cluster.api.items("/api/v1/nodes") == []
-    assert cluster.pods() == []
+    assert cluster.api.items("/api/v1/pods") == []
+    assert cluster.api.items("/api/v1/persistentvolumes") == []
     assert [process.name for process in cluster.plane.processes] == ["etcd", "kube-apiserver"]
+    cluster.add_node("node-a")
+    cluster.add_pod("pod-a", nodeName="node-a")
+    cluster.kubectl("apply", "-f", "-", stdin=VOLUME)
+    cluster.kubectl("create", "clusterrole", "reader", "--verb=get", "--resource=pods")
+    cluster.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=nobody")
+    assert cluster.kubectl("get", "clusterrole", "cluster-admin", "-o", "name")
+    cluster.plane.start_kube_scheduler(wait=False)
 
 
 def test_the_server_knows_its_version(cluster: Cluster) -> None:

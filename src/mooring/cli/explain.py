@@ -164,13 +164,21 @@ def _from_cluster(kubeconfig: str, reason: str) -> list[KubeObject]:
 
 
 async def _listed(access: Access) -> list[KubeObject]:
-    from mooring.kube import Client
+    from mooring.api.node import Node
+    from mooring.api.pod import Pod
+    from mooring.kube import Client, Forbidden, NotFound
     from mooring.live.informers import KINDS
 
     found: list[KubeObject] = []
     async with Client(access) as client:
         for kind in KINDS:
-            page = await client.list(kind)
+            try:
+                page = await client.list(kind)
+            except (Forbidden, NotFound) as error:
+                if kind in (Node, Pod):
+                    raise
+                click.echo(f"note: decided without {kind.__name__} objects, which cannot be read: {error}", err=True)
+                continue
             found += page.items
     return found
 

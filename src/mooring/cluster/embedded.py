@@ -1,20 +1,26 @@
 """The embedded cluster: the Kubernetes API on loopback, with fake nodes, in one process."""
 
+import json
 import secrets
 import ssl
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from mooring.cluster.access.tokens import ADMIN
 from mooring.cluster.calls import system_call
 from mooring.cluster.certificates import Certificate, make_certificate
-from mooring.cluster.documents import Document
+from mooring.cluster.controllers.base import ControllerLoop, Tools
+from mooring.cluster.controllers.manager import all_controllers
+from mooring.cluster.documents import Document, rfc3339
 from mooring.cluster.errors import ApiError
 from mooring.cluster.http.context import Api
 from mooring.cluster.http.server import HttpServer
 from mooring.cluster.kubeconfig import kubeconfig_text
+from mooring.cluster.kubelet import Kubelets, node_status
+from mooring.cluster.persistence import SqliteJournal
 from mooring.cluster.store import HISTORY, Store
 
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -42,6 +48,7 @@ class EmbeddedCluster:
         *,
         clock: Callable[[], float] = time.time,
         history: int = HISTORY,
+        controllers: bool = True,
     ) -> None:
         self._wanted_port = port
         self._data = data
@@ -49,21 +56,78 @@ class EmbeddedCluster:
         self._token = secrets.token_urlsafe(32)
         self.store = Store(history=history)
         self.api = Api(self.store, token=self._token, clock=clock)
+        self._with_controllers = controllers
+        self._journal: SqliteJournal | None = None
+        self._loop: ControllerLoop | None = None
+        self._kubelets: Kubelets | None = None
         self._server: HttpServer | None = None
 
     async def start(self) -> None:
-        """Listen, and make what every cluster has."""
-        self._certificate = make_certificate()
+        """Read back what was kept, make what every cluster has, and listen."""
+        if self._data is not None:
+            await self._open(self._data)
+        if self._certificate is None:
+            self._certificate = make_certificate()
         self._server = HttpServer(self.api, tls=_tls(self._certificate))
         self._bootstrap()
+        if self._with_controllers:
+            tools = Tools(self.api.registry)
+            self._loop = all_controllers(tools)
+            self._kubelets = Kubelets(tools)
+            self._loop.start()
+            self._kubelets.start()
         await self._server.start(self._wanted_port)
+
+    async def _open(self, folder: Path) -> None:
+        self._journal = journal = SqliteJournal(folder)
+        await journal.open(self.store)
+        self.api.durable = journal.durable
+        self.api.custom.load()
+        # The same token and certificate as before, so that a kubeconfig stays good.
+        kept = journal.fact("token")
+        if kept is None:
+            self._certificate = make_certificate()
+            journal.set_fact("token", self._token)
+            journal.set_fact("certificate", json.dumps(self._certificate))
+        else:
+            self._token = kept
+            self.api.tokens.add(kept, ADMIN)
+            self._certificate = Certificate(*json.loads(journal.fact("certificate") or "[]"))
 
     async def stop(self) -> None:
         """Stop everything. What was promised to be kept is kept."""
         if self._server is not None:
             await self._server.stop()
             self._server = None
+        if self._kubelets is not None:
+            await self._kubelets.stop()
+        if self._loop is not None:
+            await self._loop.stop()
         self.api.watches.close()
+        if self._journal is not None:
+            await self._journal.close()
+            self._journal = None
+
+    def add_nodes(
+        self,
+        count: int,
+        *,
+        prefix: str = "node-",
+        capacity: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        zones: int = 3,
+    ) -> list[str]:
+        """Add fake nodes, spread over some zones, and answer with their names; those that exist already stay."""
+        resource = self.api.table.of("nodes")
+        width = len(str(max(count - 1, 0)))
+        names: list[str] = []
+        for number in range(count):
+            name = f"{prefix}{number:0{width}d}"
+            names.append(name)
+            if self.store.get("nodes", "", name) is None:
+                document = fake_node(name, f"zone-{number % zones}", capacity, labels)
+                self.api.registry.create(resource, "", document, system_call())
+        return names
 
     @property
     def url(self) -> str:
@@ -109,6 +173,33 @@ class EmbeddedCluster:
                 self.api.registry.create(resource, namespace, document, system_call())
             except ApiError as error:
                 raise RuntimeError(f"the cluster cannot make its own {resource.kind}: {error.message}") from error
+
+
+def fake_node(
+    name: str, zone: str, capacity: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
+) -> Document:
+    """A node as a kubelet would register it."""
+    status: Document = {"capacity": dict(capacity)} if capacity else {}
+    document: Document = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "topology.kubernetes.io/zone": zone,
+                "topology.kubernetes.io/region": "region-0",
+                **(labels or {}),
+            },
+        },
+        "spec": {},
+        "status": status,
+    }
+    # Registered ready, as a node that a scheduler can use at once.
+    document["status"] = node_status(document, rfc3339(time.time()))
+    return document
 
 
 def _tls(certificate: Certificate) -> ssl.SSLContext:

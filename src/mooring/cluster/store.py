@@ -126,6 +126,12 @@ class Store:
         """Put back an object that was written down earlier; nobody is told."""
         self.collection(storage).objects.setdefault(namespace, {})[name] = stored
 
+    def restart(self, version: int) -> None:
+        """Go on from a version after objects were loaded; what led there is not known any more."""
+        self.version = self.published = self._start = version
+        for collection in self._collections.values():
+            collection.floor = version
+
     def objects(self, storage: str, namespace: str | None = None) -> Iterator[Stored]:
         """The objects of a resource, in one namespace or in all, in the order of their keys."""
         collection = self._collections.get(storage)

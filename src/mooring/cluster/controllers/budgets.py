@@ -98,7 +98,7 @@ class Budgets(Controller):
                 continue
             top = self._top(pod, owner)
             if top is not None:
-                wanted[top["metadata"]["uid"]] = (look(top, "spec", "replicas") or look(top, "spec", "parallelism") or 0)
+                wanted[top["metadata"]["uid"]] = look(top, "spec", "replicas") or look(top, "spec", "parallelism") or 0
         return sum(wanted.values())
 
     def _top(self, pod: Document, owner: Document) -> Document | None:

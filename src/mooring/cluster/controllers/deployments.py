@@ -173,7 +173,9 @@ class Deployments(Controller):
             room = wanted + self._surge(document) - total
             if room > 0:
                 self._resize(document, current, min(size + room, wanted))
-        current = self.tools.find(REPLICA_SETS, current["metadata"]["namespace"], current["metadata"]["name"]) or current
+        current = (
+            self.tools.find(REPLICA_SETS, current["metadata"]["namespace"], current["metadata"]["name"]) or current
+        )
         self._shrink(document, current, [each for each in old if each["spec"]["replicas"]])
 
     def _shrink(self, document: Document, current: Document, old: list[Document]) -> None:

@@ -5,7 +5,16 @@ from typing import Any, Final
 
 from mooring.cluster.controllers.base import Controller, Name
 from mooring.cluster.controllers.pods import is_active, is_ready, pod_from_template
-from mooring.cluster.documents import Document, condition, controller_of, look, replaced, rfc3339, seconds_of, with_metadata
+from mooring.cluster.documents import (
+    Document,
+    condition,
+    controller_of,
+    look,
+    replaced,
+    rfc3339,
+    seconds_of,
+    with_metadata,
+)
 from mooring.cluster.store import Change
 
 JOBS: Final = "jobs.batch"
@@ -287,4 +296,6 @@ def _ranges(numbers: set[int]) -> str:
             runs[-1][1] = each
         else:
             runs.append([each, each])
-    return ",".join(f"{low}" if low == high else f"{low},{high}" if high == low + 1 else f"{low}-{high}" for low, high in runs)
+    return ",".join(
+        f"{low}" if low == high else f"{low},{high}" if high == low + 1 else f"{low}-{high}" for low, high in runs
+    )

@@ -28,7 +28,9 @@ class NodeTaints(Controller):
 
     def concerns(self, storage: str, change: Change) -> Iterable[Name]:
         """The node itself."""
-        return [("", change.stored.document["metadata"]["name"])] if storage == "nodes" and change.kind != DELETED else []
+        return (
+            [("", change.stored.document["metadata"]["name"])] if storage == "nodes" and change.kind != DELETED else []
+        )
 
     def reconcile(self, namespace: str, name: str) -> float | None:
         """Write the taints, if they differ."""

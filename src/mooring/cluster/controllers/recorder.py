@@ -45,9 +45,7 @@ class Recorder:
             self._known.popitem(last=False)
 
 
-def _event(
-    component: str, about: Document, kind: str, reason: str, message: str, now: str, namespace: str
-) -> Document:
+def _event(component: str, about: Document, kind: str, reason: str, message: str, now: str, namespace: str) -> Document:
     metadata = about["metadata"]
     target = {
         "kind": about["kind"],

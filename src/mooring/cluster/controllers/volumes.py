@@ -222,7 +222,10 @@ class Volumes(Controller):
         elif reference is None:
             self._phase(VOLUMES, volume, "Available")
         elif claim is None and reference.get("uid"):
-            if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete" and look(volume, "status", "phase") != "Failed":
+            if (
+                volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
+                and look(volume, "status", "phase") != "Failed"
+            ):
                 self.tools.delete(VOLUMES, "", metadata["name"])
             else:
                 self._phase(VOLUMES, volume, "Released")
@@ -241,7 +244,9 @@ class Volumes(Controller):
             pod = stored.document
             if look(pod, "status", "phase") in {"Succeeded", "Failed"} or not pod["spec"].get("nodeName"):
                 continue
-            if any(look(each, "persistentVolumeClaim", "claimName") == name for each in pod["spec"].get("volumes") or ()):
+            if any(
+                look(each, "persistentVolumeClaim", "claimName") == name for each in pod["spec"].get("volumes") or ()
+            ):
                 return True
         return False
 

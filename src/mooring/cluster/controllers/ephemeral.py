@@ -1,0 +1,44 @@
+"""Claims that pods bring along: made with the pod, gone with it."""
+
+from collections.abc import Iterable
+
+from mooring.cluster.controllers.base import Controller, Name
+from mooring.cluster.controllers.pods import owner_reference
+from mooring.cluster.controllers.volumes import CLAIMS
+from mooring.cluster.documents import copied
+from mooring.cluster.store import ADDED, Change
+
+
+class EphemeralClaims(Controller):
+    """Makes the claims of generic ephemeral volumes."""
+
+    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
+        """New pods that have such volumes."""
+        document = change.stored.document
+        if storage != "pods" or change.kind != ADDED:
+            return []
+        metadata = document["metadata"]
+        has = any("ephemeral" in each for each in document["spec"].get("volumes") or ())
+        return [(metadata["namespace"], metadata["name"])] if has else []
+
+    def reconcile(self, namespace: str, name: str) -> float | None:
+        """Make what is missing."""
+        pod = self.tools.find("pods", namespace, name)
+        if pod is None or pod["metadata"].get("deletionTimestamp"):
+            return None
+        for volume in pod["spec"].get("volumes") or ():
+            template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+            claim = f"{name}-{volume['name']}"
+            if template is None or self.tools.find(CLAIMS, namespace, claim) is not None:
+                continue
+            given = template.get("metadata") or {}
+            metadata = {key: dict(given[key]) for key in ("labels", "annotations") if key in given}
+            self.tools.create(
+                CLAIMS,
+                namespace,
+                {
+                    "metadata": {**metadata, "name": claim, "ownerReferences": [owner_reference(pod)]},
+                    "spec": copied(template["spec"]),
+                },
+            )
+        return None

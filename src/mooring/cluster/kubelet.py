@@ -1,0 +1,291 @@
+"""Fake nodes: they say that they are ready, and "run" what is bound to them by writing the statuses a kubelet would write.
+
+Nothing is executed. A pod starts at once and runs until it is deleted; one that is meant to end (its restart policy says
+so) ends well after the time that its annotation or its `sleep` command says, and a Job's pod after a second otherwise.
+"""
+
+import asyncio
+import heapq
+import itertools
+import re
+from typing import Final
+
+import structlog
+
+from mooring.cluster.controllers.base import Tools
+from mooring.cluster.deletion import DeleteOptions
+from mooring.cluster.documents import Document, condition, controller_of, look, rfc3339, seconds_of
+from mooring.cluster.pod_status import ended_status, restarted_status, running_status
+from mooring.cluster.schema.kubernetes import VERSION
+from mooring.cluster.store import DELETED, Change
+
+#: For how long a pod runs before it ends, such as `5s` or `2m`.
+RUN_FOR: Final = "mooring.dev/run-for"
+#: With which code the containers of a pod end.
+EXIT_CODE: Final = "mooring.dev/exit-code"
+#: How long a pod takes to go when it is deleted, at most its grace period.
+TERMINATE_AFTER: Final = "mooring.dev/terminate-after"
+#: `off` on a node: nobody runs its pods or writes its status.
+KUBELET: Final = "mooring.dev/kubelet"
+
+_log: Final = structlog.get_logger("mooring.cluster")
+_JOB_SECONDS: Final = 1.0
+_LONGEST_BACKOFF: Final = 300.0
+_UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd]?)")
+_SLEEP: Final = re.compile(r"(?:^|[\s;&/])sleep\s+([0-9]+(?:\.[0-9]+)?[smhd]?)\s*$")
+#: What a node has that says nothing of it.
+_CAPACITY: Final = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "200Gi", "pods": "110"}
+
+
+def seconds(text: str) -> float | None:
+    """A duration such as `5`, `1.5s` or `2m` in seconds; None if it is none."""
+    match = _DURATION.fullmatch(text.strip())
+    return None if match is None else float(match[1]) * _UNITS[match[2]]
+
+
+class Kubelets:
+    """The kubelets of all fake nodes."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._due: list[tuple[float, int, str, str, str, str]] = []
+        self._order = itertools.count()
+        self._addresses = itertools.count(1)
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stop_listening = tools.store.listen(self._changed)
+
+    def start(self) -> None:
+        """Take up all nodes and pods that there are."""
+        for storage in ("nodes", "pods"):
+            for stored in list(self._tools.store.objects(storage)):
+                self._changed(storage, Change("ADDED", stored, None, stored.version))
+        self._task = asyncio.create_task(self._run(), name="mooring-kubelets")
+
+    async def stop(self) -> None:
+        """Stop. Pods stay as they are."""
+        self._stop_listening()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _changed(self, storage: str, change: Change) -> None:
+        if change.kind == DELETED:
+            return
+        document = change.stored.document
+        if storage == "pods":
+            self._pod(document, change)
+        elif storage == "nodes":
+            if change.previous is None:
+                self._plan(0.0, "node", document)
+                for pod in self._tools.index.on_node(document["metadata"]["name"]):
+                    self._pod(pod, change)
+
+    def _pod(self, pod: Document, change: Change) -> None:
+        """Plan what comes next for a pod, if anything changed that a kubelet cares about."""
+        metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
+        if not spec.get("nodeName"):
+            return
+        before = change.previous.document if change.previous else None
+        if metadata.get("deletionTimestamp"):
+            if before is None or before["metadata"].get("deletionTimestamp") != metadata["deletionTimestamp"]:
+                self._plan(self._termination(pod), "remove", pod)
+            return
+        phase = status.get("phase")
+        if phase == "Pending":
+            if before is None or not before["spec"].get("nodeName"):
+                self._plan(0.0, "start", pod)
+        elif phase == "Running":
+            if before is None or look(before, "status", "phase") != "Running" or _restarts(before) != _restarts(pod):
+                left = self._left(pod)
+                if left is not None:
+                    self._plan(left, "end", pod)
+            elif spec.get("readinessGates") and before.get("status") != status:
+                self._plan(0.0, "start", pod)
+
+    def _termination(self, pod: Document) -> float:
+        grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+        asked = seconds((pod["metadata"].get("annotations") or {}).get(TERMINATE_AFTER, "0"))
+        return min(grace, asked or 0.0)
+
+    def _left(self, pod: Document) -> float | None:
+        """How long a pod still runs; None for ever."""
+        lifetime = _lifetime(pod)
+        if lifetime is None:
+            return None
+        started = [
+            look(each, "state", "running", "startedAt") for each in look(pod, "status", "containerStatuses") or ()
+        ]
+        since = max((seconds_of(each) for each in started if each), default=self._tools.now())
+        return max(since + lifetime - self._tools.now(), 0.0)
+
+    def _plan(self, delay: float, action: str, document: Document) -> None:
+        metadata = document["metadata"]
+        when = asyncio.get_running_loop().time() + delay
+        key = (metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+        heapq.heappush(self._due, (when, next(self._order), action, *key))
+        self._wake.set()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._wake.clear()
+            done = 0
+            while self._due and self._due[0][0] <= loop.time():
+                _, _, action, namespace, name, uid = heapq.heappop(self._due)
+                self._act(action, namespace, name, uid)
+                done += 1
+                if done % 200 == 0:
+                    await asyncio.sleep(0)
+            await self._wait(loop)
+
+    async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._due:
+            await self._wake.wait()
+            return
+        timer = loop.call_at(self._due[0][0], self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+
+    def _act(self, action: str, namespace: str, name: str, uid: str) -> None:
+        document = self._tools.find("nodes" if action == "node" else "pods", namespace, name)
+        if document is None or document["metadata"]["uid"] != uid:
+            return
+        try:
+            if action == "node":
+                self._greet(document)
+            else:
+                self._tend(action, document)
+        except Exception:
+            _log.exception("a fake kubelet failed", action=action, object=f"{namespace}/{name}")
+
+    def _tend(self, action: str, pod: Document) -> None:
+        node = self._tools.find("nodes", "", pod["spec"]["nodeName"])
+        if node is None or not runs(node):
+            return
+        if action == "remove":
+            if not pod["metadata"].get("deletionTimestamp"):
+                return
+            metadata = pod["metadata"]
+            self._tools.delete("pods", metadata["namespace"], metadata["name"], DeleteOptions(grace=0))
+        elif action == "start":
+            self._start(pod, node)
+        else:
+            self._end(pod)
+
+    def _start(self, pod: Document, node: Document) -> None:
+        if pod["metadata"].get("deletionTimestamp"):
+            return
+        addresses = [
+            each["address"] for each in look(node, "status", "addresses") or () if each["type"] == "InternalIP"
+        ]
+        address = look(pod, "status", "podIP") or self._address(pod, addresses)
+        status = running_status(
+            pod, rfc3339(self._tools.now()), host=addresses[0] if addresses else "", address=address
+        )
+        self._tools.set_status("pods", pod, status)
+
+    def _address(self, pod: Document, host: list[str]) -> str:
+        if pod["spec"].get("hostNetwork") and host:
+            return host[0]
+        number = next(self._addresses)
+        return f"10.{244 + (number >> 16) % 8}.{(number >> 8) & 255}.{number & 255}"
+
+    def _end(self, pod: Document) -> None:
+        if look(pod, "status", "phase") != "Running" or pod["metadata"].get("deletionTimestamp"):
+            return
+        left = self._left(pod)
+        if left is None or left > 0.01:
+            # The pod was restarted meanwhile, and runs on.
+            return
+        text = (pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0")
+        code = int(text) if text.isdigit() else 0
+        now = rfc3339(self._tools.now())
+        if code and pod["spec"].get("restartPolicy") == "OnFailure":
+            self._tools.set_status("pods", pod, restarted_status(pod, now, code))
+        else:
+            self._tools.set_status("pods", pod, ended_status(pod, now, code))
+
+    def _greet(self, node: Document) -> None:
+        """Let a node say that it is ready, and fill in what it left out."""
+        if not runs(node) or condition(node, "Ready") is not None:
+            return
+        self._tools.set_status("nodes", node, node_status(node, rfc3339(self._tools.now())))
+
+
+def runs(node: Document) -> bool:
+    """Whether a fake kubelet cares for the node."""
+    return (node["metadata"].get("annotations") or {}).get(KUBELET) != "off"
+
+
+def _restarts(pod: Document) -> int:
+    return sum(each.get("restartCount", 0) for each in look(pod, "status", "containerStatuses") or ())
+
+
+def _lifetime(pod: Document) -> float | None:
+    """How long the containers of a pod run before they end; None where they are meant to go on."""
+    if pod["spec"].get("restartPolicy") == "Always":
+        return None
+    annotated = seconds((pod["metadata"].get("annotations") or {}).get(RUN_FOR, ""))
+    if annotated is not None:
+        return annotated + min(2.0 ** _restarts(pod) - 1, _LONGEST_BACKOFF)
+    spoken = [_sleeps(each) for each in pod["spec"]["containers"]]
+    if all(each is not None for each in spoken):
+        return max(each for each in spoken if each is not None)
+    owner = controller_of(pod)
+    return _JOB_SECONDS if owner is not None and owner["kind"] == "Job" else None
+
+
+def _sleeps(container: Document) -> float | None:
+    words = " ".join([*container.get("command", ()), *container.get("args", ())])
+    match = _SLEEP.search(words)
+    return None if match is None else seconds(match[1])
+
+
+def node_status(node: Document, now: str) -> Document:
+    """The status of a node that is well."""
+    name, status = node["metadata"]["name"], node.get("status") or {}
+    capacity = status.get("capacity") or dict(_CAPACITY)
+    conditions = [
+        _node_condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available", now),
+        _node_condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", now),
+        _node_condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available", now),
+        _node_condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", now),
+    ]  # fmt: skip
+    given = {each["type"]: each for each in status.get("conditions", ())}
+    number = sum(name.encode()) + 256 * len(name)
+    return {
+        **status,
+        "capacity": capacity,
+        "allocatable": status.get("allocatable") or dict(capacity),
+        "conditions": [given.get(each["type"], each) for each in conditions],
+        "addresses": status.get("addresses")
+        or [
+            {"type": "InternalIP", "address": f"10.{128 + (number >> 16) % 64}.{(number >> 8) & 255}.{number & 255}"},
+            {"type": "Hostname", "address": name},
+        ],
+        "daemonEndpoints": status.get("daemonEndpoints") or {"kubeletEndpoint": {"Port": 0}},
+        "nodeInfo": {**_NODE_INFO, **{key: value for key, value in (status.get("nodeInfo") or {}).items() if value}},
+        "phase": "Running",
+    }
+
+
+_NODE_INFO: Final = {
+    "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "mooring://1", "kernelVersion": "fake",
+    "kubeProxyVersion": "", "kubeletVersion": VERSION, "machineID": "", "operatingSystem": "linux", "osImage": "Mooring",
+    "systemUUID": "",
+}  # fmt: skip
+
+
+def _node_condition(kind: str, status: str, reason: str, message: str, now: str) -> Document:
+    return {
+        "type": kind,
+        "status": status,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }

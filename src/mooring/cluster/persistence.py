@@ -1,0 +1,185 @@
+"""Writes every change down in SQLite, so that nothing that was acknowledged is lost, however the process ends.
+
+Changes gather while the last batch is being written; then all of them go in one transaction. Nobody is told of a change
+before it is on disk. What code does without waiting is in one batch, so it is there as a whole or not at all.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from mooring.cluster.store import Store, Stored
+
+FILE: Final = "cluster.db"
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS objects (
+    storage TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (storage, namespace, name)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+_FORMAT: Final = "1"
+
+
+class DataError(Exception):
+    """A data folder that cannot be used; the message says why and what to do."""
+
+
+class _Entry(NamedTuple):
+    storage: str
+    namespace: str
+    name: str
+    version: int
+    body: bytes | None
+
+
+class SqliteJournal:
+    """Keeps a store in a file. One thread writes; the event loop never waits for the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mooring-journal")
+        self._connection: sqlite3.Connection | None = None
+        self._pending: list[_Entry] = []
+        self._store: Store | None = None
+        self._writer: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._written = 0
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._failure: Exception | None = None
+
+    async def open(self, store: Store) -> None:
+        """Read back what was written, and write down all that comes."""
+        loop = asyncio.get_running_loop()
+        rows, version = await loop.run_in_executor(self._thread, self._load)
+        for storage, namespace, name, number, body in rows:
+            store.load(storage, namespace, name, Stored(msgspec.json.decode(body), number, body))
+        store.restart(version)
+        self._written = version
+        self._store = store
+        store.journal = self
+        self._writer = asyncio.create_task(self._write(), name="mooring-journal")
+
+    def _load(self) -> tuple[list[tuple[str, str, str, int, bytes]], int]:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.executescript(_SCHEMA)
+            facts = dict(connection.execute("SELECT name, value FROM facts"))
+            if facts.setdefault("format", _FORMAT) != _FORMAT:
+                raise DataError(f"{self._path} was written by another version of Mooring (format {facts['format']}):"
+                                " use that version, or another --data-dir")  # fmt: skip
+            connection.execute("INSERT OR REPLACE INTO facts VALUES ('format', ?)", (_FORMAT,))
+            rows = list(connection.execute("SELECT storage, namespace, name, version, body FROM objects"))
+        except sqlite3.Error as error:
+            raise DataError(
+                f"{self._path} cannot be used: {error}; is another embedded cluster using it, or is it no data of Mooring's?"
+            ) from error
+        except OSError as error:
+            raise DataError(f"{self._path.parent} cannot be used as data folder: {error.strerror}") from error
+        return rows, int(facts.get("version", "0"))
+
+    def fact(self, name: str) -> str | None:
+        """Something small that is kept beside the objects, such as the token."""
+        row = self._open_connection().execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Keep something small."""
+        self._open_connection().execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+    def _open_connection(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise RuntimeError("the journal is not open")
+        return self._connection
+
+    def append(self, storage: str, namespace: str, name: str, stored: Stored | None, version: int) -> None:
+        """Take one change; it is safe once `durable` for its version returns."""
+        self._pending.append(_Entry(storage, namespace, name, version, None if stored is None else stored.encoded))
+        self._wake.set()
+
+    async def durable(self, version: int) -> None:
+        """Wait until all changes up to a version are on disk."""
+        if self._failure is not None:
+            raise self._failure
+        if version <= self._written:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((version, future))
+        await future
+
+    async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            batch, self._pending = self._pending, []
+            if not batch:
+                continue
+            try:
+                await loop.run_in_executor(self._thread, self._commit, batch)
+            except sqlite3.Error as error:
+                self._fail(DataError(f"{self._path} cannot be written: {error}"))
+                return
+            self._done(batch[-1].version)
+
+    def _commit(self, batch: list[_Entry]) -> None:
+        connection = self._open_connection()
+        # Of several changes of one object only the last one counts.
+        last = {(each.storage, each.namespace, each.name): each for each in batch}
+        connection.execute("BEGIN")
+        connection.executemany(
+            "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)",
+            (each for each in last.values() if each.body is not None),
+        )
+        connection.executemany(
+            "DELETE FROM objects WHERE storage = ? AND namespace = ? AND name = ?", _gone(last.values())
+        )
+        connection.execute("INSERT OR REPLACE INTO facts VALUES ('version', ?)", (str(batch[-1].version),))
+        connection.execute("COMMIT")
+
+    def _done(self, version: int) -> None:
+        self._written = version
+        if self._store is not None:
+            self._store.publish(version)
+        ready = [future for wanted, future in self._waiting if wanted <= version]
+        self._waiting = [each for each in self._waiting if each[0] > version]
+        for future in ready:
+            if not future.done():
+                future.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = error
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_exception(error)
+        self._waiting = []
+
+    async def close(self) -> None:
+        """Write what is left and close the file."""
+        if self._store is not None and self._failure is None:
+            await self.durable(self._store.version)
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
+        if self._store is not None:
+            self._store.journal = None
+        loop = asyncio.get_running_loop()
+        if self._connection is not None:
+            await loop.run_in_executor(self._thread, self._connection.close)
+            self._connection = None
+        self._thread.shutdown()
+
+
+def _gone(entries: Iterable[_Entry]) -> Iterator[tuple[str, str, str]]:
+    for each in entries:
+        if each.body is None:
+            yield each.storage, each.namespace, each.name

@@ -1,0 +1,226 @@
+"""`mooring explain`: from manifests, from a running scheduler, and what it says when neither will do."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from mooring.cli.main import main
+from mooring.observe.explanation import Explanation
+
+CLUSTER = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "2", memory: 4Gi, pods: "10"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n2}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n3}
+spec: {taints: [{key: k, value: v, effect: NoSchedule}]}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: placed, namespace: shop}
+spec: {nodeName: n1, containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: big}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "100"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: gated}
+spec: {schedulingGates: [{name: example.com/wait}], containers: [{name: c, image: i}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: foreign}
+spec: {schedulerName: other, containers: [{name: c, image: i}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: picky}
+spec: {nodeSelector: {never: mind}, containers: [{name: c, image: i}]}
+"""
+
+
+@pytest.fixture
+def manifests(tmp_path):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(CLUSTER)
+    return str(file)
+
+
+def explain(*arguments: str, **env: str) -> Result:
+    return CliRunner().invoke(
+        main, ["explain", "pod", *arguments], env={"KUBECONFIG": "/nonexistent/kubeconfig", **env}
+    )
+
+
+@pytest.mark.parametrize(
+    ("pod", "says"),
+    [
+        (
+            "web",
+            ["Pod default/web waits for a node.", "what would be decided now", "Chosen: n2", "3 node(s) evaluated"],
+        ),
+        ("web", ["NODERESOURCESFIT", "2 feasible"]),
+        ("shop/placed", ["Pod shop/placed is on node n1.", "taken off its node", "Chosen: n2"]),
+        ("big", ["0/3 nodes are available", "Insufficient cpu", "n1, n2", "untolerated taint", "No room can be made"]),
+        ("big", ["Tried again for NodeResourcesFit when", "Node added, allocatable changed"]),
+        ("gated", ["is held back", "Held back by SchedulingGates", "example.com/wait"]),
+        ("picky", ["node(s) didn't match Pod's node affinity/selector (evicting pods would not help)"]),
+    ],
+)
+def test_decided_again_from_manifests(manifests, pod, says):
+    result = explain(pod, "-f", manifests)
+    assert result.exit_code == 0, result.output
+    for text in says:
+        assert text in result.stdout
+
+
+@pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_for_programs(manifests, output, load):
+    result = explain("web", "-f", manifests, "-o", output)
+    found = load(result.stdout)
+    assert found["state"] == "pending"
+    assert found["decision"]["candidates"][0]["node"] == found["decision"]["node"] == "n2"
+    for each in found["decision"]["candidates"]:
+        assert each["total"] == sum(each["scores"].values())
+    assert msgspec.convert(found, Explanation).pod == "default/web"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("nobody", "-f", "{}"), 1, "pod default/nobody is not there"),
+        (("web", "-n", "shop", "-f", "{}"), 1, "pod shop/web is not there"),
+        (("foreign", "-f", "{}"), 1, 'is for scheduler "other", and there are only profiles for default-scheduler'),
+        (("a/b/c", "-f", "{}"), 2, "give NAMESPACE/NAME"),
+        (("/c", "-f", "{}"), 2, "give NAMESPACE/NAME"),
+        (("web", "-f", "/nonexistent.yaml"), 1, "/nonexistent.yaml: no such file"),
+        (("web", "--scheduler", "ftp://x"), 2, "give a URL such as"),
+        (("web", "--scheduler", "http://example.com", "--token", "t"), 2, "not sent in the clear"),
+        (("web", "--token", "t", "--token-file", "f"), 2, "exclude each other"),
+        (("web", "--token-file", "/nonexistent"), 1, "/nonexistent: No such file"),
+        (("web", "--certificate-authority", "/nonexistent"), 1, "/nonexistent: no certificates"),
+        (("web", "--scheduler", "http://127.0.0.1:1"), 1, "No running Mooring answers at http://127.0.0.1:1"),
+    ],
+)
+def test_what_cannot_be_told(manifests, arguments, code, says):
+    result = explain(*(manifests if each == "{}" else each for each in arguments))
+    assert (result.exit_code, says in result.output) == (code, True), result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+class Scheduler(HTTPServer):
+    """A scheduler that knows one pod, for bearers of one token."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = answer
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Scheduler
+
+    def do_GET(self):
+        allowed = self.headers.get("Authorization") == "Bearer letmein"
+        known = self.path == "/decisions/default/web"
+        self.send_response(401 if not allowed else 200 if known else 404)
+        self.end_headers()
+        self.wfile.write(b"Unauthorized: no token\n" if not allowed else self.server.answer if known else b"unknown\n")
+
+    def log_message(self, format, *args):
+        pass
+
+
+@pytest.fixture
+def scheduler() -> Iterator[Scheduler]:
+    server = Scheduler(msgspec.json.encode(Explanation(pod="default/web", state="bound", node="n7")))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_running_scheduler_is_asked(scheduler, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("letmein\n")
+    for arguments in (["--token", "letmein"], ["--token-file", str(token)]):
+        result = explain("web", "--scheduler", scheduler.url, *arguments)
+        assert (result.exit_code, result.stdout) == (0, "Pod default/web is on node n7.\n")
+
+
+@pytest.mark.parametrize(
+    ("pod", "token", "says"),
+    [
+        ("web", "wrong", "does not let you in (Unauthorized: no token); give --token or --token-file"),
+        ("nobody", "letmein", "cannot tell: unknown"),
+    ],
+)
+def test_a_scheduler_that_does_not_tell(scheduler, pod, token, says):
+    result = explain(pod, "--scheduler", scheduler.url, "--token", token)
+    assert result.exit_code == 1
+    assert says in result.output
+    assert "Nor can a cluster be read" in result.output
+
+
+def test_what_answers_may_be_something_else(scheduler):
+    scheduler.answer = b"<html>"
+    result = explain("web", "--scheduler", scheduler.url, "--token", "letmein")
+    assert (result.exit_code, "is no Mooring" in result.output) == (1, True)
+
+
+async def test_the_cluster_is_read_where_no_scheduler_answers(tmp_path):
+    """The listed objects are decided about, and why they are is said."""
+    import asyncio
+
+    from tests.kube.server import Api
+
+    async with Api() as api:
+        for raw in yaml.safe_load_all(CLUSTER):
+            kind, meta = raw["kind"], raw["metadata"]
+            meta.setdefault("uid", meta["name"])
+            if kind == "Pod":
+                meta.setdefault("namespace", "default")
+                path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+            else:
+                path = f"/api/v1/nodes/{meta['name']}"
+            api.put(path, raw)
+        file = tmp_path / "kubeconfig"
+        cluster = {"name": "c", "cluster": {"server": str(api.url)}}
+        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+        document = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [cluster], "contexts": [context],
+            "users": [{"name": "u", "user": {}}],
+        }  # fmt: skip
+        file.write_text(yaml.safe_dump(document))
+        result = await asyncio.to_thread(explain, "web", "--scheduler", "http://127.0.0.1:1", "--kubeconfig", str(file))
+    assert result.exit_code == 0, result.output
+    assert "No running Mooring answers at http://127.0.0.1:1" in result.stdout
+    assert "Chosen: n2" in result.stdout
+    assert "note: decided without StorageClass" in result.stderr  # this server does not have them all

@@ -1,0 +1,330 @@
+"""The endpoints: who may read what, what health says, and which certificates are served."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import shutil
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import aiohttp
+import msgspec
+import pytest
+
+from mooring.config import default_config
+from mooring.kube import ConnectionFailed
+from mooring.live import server as server_module
+from mooring.live.endpoints import make_server, make_watch
+from mooring.live.guard import Guard, Refusal
+from mooring.live.server import Server, ServerError, ServerSettings, Sources
+from mooring.live.tls import CertificateError, server_context
+from mooring.scheduler.engine import Engine
+from mooring.testing import make_node, make_pod
+
+CERTS = Path(__file__).parents[1] / "kube" / "certs"
+PLAIN = ServerSettings(port=0, insecure=True)
+
+
+class Cluster:
+    """Answers reviews: tokens are known by name, and may read what the table says."""
+
+    def __init__(self, **may: tuple[str, ...]) -> None:
+        self.may = may
+        self.calls: list[str] = []
+        self.down = False
+
+    async def call(self, method: str, target: str, body: bytes) -> bytes:
+        if self.down:
+            raise ConnectionFailed("connection refused")
+        review = msgspec.json.decode(body)
+        self.calls.append(review["kind"])
+        assert method == "POST"
+        assert target.endswith(review["kind"].lower() + "s")
+        spec = review["spec"]
+        if review["kind"] == "TokenReview":
+            known = spec["token"] in self.may
+            user = {"username": spec["token"], "groups": ["system:authenticated"]} if known else {}
+            return msgspec.json.encode({"status": {"authenticated": known, "user": user}})
+        attributes = spec["nonResourceAttributes"]
+        assert spec["groups"] == ["system:authenticated"]
+        assert attributes["verb"] == "get"
+        return msgspec.json.encode({"status": {"allowed": attributes["path"] in self.may[spec["user"]]}})
+
+
+def sources(**given: Any) -> Sources:
+    values: dict[str, Any] = {
+        "metrics": lambda accept: (b"# metrics\n", "text/plain"),
+        "config": lambda: {"componentconfig": {}},
+        "decision": lambda key: {"pod": key} if key == "default/web" else None,
+        "decisions": lambda limit: [{"limit": limit}],
+        "live": {},
+        "ready": {},
+    }
+    return Sources(**(values | given))
+
+
+@asynccontextmanager
+async def serving(
+    settings: ServerSettings = PLAIN, guard: Guard | None = None, **given: Any
+) -> AsyncIterator[tuple[Server, aiohttp.ClientSession]]:
+    server = Server(settings, sources(**given), guard)
+    await server.start()
+    try:
+        async with aiohttp.ClientSession(server.url) as session:
+            yield server, session
+    finally:
+        await server.stop()
+
+
+async def get(session: aiohttp.ClientSession, path: str, token: str = "") -> tuple[int, str]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with session.get(path, headers=headers) as answer:
+        return answer.status, await answer.text()
+
+
+# Who may read
+
+
+OPEN = ("/healthz", "/livez", "/readyz", "/readyz/ping")
+GUARDED = ("/metrics", "/configz", "/decisions", "/decisions/default/web")
+
+
+async def test_health_is_open_and_the_rest_is_for_those_the_cluster_lets():
+    cluster = Cluster(admin=GUARDED, viewer=("/metrics",))
+    async with serving(guard=Guard(cluster.call)) as (_, session):
+        for path in OPEN:
+            assert await get(session, path) == (200, "ok"), path
+        for path in GUARDED:
+            assert (await get(session, path))[0] == 401, path
+            assert (await get(session, path, "stranger"))[0] == 401, path
+            assert (await get(session, path, "admin"))[0] == 200, path
+            assert (await get(session, path, "viewer"))[0] == (200 if path == "/metrics" else 403), path
+        assert (await get(session, "/nothing", "admin"))[0] == 404
+
+
+async def test_the_cluster_is_asked_again_after_ten_seconds():
+    cluster, now = Cluster(admin=("/metrics",)), [0.0]
+    guard = Guard(cluster.call, clock=lambda: now[0])
+    for moment, calls in ((0.0, 2), (9.0, 2), (10.5, 4)):
+        now[0] = moment
+        await guard.check("Bearer admin", "/metrics")
+        assert len(cluster.calls) == calls
+
+
+@pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer", "Bearer  "])
+async def test_without_a_token_the_cluster_is_not_asked(header):
+    cluster = Cluster()
+    with pytest.raises(Refusal) as refused:
+        await Guard(cluster.call).check(header, "/metrics")
+    assert (refused.value.status, cluster.calls) == (401, [])
+
+
+async def test_a_cluster_that_cannot_be_asked_lets_nobody_in():
+    cluster = Cluster(admin=GUARDED)
+    cluster.down = True
+    with pytest.raises(Refusal, match="connection refused") as refused:
+        await Guard(cluster.call).check("Bearer admin", "/metrics")
+    assert refused.value.status == 503
+
+
+@pytest.mark.parametrize(
+    ("settings", "guard", "problem"),
+    [
+        (ServerSettings(bind_address="0.0.0.0"), None, "loopback address only"),
+        (ServerSettings(bind_address="10.1.2.3"), None, "loopback address only"),
+        (ServerSettings(bind_address="0.0.0.0", insecure=True), Guard(Cluster().call), "plain HTTP"),
+        (ServerSettings(bind_address="::1"), None, ""),
+        (ServerSettings(bind_address="localhost"), None, ""),
+        (ServerSettings(bind_address="0.0.0.0"), Guard(Cluster().call), ""),
+    ],
+)
+def test_other_machines_are_served_only_with_authentication_and_tls(settings, guard, problem):
+    if problem:
+        with pytest.raises(ServerError, match=problem):
+            Server(settings, sources(), guard)
+    else:
+        Server(settings, sources(), guard)
+
+
+# What is answered
+
+
+async def test_answers():
+    async with serving() as (_, session):
+        assert await get(session, "/metrics") == (200, "# metrics\n")
+        assert json.loads((await get(session, "/configz"))[1]) == {"componentconfig": {}}
+        assert json.loads((await get(session, "/decisions/default/web"))[1]) == {"pod": "default/web"}
+        status, text = await get(session, "/decisions/default/nobody")
+        assert (status, "nothing is known of pod default/nobody" in text) == (404, True)
+        assert json.loads((await get(session, "/decisions?limit=7"))[1]) == {"decisions": [{"limit": 7}]}
+        for limit in ("0", "x", "-1", "1001", "٣"):
+            assert (await get(session, f"/decisions?limit={limit}"))[0] == 400, limit
+
+
+async def test_a_fault_in_an_answer_is_no_traceback():
+    def broken(_key: str) -> object:
+        raise RuntimeError("secret")
+
+    async with serving(decision=broken) as (_, session):
+        status, text = await get(session, "/decisions/default/web")
+    assert status == 500
+    assert "secret" not in text
+
+
+# Health
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/healthz", 200, "ok"),
+        ("/livez?verbose", 200, "[+]ping ok\n[+]loop ok\n[+]leaderElection ok\nlivez check passed\n"),
+        ("/readyz", 500, "[-]informer-sync failed: not read yet: Pod\nreadyz check failed\n"),
+        ("/readyz?exclude=informer-sync", 200, "ok"),
+        ("/readyz/informer-sync", 500, "[-]informer-sync failed"),
+        ("/readyz/leaderElection", 200, "ok"),
+        ("/readyz/nonsense", 404, "no such check: nonsense"),
+    ],
+)
+async def test_checks(path, status, says):
+    live = {"leaderElection": lambda: None}
+    ready = {"informer-sync": lambda: "not read yet: Pod"}
+    async with serving(live=live, ready=ready) as (_, session):
+        found, text = await get(session, path)
+    assert found == status
+    assert says in text
+
+
+async def test_a_scheduler_that_hangs_is_told_while_it_hangs(monkeypatch):
+    monkeypatch.setattr(server_module, "_HANGING_SECONDS", 0.2)
+    monkeypatch.setattr(server_module, "_BEAT_SECONDS", 0.05)
+
+    async def ask(url: str, hold: float) -> tuple[int, str]:
+        """Ask from a thread while this loop, the scheduler's, stands still."""
+
+        def fetch() -> tuple[int, str]:
+            import urllib.error
+            import urllib.request
+
+            time.sleep(hold)
+            try:
+                with urllib.request.urlopen(url, timeout=5) as answer:
+                    return answer.status, answer.read().decode()
+            except urllib.error.HTTPError as error:
+                with error:
+                    return error.code, error.read().decode()
+
+        asked = asyncio.get_running_loop().run_in_executor(None, fetch)
+        time.sleep(hold * 2)
+        return await asked
+
+    async with serving() as (server, session):
+        status, text = await ask(f"{server.url}/livez", 0.5)
+        assert status == 500
+        assert "[-]loop failed: the scheduler's loop has not turned" in text
+        await asyncio.sleep(0.1)
+        assert await get(session, "/livez") == (200, "ok")
+
+
+# TLS
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="a certificate is made with the openssl program")
+async def test_a_certificate_is_made_where_none_is_given(tmp_path):
+    settings = ServerSettings(port=0, cert_dir=str(tmp_path / "certs"))
+    server = Server(settings, sources(), None)
+    await server.start()
+    try:
+        context = ssl.create_default_context(cafile=str(tmp_path / "certs" / "mooring.crt"))
+        async with aiohttp.ClientSession() as session, session.get(f"{server.url}/healthz", ssl=context) as answer:
+            assert (answer.status, server.url.startswith("https://127.0.0.1:")) == (200, True)
+    finally:
+        await server.stop()
+    assert (tmp_path / "certs" / "mooring.key").stat().st_mode & 0o077 == 0
+
+
+async def test_given_certificates_are_served():
+    settings = ServerSettings(port=0, cert_file=str(CERTS / "server.pem"), key_file=str(CERTS / "server.key"))
+    server = Server(settings, sources(), None)
+    await server.start()
+    try:
+        context = ssl.create_default_context(cafile=str(CERTS / "ca.pem"))
+        async with aiohttp.ClientSession() as session, session.get(f"{server.url}/healthz", ssl=context) as answer:
+            assert answer.status == 200
+    finally:
+        await server.stop()
+
+
+async def test_without_openssl_loopback_gets_plain_http_and_nobody_else_anything(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    server = Server(ServerSettings(port=0), sources(), None)
+    await server.start()
+    try:
+        assert server.url.startswith("http://127.0.0.1:")
+    finally:
+        await server.stop()
+    outside = Server(ServerSettings(bind_address="0.0.0.0", port=0), sources(), Guard(Cluster().call))
+    with pytest.raises(ServerError, match="openssl program"):
+        await outside.start()
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "problem"),
+    [
+        ("server.pem", "", "--tls-private-key-file is missing"),
+        ("", "server.key", "--tls-cert-file is missing"),
+        ("nothing.pem", "server.key", "nothing.pem: no such file"),
+        ("server.pem", "client.key", "not a certificate with its key"),
+        ("README.md", "server.key", "not a certificate with its key"),
+    ],
+)
+def test_certificates_that_cannot_be_served(cert, key, problem):
+    with pytest.raises(CertificateError, match=problem):
+        server_context(str(CERTS / cert) if cert else "", str(CERTS / key) if key else "")
+
+
+async def test_a_port_that_is_taken():
+    async with serving() as (server, _):
+        other = Server(ServerSettings(port=server.port, insecure=True), sources(), None)
+        with pytest.raises(ServerError, match=r"cannot listen on 127\.0\.0\.1:\d+.*--secure-port"):
+            await other.start()
+
+
+# All of it
+
+
+async def test_the_endpoints_of_an_engine():
+    engine = Engine(default_config(), rng=random.Random(0), watch=make_watch(time.time))
+    engine.put(make_node("n").capacity(cpu="2", memory="4Gi", pods="5").obj())
+    engine.put(make_pod("web").req(cpu="1").obj())
+    engine.schedule_one()
+    cluster = Cluster(admin=GUARDED)
+    lagging: list[str] = []
+    server = make_server(
+        PLAIN,
+        engine=engine,
+        config=default_config(),
+        client=cast(Any, cluster),
+        informers=cast(Any, SimpleNamespace(lagging=lambda: lagging)),
+        election=lambda: cast(Any, SimpleNamespace(overdue=lambda: 30.0)),
+    )
+    await server.start()
+    try:
+        async with aiohttp.ClientSession(server.url) as session:
+            explained = json.loads((await get(session, "/decisions/default/web", "admin"))[1])
+            assert (explained["state"], explained["decision"]["node"]) == ("binding", "n")
+            listed = json.loads((await get(session, "/decisions", "admin"))[1])
+            assert [each["pod"] for each in listed["decisions"]] == ["default/web"]
+            assert 'scheduler_cache_size{type="nodes"} 1.0' in (await get(session, "/metrics", "admin"))[1]
+            profiles = json.loads((await get(session, "/configz", "admin"))[1])["componentconfig"]["profiles"]
+            assert [each["schedulerName"] for each in profiles] == ["default-scheduler"]
+            assert "the lease ran out 30 s ago" in (await get(session, "/healthz"))[1]
+    finally:
+        await server.stop()

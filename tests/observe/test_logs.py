@@ -1,0 +1,49 @@
+"""Logs: klog's lines for people, JSON for programs, and how much is told."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import pytest
+import structlog
+
+from mooring.observe.logs import configure_logs, verbosity
+
+
+@pytest.fixture(autouse=True)
+def restore():
+    yield
+    structlog.reset_defaults()
+    configure_logs(0, as_json=False)
+    structlog.reset_defaults()
+
+
+def logged(level: int, *, as_json: bool = False) -> list[str]:
+    stream = io.StringIO()
+    configure_logs(level, as_json=as_json, stream=stream)
+    log = structlog.get_logger("test")
+    log.debug("detail", pod="default/web")
+    log.info("Successfully bound pod to node", pod="default/web", evaluatedNodes=3)
+    log.warning('quoted "text"', error="two\nlines")
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(("level", "lines"), [(0, 1), (1, 2), (3, 2), (4, 3), (5, 3)])
+def test_how_much_is_told(level, lines):
+    assert len(logged(level)) == lines
+    assert verbosity() == level
+
+
+def test_lines_as_klog_writes_them():
+    bound, warning = logged(2)
+    head = r"I\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+\] "
+    assert re.fullmatch(head + r'"Successfully bound pod to node" pod="default/web" evaluatedNodes=3', bound)
+    assert warning.startswith("W")
+    assert warning.endswith(r'error="two\nlines"')
+
+
+def test_lines_for_programs():
+    bound = json.loads(logged(2, as_json=True)[0])
+    assert (bound["event"], bound["level"], bound["evaluatedNodes"]) == ("Successfully bound pod to node", "info", 3)
