@@ -85,14 +85,28 @@ NODES = tuple(make_node(f"n{i * '0'}{i}").capacity(cpu=str(2 + i), memory="8Gi",
 POD = make_pod("p").req(cpu="1").obj()
 
 
-@given(arrays.arrays(np.int64, st.integers(1, 40), elements=st.integers(-5, 5)), st.integers(0, 39), st.integers(1, 6))
-def test_best_places_are_the_highest_and_the_vector_stays(totals, chosen, count):
-    chosen %= len(totals)
+@given(
+    arrays.arrays(np.int64, st.integers(1, 40), elements=st.integers(-5, 5)),
+    st.integers(1, 6),
+    st.lists(st.integers(0, 60), max_size=5, unique=True),
+)
+def test_best_places_are_the_highest_and_the_vector_stays(totals, count, guess):
+    chosen = int(totals.argmax())
     before = totals.copy()
-    places = best_places(totals, chosen, count)
+    places = best_places(totals, chosen, count, guess)
     assert np.array_equal(totals, before)
-    rest = sorted((-int(total), place) for place, total in enumerate(before) if place != chosen)
-    assert places == [chosen, *(place for _, place in rest[: count - 1])]
+    assert places[0] == chosen
+    assert len(set(places)) == len(places) == min(count, len(totals))
+    assert [before[place] for place in places] == sorted(before, reverse=True)[:count]
+    if not guess:
+        rest = sorted((-int(total), place) for place, total in enumerate(before) if place != chosen)
+        assert places == [chosen, *(place for _, place in rest[: count - 1])]
+
+
+def test_a_vector_that_cannot_be_written_to():
+    totals = np.array([3, 9, 5])
+    totals.flags.writeable = False
+    assert best_places(totals, 1, 3) == [1, 2, 0]
 
 
 async def test_a_bound_pod_has_its_scores():

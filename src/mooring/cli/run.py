@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
     from mooring.framework.plugin import Plugin
     from mooring.kube import Access
+    from mooring.live.server import ServerSettings
 
 
 @click.command()
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 @click.option("--master", default="", help="Address of the API server, instead of the kubeconfig's.")
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME=FILE", help="A plugin of your own; repeatable.")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Overrides leaderElection.leaderElect.")
+@click.option("--bind-address", default="127.0.0.1", show_default=True, help="Where health and metrics are served.")
+@click.option("--secure-port", type=int, default=10259, show_default=True, help="Their port; 0 serves nothing.")
+@click.option("--tls-cert-file", default="", help="Certificate of the endpoints; self-signed unless given.")
+@click.option("--tls-private-key-file", default="", help="Its key.")
+@click.option("--cert-dir", default="", help="Where a self-signed certificate is kept.")
 @click.option("--seed", type=int, help="Decides ties; random unless given.")
 @click.option("-v", "--verbosity", type=int, default=2, show_default=True, help="How much to log.")
 @click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -33,6 +39,11 @@ def run(
     master: str,
     plugins: tuple[str, ...],
     leader_elect: bool | None,
+    bind_address: str,
+    secure_port: int,
+    tls_cert_file: str,
+    tls_private_key_file: str,
+    cert_dir: str,
     seed: int | None,
     verbosity: int,
     logging_format: str,
@@ -47,6 +58,7 @@ def run(
     from mooring.cli.inputs import read_config
     from mooring.cli.plugin_options import plugins_from_options
     from mooring.kube import AccessError, load_access
+    from mooring.live.server import ServerSettings
     from mooring.observe.logs import configure_logs
 
     configure_logs(verbosity, as_json=logging_format == "json")
@@ -60,11 +72,20 @@ def run(
     except AccessError as error:
         raise click.ClickException(str(error)) from None
     rng = random.Random(seed) if seed is not None else None
+    serve = None
+    if secure_port:
+        serve = ServerSettings(
+            bind_address=bind_address,
+            port=secure_port,
+            cert_file=tls_cert_file,
+            key_file=tls_private_key_file,
+            cert_dir=cert_dir,
+        )
     with contextlib.suppress(ImportError):
         import uvloop
 
-        sys.exit(uvloop.run(_run(config, access, classes, rng)))
-    sys.exit(asyncio.run(_run(config, access, classes, rng)))
+        sys.exit(uvloop.run(_run(config, access, classes, rng, serve)))
+    sys.exit(asyncio.run(_run(config, access, classes, rng, serve)))
 
 
 async def _run(
@@ -72,15 +93,21 @@ async def _run(
     access: Access,
     classes: Mapping[str, type[Plugin]],
     rng: random.Random | None,
+    serve: ServerSettings | None,
 ) -> int:
     import structlog
 
     from mooring.live import LiveScheduler, LostLeaseError
+    from mooring.live.server import ServerError
 
     log = structlog.get_logger("mooring")
     for warning in access.warnings:
         log.warning(warning)
-    scheduler = LiveScheduler(config, access, plugins=classes, rng=rng)
+    try:
+        scheduler = LiveScheduler(config, access, plugins=classes, rng=rng, serve=serve)
+    except ServerError as error:
+        log.error(str(error))
+        return 1
     task = asyncio.ensure_future(scheduler.run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -46,11 +46,15 @@ def _pod(store: Store, document: Document) -> None:
     spec = document["spec"]
     _runtime_class(store, document)
     _priority(store, document)
-    tolerations = spec.get("tolerations", [])
+    add_tolerations(spec)
+
+
+def add_tolerations(spec: Document) -> None:
+    """Let a pod put up with a node that is away for a while, unless it says how long itself."""
+    tolerations = spec.setdefault("tolerations", [])
     for key in _TOLERATED:
         if not any(_covers(each, key) for each in tolerations):
             tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
-    spec["tolerations"] = tolerations
 
 
 def _covers(toleration: Document, key: str) -> bool:
@@ -60,7 +64,7 @@ def _covers(toleration: Document, key: str) -> bool:
 def _priority(store: Store, document: Document) -> None:
     spec = document["spec"]
     name = spec.get("priorityClassName", "")
-    target = Target("", "pods", document["metadata"]["name"])
+    target = Target("", "pods", document["metadata"].get("name", ""))
     chosen: Document | None = None
     if name:
         found = store.get(PRIORITY_CLASSES, "", name)
@@ -97,7 +101,7 @@ def _default_priority_class(store: Store) -> Document | None:
 def _runtime_class(store: Store, document: Document) -> None:
     spec = document["spec"]
     name = spec.get("runtimeClassName")
-    target = Target("", "pods", document["metadata"]["name"])
+    target = Target("", "pods", document["metadata"].get("name", ""))
     if not name:
         if "overhead" in spec:
             raise forbidden(
@@ -139,7 +143,7 @@ def _claim(store: Store, document: Document) -> None:
         document["spec"]["storageClassName"] = newest["metadata"]["name"]
 
 
-def _volume(store: Store, document: Document) -> None:
+def _volume(_store: Store, document: Document) -> None:
     _finalizer(document, "kubernetes.io/pv-protection")
 
 

@@ -21,7 +21,7 @@ class User(NamedTuple):
 class Call:
     """One request's options. Warnings gather here and go out with the answer."""
 
-    __slots__ = ("dry_run", "entries", "force", "manager", "user", "validation", "warnings")
+    __slots__ = ("dry_run", "entries", "force", "manager", "patching", "user", "validation", "warnings")
 
     def __init__(
         self, user: User, *, manager: str = "", dry_run: bool = False, validation: str = "Warn", force: bool = False
@@ -33,6 +33,8 @@ class Call:
         #: What to do about unknown fields: `Strict`, `Warn` or `Ignore`.
         self.validation = validation
         self.force = force
+        #: Whether the object was made from the stored one by a patch.
+        self.patching = False
         self.warnings: list[str] = []
         #: What `managedFields` of a new object says, where server-side apply has worked it out already.
         self.entries: list[Document] | None = None

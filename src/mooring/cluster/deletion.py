@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from mooring.cluster.calls import Call
 from mooring.cluster.documents import Document, replaced, rfc3339, with_metadata
-from mooring.cluster.errors import ApiError, bad_request, conflict, forbidden
+from mooring.cluster.errors import ApiError, Target, bad_request, conflict, forbidden
 from mooring.cluster.registry import Registry, is_finished
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Stored
@@ -70,7 +70,8 @@ def delete(
     if call.dry_run:
         return Deletion(Stored(new, old.version), is_finished(new))
     if is_finished(new):
-        return Deletion(registry.store.remove(resource.stored_as, namespace, name), True)
+        registry.store.remove(resource.stored_as, namespace, name)
+        return Deletion(Stored(with_metadata(new, resourceVersion=metadata["resourceVersion"]), old.version), True)
     return Deletion(registry.store.put(resource.stored_as, namespace, name, new), False)
 
 
@@ -97,14 +98,15 @@ def _check(resource: Resource, old: Stored, options: DeleteOptions) -> None:
     name = metadata["name"]
     if options.uid and options.uid != metadata["uid"]:
         raise conflict(
-            resource.target(name),
-            f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {metadata['uid']}",
+            Target(resource.group, resource.kind, name),
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']}). The object"
+            " might have been deleted and then recreated",
         )
     if options.version and options.version != metadata["resourceVersion"]:
         raise conflict(
-            resource.target(name),
-            f"Precondition failed: ResourceVersion in precondition: {options.version},"
-            f" ResourceVersion in object meta: {metadata['resourceVersion']}",
+            Target(resource.group, resource.kind, name),
+            f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in record"
+            f" ({metadata['resourceVersion']}). The object might have been modified",
         )
     if resource.stored_as == "namespaces":
         if name in _PERMANENT:

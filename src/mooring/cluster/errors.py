@@ -28,13 +28,13 @@ class ApiError(Exception):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
-        details = dict(self.details or {})
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None or self.retry_after is not None:
+            status["details"] = dict(self.details or {})
         if self.retry_after is not None:
-            details["retryAfterSeconds"] = self.retry_after
-        if details:
-            status["details"] = details
+            status["details"]["retryAfterSeconds"] = self.retry_after
         status["code"] = self.code
         return status
 
@@ -85,8 +85,8 @@ def forbidden_field(field: str, detail: str) -> FieldError:
 
 
 def not_supported(field: str, value: Any, allowed: Iterable[str]) -> FieldError:
-    """A value outside a fixed set."""
-    shown = ", ".join(f'"{each}"' for each in sorted(allowed))
+    """A value outside a fixed set, which is told in its order."""
+    shown = ", ".join(f'"{each}"' for each in allowed)
     detail = f"Unsupported value: {go_value(value)}" + (f": supported values: {shown}" if shown else "")
     return FieldError("FieldValueNotSupported", field, detail)
 
@@ -186,6 +186,25 @@ def expired(message: str) -> ApiError:
     return ApiError(410, "Expired", message)
 
 
+def unsupported_patch() -> ApiError:
+    """A patch of a kind that is not spoken here."""
+    return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+
+
+def unnamed_failure(message: str) -> ApiError:
+    """A refusal for which Kubernetes has no reason of its own and says 500."""
+    return ApiError(500, "", message)
+
+
+def storage_conflict(target: Target, path: str, uid: str, actual: str) -> ApiError:
+    """The object of that name is another one than the client thinks."""
+    return conflict(
+        target,
+        f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion: 0, AdditionalErrorMsg:"
+        f" Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}",
+    )
+
+
 def unsupported_media(content_type: str, allowed: Iterable[str]) -> ApiError:
     """A body in a format that is not spoken here."""
     return ApiError(
@@ -215,7 +234,7 @@ def invalid_object(kind: str, group: str, name: str, errors: Sequence[FieldError
 
 def too_many_requests(message: str, *, causes: Sequence[Document] = (), retry_after: int | None = None) -> ApiError:
     """Not now; try again."""
-    details: Document = {"causes": list(causes)} if causes else {}
+    details: Document | None = {"causes": list(causes)} if causes else None
     return ApiError(429, "TooManyRequests", message, details=details, retry_after=retry_after)
 
 
@@ -224,7 +243,7 @@ def too_large_version(wanted: int, current: int) -> ApiError:
     return ApiError(
         504,
         "Timeout",
-        f"Too large resource version: {wanted}, current: {current}",
+        f"Timeout: Too large resource version: {wanted}, current: {current}",
         details={
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
             "retryAfterSeconds": 1,

@@ -76,11 +76,10 @@ class Kubelets:
         document = change.stored.document
         if storage == "pods":
             self._pod(document, change)
-        elif storage == "nodes":
-            if change.previous is None:
-                self._plan(0.0, "node", document)
-                for pod in self._tools.index.on_node(document["metadata"]["name"]):
-                    self._pod(pod, change)
+        elif storage == "nodes" and change.previous is None:
+            self._plan(0.0, "node", document)
+            for pod in self._tools.index.on_node(document["metadata"]["name"]):
+                self._pod(pod, change)
 
     def _pod(self, pod: Document, change: Change) -> None:
         """Plan what comes next for a pod, if anything changed that a kubelet cares about."""

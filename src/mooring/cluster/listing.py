@@ -80,10 +80,7 @@ class Lists:
     def first(self, resource: Resource, chosen: Filter, limit: int) -> Page:
         """The first page; all of the list where there is no limit."""
         found = self._store.objects(resource.stored_as, chosen.namespace)
-        if chosen.selects:
-            items = [each for each in found if chosen.matches(each.document)]
-        else:
-            items = list(found)
+        items = [each for each in found if chosen.matches(each.document)] if chosen.selects else list(found)
         return self._page(items, self._store.version, limit)
 
     def next(self, token: str, limit: int) -> Page:
@@ -91,7 +88,9 @@ class Lists:
         try:
             key = msgspec.json.decode(base64.urlsafe_b64decode(token))["key"]
         except (ValueError, KeyError, TypeError, msgspec.DecodeError):
-            raise bad_request("continue key is not valid: start the list again without it") from None
+            raise bad_request(
+                "invalid continue token: continue key is not valid: start the list again without it"
+            ) from None
         rest = self._rests.get(key)
         if rest is None or rest.until < self._clock():
             raise expired(_EXPIRED)
@@ -112,7 +111,10 @@ class Lists:
         if not wanted or wanted == "0":
             return
         if not wanted.isdigit():
-            raise bad_request(f'invalid resource version "{wanted}"')
+            raise bad_request(
+                f'invalid resource version: resourceVersion: Invalid value: "{wanted}": strconv.ParseUint: parsing'
+                f' "{wanted}": invalid syntax'
+            )
         current = self._store.version
         if int(wanted) > current:
             raise too_large_version(int(wanted), current)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from mooring.cluster.documents import Document, rfc3339
+from mooring.cluster.documents import Document, look, rfc3339
 from mooring.cluster.qos import qos_class
 from mooring.cluster.store import Store
 
@@ -42,7 +42,7 @@ _EMPTY_STATUS: Final[dict[str, Document]] = {
 }
 
 
-def _pod(document: Document, store: Store, now: float) -> None:
+def _pod(document: Document, _store: Store, now: float) -> None:
     status: Document = {"phase": "Pending", "qosClass": qos_class(document["spec"])}
     if document["spec"].get("schedulingGates"):
         status["conditions"] = [
@@ -56,20 +56,40 @@ def _pod(document: Document, store: Store, now: float) -> None:
             }
         ]
     document["status"] = status
+    _merge_label_keys(document)
 
 
-def _namespace(document: Document, store: Store, now: float) -> None:
+def _merge_label_keys(document: Document) -> None:
+    """Write the values of `matchLabelKeys` and `mismatchLabelKeys` into the selectors that they narrow."""
+    labels, spec = document["metadata"].get("labels") or {}, document["spec"]
+    terms = list(spec.get("topologySpreadConstraints") or ())
+    for kind in ("podAffinity", "podAntiAffinity"):
+        given = look(spec, "affinity", kind) or {}
+        terms += given.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        preferred = given.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        terms += [each["podAffinityTerm"] for each in preferred if "podAffinityTerm" in each]
+    for term in terms:
+        if "labelSelector" not in term:
+            continue
+        for kind, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+            for key in term.get(kind) or ():
+                if key in labels:
+                    added = {"key": key, "operator": operator, "values": [labels[key]]}
+                    term["labelSelector"].setdefault("matchExpressions", []).append(added)
+
+
+def _namespace(document: Document, _store: Store, _now: float) -> None:
     document["status"] = {"phase": "Active"}
     finalizers = document["spec"].get("finalizers", [])
     if "kubernetes" not in finalizers:
         document["spec"]["finalizers"] = ["kubernetes", *finalizers]
 
 
-def _persistent_volume(document: Document, store: Store, now: float) -> None:
+def _persistent_volume(document: Document, _store: Store, now: float) -> None:
     document["status"] = {"phase": "Pending", "lastPhaseTransitionTime": rfc3339(now)}
 
 
-def _job(document: Document, store: Store, now: float) -> None:
+def _job(document: Document, _store: Store, _now: float) -> None:
     document["status"] = {}
     spec, metadata = document["spec"], document["metadata"]
     if spec.get("manualSelector"):
@@ -83,7 +103,7 @@ def _job(document: Document, store: Store, now: float) -> None:
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
 
 
-def _service(document: Document, store: Store, now: float) -> None:
+def _service(document: Document, store: Store, _now: float) -> None:
     document["status"] = {"loadBalancer": {}}
     spec = document["spec"]
     if spec.get("type") == "ExternalName":
@@ -117,7 +137,7 @@ def give_node_ports(spec: Document, store: Store) -> None:
             taken.add(port["nodePort"])
 
 
-def _custom_resource_definition(document: Document, store: Store, now: float) -> None:
+def _custom_resource_definition(document: Document, _store: Store, _now: float) -> None:
     document["status"] = {"acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": [
         each["name"] for each in document["spec"].get("versions", ()) if each.get("storage")
     ]}  # fmt: skip

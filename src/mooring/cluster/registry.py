@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mooring.cluster import managed
-from mooring.cluster.admission import admit
+from mooring.cluster.admission import add_tolerations, admit
 from mooring.cluster.calls import Call
 from mooring.cluster.defaults import set_defaults
 from mooring.cluster.documents import Document, copied, rfc3339
@@ -23,13 +23,17 @@ from mooring.cluster.errors import (
     invalid,
     invalid_object,
     not_found,
+    storage_conflict,
+    unnamed_failure,
 )
 from mooring.cluster.preparation import prepare
 from mooring.cluster.resources import Resource, ResourceTable
 from mooring.cluster.store import Store, Stored
 from mooring.cluster.strategy import Strategy, strategy_for
+from mooring.cluster.validation.common import IMMUTABLE
 from mooring.cluster.validation.metadata import metadata_errors, metadata_update_errors
-from mooring.cluster.validation.rules import RULES
+from mooring.cluster.validation.rules import RULES, STATUS_RULES
+from mooring.cluster.validation.warnings import warnings_for
 
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_PREFIX: Final = 58
@@ -65,7 +69,10 @@ class Registry:
         found = self._strategies.get(resource.stored_as)
         if found is None:
             found = self._strategies[resource.stored_as] = strategy_for(
-                resource.stored_as, status="status" in resource.subresources, rules=RULES.get(resource.stored_as)
+                resource.stored_as,
+                status="status" in resource.subresources,
+                rules=RULES.get(resource.stored_as),
+                status_rule=STATUS_RULES.get(resource.stored_as),
             )
         return found
 
@@ -95,6 +102,8 @@ class Registry:
             document.pop("status", None)
         admit(self.store, resource, document)
         self._validate(resource, document, strategy)
+        if not resource.is_custom:
+            call.warnings += warnings_for(storage, document)
         name, space = metadata["name"], metadata.get("namespace", "")
         if self.store.get(storage, space, name) is not None:
             raise already_exists(resource.target(name))
@@ -111,7 +120,7 @@ class Registry:
 
     def _identify(self, resource: Resource, namespace: str, metadata: Document) -> None:
         if metadata.get("resourceVersion") not in {None, "", "0"}:
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            raise unnamed_failure("resourceVersion should not be set on objects to be created")
         for key in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(key, None)
         if resource.namespaced:
@@ -158,12 +167,16 @@ class Registry:
         old = self.get(resource, namespace, name)
         metadata = document.setdefault("metadata", {})
         self._check_identity(resource, namespace, name, metadata)
-        self._check_version(resource, old, metadata)
+        self._check_version(resource, old, metadata, call)
         new = self._merged(resource, document, old, subresource)
         strategy = self.strategy(resource)
         if not resource.is_custom:
             set_defaults(resource.stored_as, new)
-        errors = metadata_update_errors(new, old.document, resource.stored_as, namespaced=resource.namespaced)
+        if resource.stored_as == "pods" and not subresource:
+            add_tolerations(new["spec"])
+        errors = metadata_update_errors(new, old.document)
+        if subresource == "status":
+            errors += strategy.validate_status(new, old.document)
         if subresource != "status" or resource.is_custom:
             errors += strategy.validate(new)
             errors += strategy.validate_update(new, old.document)
@@ -180,12 +193,13 @@ class Registry:
         if resource.namespaced and metadata.setdefault("namespace", namespace) != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
-    def _check_version(self, resource: Resource, old: Stored, metadata: Document) -> None:
+    def _check_version(self, resource: Resource, old: Stored, metadata: Document, call: Call) -> None:
         name, before = metadata["name"], old.document["metadata"]
         uid = metadata.get("uid") or before["uid"]
         if uid != before["uid"]:
-            detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
-            raise conflict(resource.target(name), detail)
+            if call.patching:
+                raise invalid_object(resource.kind, resource.group, name, [invalid("metadata.uid", uid, IMMUTABLE)])
+            raise storage_conflict(resource.target(name), _path(resource, old.document), uid, before["uid"])
         given = metadata.get("resourceVersion") or ""
         if given in {"", "0"}:
             if not self.strategy(resource).unconditional:
@@ -252,6 +266,12 @@ class Registry:
             return old
         stored = self.store.put(storage, namespace, name, new)
         return self.store.remove(storage, namespace, name) if is_finished(new) else stored
+
+
+def _path(resource: Resource, document: Document) -> str:
+    """Where etcd would keep the object."""
+    metadata = document["metadata"]
+    return "/".join(filter(None, (resource.plural, metadata.get("namespace"), metadata["name"])))
 
 
 def is_finished(document: Document) -> bool:

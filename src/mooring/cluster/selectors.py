@@ -63,7 +63,7 @@ def parse_label_selector(text: str) -> Selector:
             if not tokens.ended:
                 tokens.expect(",")
                 if tokens.ended:
-                    raise SelectorError("unable to parse requirement: found '', expected: identifier after ','")
+                    raise SelectorError("found '', expected: identifier after ','")
         return Selector(requirements) if requirements else EVERYTHING
     except SelectorError as error:
         raise bad_request(str(error)) from None
@@ -89,12 +89,16 @@ def _requirement(tokens: _Tokens) -> Requirement:
 def _values(tokens: _Tokens) -> list[str]:
     tokens.expect("(")
     values: list[str] = []
+    if tokens.ended:
+        raise SelectorError("unable to parse requirement: found '', expected: ',', ')' or identifier")
     while tokens.peek() not in {")", ""}:
         word = tokens.take()
         values.append("" if word == "," else word)
         if word != "," and tokens.peek() == ",":
             tokens.take()
-    tokens.expect(")")
+    if tokens.ended:
+        raise SelectorError("unable to parse requirement: found '', expected: ',' or ')'")
+    tokens.take()
     return values
 
 

@@ -10,11 +10,11 @@ Validate = Callable[[Document], list[FieldError]]
 ValidateUpdate = Callable[[Document, Document], list[FieldError]]
 
 
-def _no_errors(document: Document) -> list[FieldError]:
+def _no_errors(_document: Document) -> list[FieldError]:
     return []
 
 
-def _no_update_errors(new: Document, old: Document) -> list[FieldError]:
+def _no_update_errors(_new: Document, _old: Document) -> list[FieldError]:
     return []
 
 
@@ -24,6 +24,8 @@ class Strategy(NamedTuple):
     validate: Validate = _no_errors
     #: What may not change; the new object has passed `validate` already.
     validate_update: ValidateUpdate = _no_update_errors
+    #: What may not change in the status, where it is written through its own subresource.
+    validate_status: ValidateUpdate = _no_update_errors
     #: Whether `status` is written only through its own subresource.
     status: bool = False
     #: Whether `metadata.generation` counts the changes of the rest.
@@ -95,12 +97,19 @@ _RETURNING: Final = frozenset(
 )
 
 
-def strategy_for(storage: str, *, status: bool, rules: tuple[Validate, ValidateUpdate] | None) -> Strategy:
+def strategy_for(
+    storage: str,
+    *,
+    status: bool,
+    rules: tuple[Validate, ValidateUpdate] | None,
+    status_rule: ValidateUpdate | None = None,
+) -> Strategy:
     """The strategy of one of Kubernetes' own resources, with its rules of validation."""
     validate, validate_update = rules or (_no_errors, _no_update_errors)
     return Strategy(
         validate=validate,
         validate_update=validate_update,
+        validate_status=status_rule or _no_update_errors,
         status=status,
         generation=storage in GENERATIONS,
         unconditional=storage not in CONDITIONAL,

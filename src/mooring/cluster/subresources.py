@@ -13,8 +13,11 @@ from mooring.cluster.errors import (
     conflict,
     invalid,
     invalid_object,
+    not_supported,
     required,
+    storage_conflict,
     too_many_requests,
+    unnamed_failure,
 )
 from mooring.cluster.registry import Registry
 from mooring.cluster.resources import Resource
@@ -27,11 +30,12 @@ BUDGETS: Final = "poddisruptionbudgets.policy"
 def bind(registry: Registry, namespace: str, name: str, binding: Document, call: Call) -> None:
     """Put a pod on a node. A pod is put on a node once."""
     target = binding.get("target") or {}
+    if (binding.get("metadata") or {}).get("name") != name:
+        raise bad_request("name in URL does not match name in Binding object")
     if target.get("kind", "") not in {"", "Node"}:
-        error = invalid("target.kind", target["kind"], 'must be empty or "Node"')
-        raise invalid_object("Binding", "", name, [error])
+        raise unnamed_failure(str(not_supported("target.kind", target["kind"], ("Node", "<empty>"))))
     if not target.get("name"):
-        raise invalid_object("Binding", "", name, [required("target.name")])
+        raise unnamed_failure(str(required("target.name")))
     stored = registry.store.get("pods", namespace, name)
     if stored is None:
         raise ApiError(404, "NotFound", f'pods "{name}" not found', details=Target("", "pods", name).details)
@@ -62,8 +66,8 @@ def _check_binding(document: Document, binding: Document) -> None:
     target = Target("", "pods/binding", name)
     uid = (binding.get("metadata") or {}).get("uid")
     if uid and uid != metadata["uid"]:
-        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
-        raise conflict(target, detail)
+        path = f"pods/{metadata['namespace']}/{name}"
+        raise storage_conflict(Target("", "pods", name), path, uid, metadata["uid"])
     version = (binding.get("metadata") or {}).get("resourceVersion")
     if version and version != metadata["resourceVersion"]:
         raise conflict(target, MODIFIED)

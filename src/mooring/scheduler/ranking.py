@@ -7,7 +7,7 @@ last pod of the template.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -29,18 +29,30 @@ Weighted = list[tuple[str, Ints | int]]
 _LOWEST = np.iinfo(np.int64).min
 
 
-def best_places(totals: Ints, chosen: int, count: int) -> list[int]:
-    """The chosen place, then those with the next highest totals, the first of equals first.
+def best_places(totals: Ints, chosen: int, count: int, guess: Sequence[int] = ()) -> list[int]:
+    """The chosen place, which has the highest total, then places with the next highest ones.
 
-    The vector is written to meanwhile, and restored: looking for the highest again and again is cheaper than sorting.
+    Places of ``guess`` (the last answer) that are as good as the chosen one are taken without looking further. The
+    vector is written to meanwhile, and restored: looking for the highest again and again is cheaper than sorting.
     """
+    best, size = totals[chosen], len(totals)
+    places = [chosen]
+    for place in guess:
+        if len(places) < count and place < size and place != chosen and totals[place] == best:
+            places.append(place)
+    missing = min(count, size) - len(places)
+    return places if missing <= 0 else places + _next_best(totals, places, missing)
+
+
+def _next_best(totals: Ints, taken: list[int], count: int) -> list[int]:
+    """The places with the highest totals besides those that are taken, the first of equals first."""
     if not totals.flags.writeable:
         totals = totals.copy()
-    places = [chosen]
-    values = [totals[chosen]]
+    places = list(taken)
+    values = [totals[place] for place in places]
     try:
-        totals[chosen] = _LOWEST
-        for _ in range(min(count, len(totals)) - 1):
+        totals[places] = _LOWEST
+        for _ in range(count):
             place = int(totals.argmax())
             places.append(place)
             values.append(totals[place])
@@ -48,7 +60,7 @@ def best_places(totals: Ints, chosen: int, count: int) -> list[int]:
     finally:
         for place, value in zip(places, values, strict=True):
             totals[place] = value
-    return places
+    return places[len(taken) :]
 
 
 class _Known:

@@ -45,6 +45,8 @@ class Scoring:
         self._ranking = Ranking(profile, self.table)
         #: What plugins gave in the last call of ``totals``, if its trace wanted to know.
         self._kept: Weighted = []
+        #: The places that ``rank`` found last.
+        self._places: list[int] = []
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
         """Run PreScore; plugins that answer Skip are left out of Score."""
@@ -128,7 +130,7 @@ class Scoring:
         place: int,
     ) -> None:
         """Keep the chosen node and the next best with their scores; ``totals`` must just have been asked for them."""
-        places = best_places(totals, place, trace.ranks)
+        places = self._places = best_places(totals, place, trace.ranks, self._places)
         trace.scorers, trace.candidates = self._ranking.candidates(
             state, pod, template, rows, totals, same, places, self._kept
         )

@@ -116,7 +116,7 @@ class Deployments(Controller):
         if look(document, "spec", "strategy", "type") == "Recreate":
             return wanted
         room = wanted + self._surge(document) - sum(each["spec"]["replicas"] for each in sets)
-        return max(min(wanted, room), 0)
+        return int(max(min(wanted, room), 0))
 
     def _annotations(self, document: Document, revision: str) -> Document:
         given = {
@@ -134,7 +134,7 @@ class Deployments(Controller):
         revision = annotations.get(REVISION, "0")
         wanted = str(max(_highest(others) + 1, int(revision)))
         fresh = {**annotations, **self._annotations(document, wanted)}
-        if revision != wanted and revision != "0":
+        if revision not in (wanted, "0"):
             history = annotations.get(_HISTORY)
             fresh[_HISTORY] = f"{history},{revision}" if history else revision
         if fresh != annotations:

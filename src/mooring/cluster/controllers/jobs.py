@@ -51,7 +51,8 @@ class Jobs(Controller):
             return self._expire(job)
         pods = self._pods(job)
         if job["spec"].get("suspend"):
-            return self._suspend(job, status, pods)
+            self._suspend(job, status, pods)
+            return None
         status.setdefault("startTime", rfc3339(self.tools.now()))
         job = {**job, "status": _resumed(status, rfc3339(self.tools.now()))}
         status = job["status"]
@@ -104,7 +105,7 @@ class Jobs(Controller):
             self.tools.delete("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
         status.pop("startTime", None)
         now = rfc3339(self.tools.now())
-        if not (condition(job, "Suspended") or {}).get("status") == "True":
+        if (condition(job, "Suspended") or {}).get("status") != "True":
             fresh = _job_condition("Suspended", now, "JobSuspended", "Job suspended")
             others = [each for each in status.get("conditions", ()) if each["type"] != "Suspended"]
             status["conditions"] = [*others, fresh]
@@ -191,7 +192,8 @@ class Jobs(Controller):
         ]
         if not ends:
             return 0.0
-        return max(ends) + min(_BACKOFF * 2 ** (failed - 1), _LONGEST) - self.tools.now()
+        delay = min(_BACKOFF * 2.0 ** (failed - 1), _LONGEST)
+        return max(ends) + delay - self.tools.now()
 
     def _free_indexes(self, job: Document, status: Document, active: list[Document]) -> Any:
         if job["spec"].get("completionMode") != "Indexed":
@@ -236,7 +238,7 @@ class Jobs(Controller):
         ended = condition(job, "Complete") or condition(job, "Failed")
         if after is None or ended is None:
             return None
-        left = seconds_of(ended["lastTransitionTime"]) + after - self.tools.now()
+        left = seconds_of(ended["lastTransitionTime"]) + float(after) - self.tools.now()
         if left > 0:
             return left
         self.tools.delete(JOBS, job["metadata"]["namespace"], job["metadata"]["name"])

@@ -129,8 +129,9 @@ def _disks(volume: Document) -> None:
     if "iscsi" in volume:
         volume["iscsi"].setdefault("iscsiInterface", "default")
     if "azureDisk" in volume:
-        for key, value in (("cachingMode", "ReadWrite"), ("kind", "Shared"), ("fsType", "ext4"), ("readOnly", False)):
+        for key, value in (("cachingMode", "ReadWrite"), ("kind", "Shared"), ("fsType", "ext4")):
             volume["azureDisk"].setdefault(key, value)
+        volume["azureDisk"].setdefault("readOnly", False)
 
 
 def _pod_level_requests(spec: Document) -> None:

@@ -39,7 +39,9 @@ def _parse_json(body: bytes) -> Any:
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+        raise bad_request(
+            f"the object provided is unrecognized: couldn't get version/kind; json parse error: {error}"
+        ) from None
 
 
 def _parse_yaml(body: bytes) -> Any:
@@ -76,11 +78,9 @@ def read_document(body: bytes, content_type: str, resource: Resource, call: Call
 
 def check_kind(document: Document, resource: Resource) -> None:
     """The object must say that it is what the path says."""
-    kind, version = document.get("kind"), document.get("apiVersion")
-    if not kind:
-        raise bad_request(f"Object 'Kind' is missing in '{msgspec.json.encode(document).decode()}'")
-    if not version:
-        raise bad_request(f"Object 'apiVersion' is missing in '{msgspec.json.encode(document).decode()}'")
+    kind = document.get("kind") or resource.kind
+    version = document.get("apiVersion") or resource.group_version
+    document.update(kind=kind, apiVersion=version)
     if version != resource.group_version:
         raise bad_request(
             f"the API version in the data ({version}) does not match the expected API version ({resource.group_version})"

@@ -113,7 +113,7 @@ class HttpServer:
         if watching:
             return await reading.watch(self._api, place, request)
         if place.subresource and place.subresource not in {"status", "ephemeralcontainers", "resize"}:
-            return await special.subresource(self._api, place, request, call_of(user, query, request.headers), user)
+            return await special.subresource(self._api, place, request, call_of(user, query, request.headers))
         if "list" not in place.resource.verbs:
             return await special.question(self._api, place, request, call_of(user, query, request.headers), user)
         if method == "GET":
@@ -149,7 +149,7 @@ class HttpServer:
 def _request(
     message: RawRequestMessage,
     payload: StreamReader,
-    protocol: "RequestHandler[web.BaseRequest]",
+    protocol: RequestHandler,
     writer: AbstractStreamWriter,
     task: "asyncio.Task[None]",
 ) -> web.BaseRequest:

@@ -21,6 +21,7 @@ _BINDING: Final = "io.k8s.api.core.v1.Binding"
 _EVICTION: Final = "io.k8s.api.policy.v1.Eviction"
 _SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
 _TOKEN_REQUEST: Final = "io.k8s.api.authentication.v1.TokenRequest"
+_PATHS: Final = ("/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 _BOUND: Final = success(201)
 
 
@@ -39,8 +40,7 @@ def document(api: Api, path: str, accept: str) -> web.Response:
             raise not_acceptable(["application/json"])
         return answer(api.openapi.version3(path.removeprefix("/openapi/v3/")))
     if path == "/":
-        return answer_document({"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3",
-                                          "/readyz", "/version"]})  # fmt: skip
+        return answer_document({"paths": list(_PATHS)})
     raise no_such_path()
 
 
@@ -60,7 +60,7 @@ def version() -> Document:
     }
 
 
-async def subresource(api: Api, place: Place, request: web.BaseRequest, call: Call, user: User) -> web.Response:
+async def subresource(api: Api, place: Place, request: web.BaseRequest, call: Call) -> web.Response:
     """A request to a subresource that is not a view of the object itself."""
     namespace, name = place.namespace or "", place.name
     match request.method, place.subresource:
@@ -85,7 +85,7 @@ async def subresource(api: Api, place: Place, request: web.BaseRequest, call: Ca
             raise ApiError(
                 400,
                 "BadRequest",
-                f'pod "{name}" runs on a fake node of Mooring\'s embedded cluster: it is never really executed, so it has no logs',
+                f'pod "{name}" runs on a fake node of Mooring: nothing is executed there, so there are no logs',
             )
     raise method_not_allowed(request.method.lower(), place.resource.target(name))
 

@@ -1,9 +1,13 @@
 """JSON patches (RFC 6902): a list of operations at places."""
 
 import copy
-from typing import Any
+from typing import Any, Final
+
+import structlog
 
 from mooring.cluster.errors import ApiError, bad_request
+
+_log: Final = structlog.get_logger("mooring.cluster")
 
 
 def json_patch(target: Any, operations: Any) -> Any:
@@ -61,7 +65,9 @@ def _source(operation: dict[str, Any]) -> str:
 
 
 def _failed(message: str) -> ApiError:
-    return ApiError(422, "Invalid", f"the server rejected our request due to an error in our request: {message}")
+    # Kubernetes keeps to itself which operation failed and why; the log of this cluster has it.
+    _log.debug("a JSON patch failed", why=message)
+    return ApiError(422, "Invalid", "the server rejected our request due to an error in our request", details={})
 
 
 def _steps(path: str) -> list[str]:

@@ -25,7 +25,7 @@ def strategic_merge_patch(target: Document, patch: Document, shape: Shape) -> Do
 def _merged_object(target: Any, patch: Document, shape: Shape) -> Document:
     directive = patch.get(_DIRECTIVE)
     if directive == "replace":
-        return _cleaned({key: value for key, value in patch.items() if key != _DIRECTIVE})
+        return dict(_cleaned(patch))
     if directive == "delete":
         return {}
     if directive not in {None, "merge"}:

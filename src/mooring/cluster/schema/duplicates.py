@@ -1,6 +1,7 @@
 """Fields that a JSON text has twice, which a decoder would otherwise silently make one."""
 
 import json
+from collections import Counter
 from typing import Any
 
 from mooring.cluster.documents import Document
@@ -15,8 +16,8 @@ class _Marked(dict[str, Any]):
 def _pairs(pairs: list[tuple[str, Any]]) -> Document:
     found = _Marked(pairs)
     if len(found) != len(pairs):
-        seen: set[str] = set()
-        found.doubled = tuple(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))
+        counts = Counter(key for key, _ in pairs)
+        found.doubled = tuple(key for key, count in counts.items() if count > 1)
     return found
 
 
@@ -29,8 +30,7 @@ def duplicate_fields(body: bytes) -> list[str]:
 
 def _collect(value: Any, path: str, found: list[str]) -> None:
     if isinstance(value, dict):
-        for key in getattr(value, "doubled", ()):
-            found.append(f"{path}.{key}" if path else key)
+        found.extend(f"{path}.{key}" if path else key for key in getattr(value, "doubled", ()))
         for key, each in value.items():
             if isinstance(each, (dict, list)):
                 _collect(each, f"{path}.{key}" if path else key, found)

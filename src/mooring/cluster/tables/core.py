@@ -195,7 +195,7 @@ def replication_controller(document: Document, now: float) -> list[Any]:
     ]
 
 
-def pod_template(document: Document, now: float) -> list[Any]:
+def pod_template(document: Document, _now: float) -> list[Any]:
     """A PodTemplate."""
     template = document["template"]
     names, images = container_cells(template["spec"].get("containers", ()))

@@ -181,7 +181,7 @@ def csi_driver(document: Document, now: float) -> list[Any]:
     ]
 
 
-def csi_storage_capacity(document: Document, now: float) -> list[Any]:
+def csi_storage_capacity(document: Document, _now: float) -> list[Any]:
     """A CSIStorageCapacity."""
     return [document["metadata"]["name"], document.get("storageClassName", ""), document.get("capacity", UNSET)]
 
@@ -211,11 +211,6 @@ def role_binding(document: Document, now: float) -> list[Any]:
     )
     role = f"{document['roleRef'].get('kind')}/{document['roleRef'].get('name')}"
     return [document["metadata"]["name"], role, age(document, now), named("User"), named("Group"), accounts]
-
-
-def role(document: Document, now: float) -> list[Any]:
-    """A Role or ClusterRole."""
-    return [document["metadata"]["name"], document["metadata"].get("creationTimestamp", "")]
 
 
 def resource_claim(document: Document, now: float) -> list[Any]:
@@ -293,8 +288,3 @@ def controller_revision(document: Document, now: float) -> list[Any]:
     owner = next(iter(document["metadata"].get("ownerReferences", ())), None)
     shown = f"{owner['kind'].lower()}.{owner['apiVersion'].partition('/')[0]}/{owner['name']}" if owner else NONE
     return [document["metadata"]["name"], shown, document.get("revision", 0), age(document, now)]
-
-
-def definition(document: Document, now: float) -> list[Any]:
-    """A CustomResourceDefinition."""
-    return [document["metadata"]["name"], document["metadata"].get("creationTimestamp", "")]

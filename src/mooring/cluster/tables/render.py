@@ -41,7 +41,7 @@ def _name_and_age(document: Document, now: float) -> list[Any]:
     return [document["metadata"]["name"], age(document, now)]
 
 
-def _name_and_created(document: Document, now: float) -> list[Any]:
+def _name_and_created(document: Document, _now: float) -> list[Any]:
     return [document["metadata"]["name"], document["metadata"].get("creationTimestamp", "")]
 
 

@@ -1,6 +1,7 @@
 """Checks that several kinds share."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from mooring.api.label_selectors import SelectorError, requirement
@@ -24,7 +25,7 @@ def not_negative(value: Any, path: str) -> list[FieldError]:
     return [invalid(path, value, NEGATIVE)] if isinstance(value, int) and value < 0 else []
 
 
-def choice(value: Any, path: str, allowed: set[str] | frozenset[str], *, needed: bool = False) -> list[FieldError]:
+def choice(value: Any, path: str, allowed: Sequence[str], *, needed: bool = False) -> list[FieldError]:
     """A word out of a few."""
     if not value:
         return [required(path)] if needed else []

@@ -8,7 +8,7 @@ from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.validation.common import choice, immutable
 from mooring.cluster.validation.names import dns_1035_label, dns_subdomain
 
-_TYPES: Final = frozenset({"array", "boolean", "integer", "number", "object", "string"})
+_TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 
 
 def definition_errors(document: Document) -> list[FieldError]:
@@ -26,7 +26,7 @@ def definition_errors(document: Document) -> list[FieldError]:
         errors += [invalid("spec.group", spec["group"], fault) for fault in dns_subdomain(spec["group"])]
         if "." not in spec["group"]:
             errors.append(invalid("spec.group", spec["group"], "should be a domain with at least one dot"))
-    errors += choice(spec.get("scope"), "spec.scope", frozenset({"Cluster", "Namespaced"}), needed=True)
+    errors += choice(spec.get("scope"), "spec.scope", ("Cluster", "Namespaced"), needed=True)
     for key in ("plural", "kind"):
         if not names.get(key):
             errors.append(required(f"spec.names.{key}"))

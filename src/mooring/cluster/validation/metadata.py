@@ -16,9 +16,6 @@ def metadata_errors(document: Document, storage: str, *, namespaced: bool) -> li
     metadata = document["metadata"]
     errors: list[FieldError] = []
     rule = name_rule(storage)
-    if prefix := metadata.get("generateName"):
-        # The rest of the name is added later, so an end that needs a letter after it is fine.
-        errors += [invalid("metadata.generateName", prefix, fault) for fault in rule(prefix.rstrip("-.") or prefix)]
     if not metadata.get("name"):
         errors.append(required("metadata.name", "name or generateName is required"))
     else:
@@ -69,13 +66,14 @@ def _other_errors(metadata: Document) -> list[FieldError]:
     return errors
 
 
-def metadata_update_errors(new: Document, old: Document, storage: str, *, namespaced: bool) -> list[FieldError]:
+def metadata_update_errors(new: Document, old: Document) -> list[FieldError]:
     """All that is wrong with the metadata of a changed object."""
     fresh, before = new["metadata"], old["metadata"]
-    errors: list[FieldError] = []
-    for key in ("name", "namespace", "uid", "creationTimestamp"):
-        if fresh.get(key) != before.get(key):
-            errors.append(invalid(f"metadata.{key}", fresh.get(key, ""), "field is immutable"))
+    errors = [
+        invalid(f"metadata.{key}", fresh.get(key, ""), "field is immutable")
+        for key in ("name", "namespace", "uid", "creationTimestamp")
+        if fresh.get(key) != before.get(key)
+    ]
     if before.get("deletionTimestamp"):
         added = [each for each in fresh.get("finalizers", ()) if each not in before.get("finalizers", ())]
         if added:

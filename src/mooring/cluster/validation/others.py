@@ -24,8 +24,8 @@ from mooring.cluster.validation.names import dns_1035_label, dns_label
 from mooring.cluster.validation.placement import node_selector_errors, taints_errors
 from mooring.cluster.validation.resources import amount_errors
 
-_MODES: Final = frozenset({"ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"})
-_PREEMPTION: Final = frozenset({"PreemptLowerPriority", "Never"})
+_MODES: Final = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
+_PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _HIGHEST: Final = 1_000_000_000
 _SYSTEM: Final = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 
@@ -85,15 +85,15 @@ def budget_errors(document: Document) -> list[FieldError]:
         if key in spec:
             errors += int_or_percent(spec[key], f"spec.{key}") + at_most_all(spec[key], f"spec.{key}")
     errors += label_selector(spec.get("selector"), "spec.selector")
-    policies = frozenset({"IfHealthyBudget", "AlwaysAllow"})
+    policies = ("IfHealthyBudget", "AlwaysAllow")
     return errors + choice(spec.get("unhealthyPodEvictionPolicy"), "spec.unhealthyPodEvictionPolicy", policies)
 
 
 def storage_class_errors(document: Document) -> list[FieldError]:
     """All that is wrong with a StorageClass."""
     errors: list[FieldError] = [] if document.get("provisioner") else [required("provisioner")]
-    errors += choice(document.get("reclaimPolicy"), "reclaimPolicy", frozenset({"Delete", "Retain"}))
-    modes = frozenset({"Immediate", "WaitForFirstConsumer"})
+    errors += choice(document.get("reclaimPolicy"), "reclaimPolicy", ("Delete", "Retain"))
+    modes = ("Immediate", "WaitForFirstConsumer")
     return errors + choice(document.get("volumeBindingMode"), "volumeBindingMode", modes)
 
 
@@ -120,7 +120,7 @@ def claim_errors(document: Document) -> list[FieldError]:
     else:
         errors += amount_errors("storage", wanted, "spec.resources[storage]")
     errors += label_selector(spec.get("selector"), "spec.selector")
-    return errors + choice(spec.get("volumeMode"), "spec.volumeMode", frozenset({"Block", "Filesystem"}))
+    return errors + choice(spec.get("volumeMode"), "spec.volumeMode", ("Block", "Filesystem"))
 
 
 def claim_update_errors(new: Document, old: Document) -> list[FieldError]:
@@ -176,7 +176,7 @@ def volume_errors(document: Document) -> list[FieldError]:
         errors.append(required("spec", "must specify a volume type"))
     for extra in sources[1:]:
         errors.append(forbidden_field(f"spec.{extra}", "may not specify more than 1 volume type"))
-    policies = frozenset({"Delete", "Recycle", "Retain"})
+    policies = ("Delete", "Recycle", "Retain")
     errors += choice(spec.get("persistentVolumeReclaimPolicy"), "spec.persistentVolumeReclaimPolicy", policies)
     affinity = look(spec, "nodeAffinity", "required")
     if affinity is not None:
@@ -207,7 +207,7 @@ def service_errors(document: Document) -> list[FieldError]:
     spec = document["spec"]
     name = document["metadata"].get("name", "")
     errors = [invalid("metadata.name", name, fault) for fault in dns_1035_label(name) if not dns_label(name)]
-    kinds = frozenset({"ClusterIP", "ExternalName", "LoadBalancer", "NodePort"})
+    kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
     errors += choice(spec.get("type"), "spec.type", kinds, needed=True)
     ports = spec.get("ports") or ()
     if not ports and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
@@ -221,7 +221,7 @@ def service_errors(document: Document) -> list[FieldError]:
             errors.append(duplicate(f"{place}.name", each["name"]))
         names.add(each.get("name", ""))
         errors += port_number(each.get("port", 0), f"{place}.port")
-        errors += choice(each.get("protocol"), f"{place}.protocol", frozenset({"TCP", "UDP", "SCTP"}), needed=True)
+        errors += choice(each.get("protocol"), f"{place}.protocol", ("TCP", "UDP", "SCTP"), needed=True)
     return errors
 
 
@@ -242,9 +242,11 @@ def config_update_errors(new: Document, old: Document) -> list[FieldError]:
     if old.get("immutable"):
         if not new.get("immutable"):
             errors.append(forbidden_field("immutable", "field is immutable when `immutable` is set"))
-        for key in ("data", "binaryData"):
-            if new.get(key) != old.get(key):
-                errors.append(forbidden_field(key, "field is immutable when `immutable` is set"))
+        errors.extend(
+            forbidden_field(key, "field is immutable when `immutable` is set")
+            for key in ("data", "binaryData")
+            if new.get(key) != old.get(key)
+        )
     if new.get("kind") == "Secret":
         errors += immutable(new.get("type"), old.get("type"), "type")
     return errors
@@ -271,7 +273,7 @@ def binding_update_errors(new: Document, old: Document) -> list[FieldError]:
 def binding_errors(document: Document) -> list[FieldError]:
     """All that is wrong with a RoleBinding or ClusterRoleBinding."""
     role = document.get("roleRef") or {}
-    errors = choice(role.get("kind"), "roleRef.kind", frozenset({"Role", "ClusterRole"}), needed=True)
+    errors = choice(role.get("kind"), "roleRef.kind", ("Role", "ClusterRole"), needed=True)
     return errors if role.get("name") else [*errors, required("roleRef.name")]
 
 

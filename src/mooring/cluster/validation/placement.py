@@ -9,8 +9,8 @@ from mooring.cluster.errors import FieldError, duplicate, forbidden_field, inval
 from mooring.cluster.validation.common import choice, label_name, label_selector
 from mooring.cluster.validation.names import dns_label
 
-_EFFECTS: Final = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
-_POLICIES: Final = frozenset({"Ignore", "Honor"})
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_POLICIES: Final = ("Ignore", "Honor")
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 

@@ -12,18 +12,18 @@ from mooring.cluster.errors import (
     missing_reference,
     required,
 )
-from mooring.cluster.validation.common import choice, port_number
+from mooring.cluster.validation.common import choice, immutable, port_number
 from mooring.cluster.validation.metadata import labels_errors
 from mooring.cluster.validation.names import dns_label, dns_subdomain
 from mooring.cluster.validation.placement import placement_errors
 from mooring.cluster.validation.resources import amount_errors, requirements_errors
 
-_RESTARTS: Final = frozenset({"Always", "OnFailure", "Never"})
-_DNS: Final = frozenset({"ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"})
-_PULLS: Final = frozenset({"Always", "IfNotPresent", "Never"})
-_MESSAGES: Final = frozenset({"File", "FallbackToLogsOnError"})
-_PROTOCOLS: Final = frozenset({"TCP", "UDP", "SCTP"})
-_PREEMPTION: Final = frozenset({"PreemptLowerPriority", "Never"})
+_RESTARTS: Final = ("Always", "OnFailure", "Never")
+_DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PULLS: Final = ("Always", "IfNotPresent", "Never")
+_MESSAGES: Final = ("File", "FallbackToLogsOnError")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _UPDATABLE: Final = (
     "`spec.containers[*].image`", "`spec.initContainers[*].image`", "`spec.activeDeadlineSeconds`",
     "`spec.tolerations` (only additions to existing tolerations)",
@@ -255,3 +255,16 @@ def _gated(fresh: Document, before: Document) -> list[FieldError]:
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         return [invalid("spec.nodeSelector", new, detail)]
     return []
+
+
+def pod_status_errors(new: Document, old: Document) -> list[FieldError]:
+    """What may not change in a pod's status."""
+    fresh, before = new.get("status") or {}, old.get("status") or {}
+    errors: list[FieldError] = []
+    nominated = fresh.get("nominatedNodeName")
+    if nominated and nominated != before.get("nominatedNodeName"):
+        path = "status.nominatedNodeName"
+        errors += [invalid(path, nominated, fault) for fault in dns_subdomain(nominated)]
+        if old["spec"].get("nodeName"):
+            errors.append(forbidden_field(path, "may not be set on pods that are already bound to a node"))
+    return errors + immutable(fresh.get("qosClass"), before.get("qosClass"), "status.qosClass")

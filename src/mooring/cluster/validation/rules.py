@@ -8,15 +8,18 @@ from mooring.cluster.strategy import Validate, ValidateUpdate
 from mooring.cluster.validation import definitions, others, pods, workloads
 
 
-def _anything(new: Document, old: Document) -> list[FieldError]:
+def _anything(_new: Document, _old: Document) -> list[FieldError]:
     return []
 
 
-def _always(document: Document) -> list[FieldError]:
+def _always(_document: Document) -> list[FieldError]:
     return []
 
 
 _RBAC: Final = "rbac.authorization.k8s.io"
+
+#: What may not change in the status of some resources.
+STATUS_RULES: Final[dict[str, ValidateUpdate]] = {"pods": pods.pod_status_errors}
 
 #: By the name under which the store files the objects: what is wrong with one, and what may not change.
 RULES: Final[dict[str, tuple[Validate, ValidateUpdate]]] = {

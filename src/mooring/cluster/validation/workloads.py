@@ -58,7 +58,7 @@ def deployment_errors(document: Document) -> list[FieldError]:
     errors = not_negative(spec.get("replicas"), "spec.replicas") + _selected_template(spec)
     strategy = spec.get("strategy") or {}
     kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
-    errors += choice(kind, "spec.strategy.type", frozenset({"Recreate", "RollingUpdate"}), needed=True)
+    errors += choice(kind, "spec.strategy.type", ("Recreate", "RollingUpdate"), needed=True)
     if kind == "Recreate" and rolling is not None:
         detail = "may not be specified when strategy `type` is 'Recreate'"
         errors.append(forbidden_field("spec.strategy.rollingUpdate", detail))
@@ -131,7 +131,7 @@ def job_errors(document: Document) -> list[FieldError]:
         errors += not_negative(spec.get(key), f"spec.{key}")
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         errors.append(required("spec.completions", "when completion mode is Indexed"))
-    errors += choice(spec.get("completionMode"), "spec.completionMode", frozenset({"NonIndexed", "Indexed"}))
+    errors += choice(spec.get("completionMode"), "spec.completionMode", ("NonIndexed", "Indexed"))
     return errors + _selected_template(spec, restarts=("OnFailure", "Never"))
 
 
