@@ -38,9 +38,8 @@ class DeleteOptions(NamedTuple):
         if orphan is not None:
             policy = "Orphan" if orphan else "Background"
         if policy not in {"", "Orphan", "Foreground", "Background"}:
-            raise bad_request(
-                f"DeletionPropagation {policy!r} needs to be one of Foreground, Background, Orphan or nil"
-            )
+            error = not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil"))
+            raise invalid_object("DeleteOptions", "meta.k8s.io", "", [error])
         return cls(grace, conditions.get("uid", ""), conditions.get("resourceVersion", ""), policy)
 
 

@@ -165,6 +165,24 @@ class EmbeddedCluster:
                 },
             )
 
+        self._ensure(
+            "services",
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {
+                    "name": "kubernetes",
+                    "namespace": "default",
+                    "labels": {"component": "apiserver", "provider": "kubernetes"},
+                },
+                "spec": {
+                    "clusterIP": "10.96.0.1",
+                    "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+                },
+                "status": {},
+            },
+        )
+
     def _ensure(self, storage: str, document: Document) -> None:
         resource = self.api.table.of(storage)
         namespace = document["metadata"].get("namespace", "")

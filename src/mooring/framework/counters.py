@@ -165,6 +165,8 @@ class CounterRegistry:
 
     def terms_matching(self, template: PodTemplate) -> tuple[TermCounter, ...]:
         """The terms of placed pods that mean pods of this template."""
+        if not self._terms:
+            return ()
         known = template.cache.get(_MATCHED)
         if known is not None and known[0] == self.terms_epoch and known[2] is self:  # type: ignore[index]
             return known[1]  # type: ignore[index, no-any-return]
@@ -214,7 +216,7 @@ class CounterRegistry:
     # Book-keeping
 
     def _find_counters(self, template: PodTemplate) -> None:
-        candidates = self._counter_index.candidates(template.labels)
+        candidates = self._counter_index.candidates(template.labels) if self._counters else ()
         template.counters = tuple(c for c in candidates if c.matches(template, self._namespaces))
         template.counters_epoch = self._epoch
 

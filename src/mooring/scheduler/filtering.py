@@ -48,27 +48,30 @@ class Filtering:
         """
         ok = self._column_mask(state, pod, template, among)
         if self.nominator:
-            ok = self._without_crowded(state, pod, ok)
+            ok = self._without_crowded(state, pod, self._as_mask(ok))
         singles = [f for f in self._singles if f.name not in state.skip_filter] if self._singles else []
         if wanted is None and not singles:
-            rows = None if ok.all() else ok.nonzero()[0]
-            return rows, len(ok)
-        return self._search(state, pod, ok, singles, among, wanted)
+            rows = None if ok is None or ok.all() else ok.nonzero()[0]
+            return rows, len(self.table)
+        return self._search(state, pod, self._as_mask(ok), singles, among, wanted)
 
-    def _column_mask(self, state: CycleState, pod: Pod, template: PodTemplate, among: Rows | None) -> Mask:
-        """Which rows pass all filters that answer in columns. It may be the findings' own mask: do not write it."""
+    def _as_mask(self, ok: Mask | None) -> Mask:
+        return np.ones(len(self.table), dtype=np.bool_) if ok is None else ok
+
+    def _column_mask(self, state: CycleState, pod: Pod, template: PodTemplate, among: Rows | None) -> Mask | None:
+        """Which rows pass all filters that answer in columns (None: all). It may be a live mask: do not write it."""
         if among is not None:
             return self._mask_among(state, pod, among)
-        findings = self._findings.of(template)
-        findings.refresh_filters(self.profile, state, pod)
-        ok, nodes, skip = findings.ok, None, state.skip_filter
+        ok = self._findings.of(template).passing(self.profile, state, pod)
+        nodes, skip = None, state.skip_filter
         for plugin in self._columns:
             if plugin.name in skip:
                 continue
             nodes = nodes or Nodes(self.table)
             verdicts = ask_filter(plugin, state, pod, nodes)
             if verdicts is not None:
-                ok = ok & (verdicts.codes == 0)
+                passed = verdicts.codes == 0
+                ok = passed if ok is None else ok & passed
         return ok
 
     def _without_crowded(self, state: CycleState, pod: Pod, ok: Mask) -> Mask:

@@ -43,7 +43,9 @@ class Findings:
 
     __slots__ = (
         "_node_filters",
+        "_node_ok",
         "_node_position",
+        "_ok",
         "_pod_filters",
         "_position",
         "_raw_by_node",
@@ -59,8 +61,6 @@ class Findings:
         "_table",
         "alive",
         "key",
-        "node_ok",
-        "ok",
         "raw",
         "total",
     )
@@ -75,9 +75,9 @@ class Findings:
         self._skip: frozenset[str] = frozenset()
         self._node_filters: tuple[FilterPlugin, ...] = ()
         self._pod_filters: tuple[FilterPlugin, ...] = ()
-        #: Which nodes pass the filters that depend on the node alone, and which pass all declared filters.
-        self.node_ok: Mask = _NO_ROWS
-        self.ok: Mask = _NO_ROWS
+        #: Which nodes pass the filters that depend on the node alone, and which pass all declared filters; None: all.
+        self._node_ok: Mask | None = None
+        self._ok: Mask | None = None
         self._score_structure = -1
         self._score_position = -1
         self._skip_score: frozenset[str] = frozenset()
@@ -94,14 +94,19 @@ class Findings:
     def drop(self) -> None:
         """Give the memory back."""
         self.alive = False
-        self.node_ok = self.ok = _NO_ROWS
+        self._node_ok = self._ok = None
+        self._structure = self._score_structure = -1
         self.raw = {}
         self.total = np.zeros(0, dtype=np.int64)
 
     # Filters
 
-    def refresh_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        """Bring ``ok`` up to date."""
+    def passing(self, profile: Profile, state: CycleState, pod: Pod) -> Mask | None:
+        """Which rows pass the declared filters (None: all); brought up to date. Do not write it."""
+        self._refresh_filters(profile, state, pod)
+        return self._ok
+
+    def _refresh_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         table = self._table
         if self._structure != table.structure or self._skip != state.skip_filter & profile.declared:
             self._all_filters(profile, state, pod)
@@ -114,44 +119,66 @@ class Findings:
             self._all_filters(profile, state, pod)
             return
         if node_changed:
-            self._some(self._node_filters, state, pod, node_changed, self.node_ok)
-        rows = changed
-        self.ok[rows] = self.node_ok[rows]
-        self._some(self._pod_filters, state, pod, rows, self.ok)
+            self._node_ok = self._some(self._node_filters, state, pod, node_changed, self._node_ok, None)
+        self._ok = self._some(self._pod_filters, state, pod, changed, self._ok, self._node_ok)
         self._mark()
 
     def _all_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         self._skip = profile.declared & state.skip_filter
         self._node_filters, self._pod_filters = profile.declared_filters(self._skip)
         nodes = Nodes(self._table)
-        self.node_ok = self._ask_all(self._node_filters, state, pod, nodes, None)
-        self.ok = self._ask_all(self._pod_filters, state, pod, nodes, self.node_ok)
+        self._node_ok = self._ask_all(self._node_filters, state, pod, nodes, None)
+        self._ok = self._ask_all(self._pod_filters, state, pod, nodes, self._node_ok)
         self._mark()
 
     @staticmethod
-    def _ask_all(filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, nodes: Nodes, base: Mask | None) -> Mask:
-        result: Mask = np.ones(len(nodes), dtype=np.bool_) if base is None else base.copy()
+    def _ask_all(
+        filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, nodes: Nodes, base: Mask | None
+    ) -> Mask | None:
+        """Which rows pass some filters, of those that ``base`` allows. None for all rows, here and there."""
+        result = base
         for plugin in filters:
             verdicts = ask_filter(plugin, state, pod, nodes)
             if verdicts is not None:
-                result &= verdicts.codes == 0
+                passed = verdicts.codes == 0
+                result = passed if result is None else result & passed
         return result
 
-    def _some(self, filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, rows: list[int], into: Mask) -> None:
-        """Ask some filters about some rows again."""
-        if filters is self._node_filters:
-            into[rows] = True
-        few, nodes = len(rows) <= _FEW, None
+    def _some(
+        self,
+        filters: Sequence[FilterPlugin],
+        state: CycleState,
+        pod: Pod,
+        rows: list[int],
+        known: Mask | None,
+        base: Mask | None,
+    ) -> Mask | None:
+        """Ask some filters about some rows again; the answer is ``known`` with these rows brought up to date."""
+        if len(rows) <= _FEW and all(plugin.filter is not None for plugin in filters):
+            passed = [
+                (base is None or bool(base[row])) and self._passes(filters, state, pod, self._table.nodes[row])
+                for row in rows
+            ]
+        else:
+            asked = self._ask_all(filters, state, pod, Nodes(self._table, np.array(rows)), None)
+            passed = [True] * len(rows) if asked is None else asked.tolist()
+            if base is not None:
+                passed = (base[rows] & passed).tolist()
+        if known is None:
+            if all(passed):
+                return None
+            known = np.ones(len(self._table), dtype=np.bool_)
+        elif known is base:
+            known = known.copy()
+        known[rows] = passed
+        return known
+
+    @staticmethod
+    def _passes(filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo) -> bool:
         for plugin in filters:
-            if few and plugin.filter is not None:
-                for row in rows:
-                    if into[row] and not ask_single(plugin, state, pod, self._table.nodes[row]).is_success:
-                        into[row] = False
-                continue
-            nodes = nodes or Nodes(self._table, np.array(rows))
-            verdicts = ask_filter(plugin, state, pod, nodes)
-            if verdicts is not None:
-                into[rows] &= verdicts.codes == 0
+            if ask_single(plugin, state, pod, node) is not SUCCESS:
+                return False
+        return True
 
     def _mark(self) -> None:
         table = self._table
@@ -350,6 +377,3 @@ def ask_single_score(plugin: ScorePlugin, state: CycleState, pod: Pod, node: Nod
 def _shape(answer: object) -> str:
     size = f" of {len(answer)}" if isinstance(answer, Sized) else ""
     return f"{type(answer).__name__}{size}"
-
-
-_NO_ROWS: Mask = np.zeros(0, dtype=np.bool_)

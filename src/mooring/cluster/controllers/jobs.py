@@ -193,7 +193,7 @@ class Jobs(Controller):
         if not ends:
             return 0.0
         delay = min(_BACKOFF * 2.0 ** (failed - 1), _LONGEST)
-        return max(ends) + delay - self.tools.now()
+        return float(max(ends) + delay - self.tools.now())
 
     def _free_indexes(self, job: Document, status: Document, active: list[Document]) -> Any:
         if job["spec"].get("completionMode") != "Indexed":

@@ -95,13 +95,18 @@ def check_kind(document: Document, resource: Resource) -> None:
 def checked(document: Document, resource: Resource, call: Call, doubled: list[str] | None = None) -> Document:
     """Clean the document in place; unknown and doubled fields are refused, warned about or ignored."""
     try:
-        unknown = prune_custom(document, resource.shape) if resource.is_custom else check(document, resource.shape)
+        return cleaned(document, resource, call, doubled)
     except DecodeError as error:
         raise cannot_be_handled(resource, str(error)) from None
+
+
+def cleaned(document: Document, resource: Resource, call: Call, doubled: list[str] | None = None) -> Document:
+    """The same, but what is wrong is raised as it is, for callers that have words of their own for it."""
+    unknown = prune_custom(document, resource.shape) if resource.is_custom else check(document, resource.shape)
     faults = [f'unknown field "{each}"' for each in unknown] + [f'duplicate field "{each}"' for each in doubled or ()]
     if faults:
         if call.validation == "Strict":
-            raise cannot_be_handled(resource, "strict decoding error: " + ", ".join(faults))
+            raise DecodeError("strict decoding error: " + ", ".join(faults))
         if call.validation == "Warn":
             call.warnings += faults
     document.setdefault("metadata", {})

@@ -54,9 +54,7 @@ def number(query: Mapping[str, str], name: str) -> int:
     try:
         return max(int(text), 0)
     except ValueError:
-        raise bad_request(
-            f'strconv.ParseInt: parsing "{text}": invalid syntax ({name} must be a whole number)'
-        ) from None
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:

@@ -13,7 +13,7 @@ from aiohttp.web_protocol import RequestHandler
 from mooring.cluster.access.rbac import Wish, is_allowed, refusal
 from mooring.cluster.calls import Call, User
 from mooring.cluster.errors import ApiError, Target, forbidden, method_not_allowed, no_such_path
-from mooring.cluster.http import reading, special, writing
+from mooring.cluster.http import patches, reading, special, writing
 from mooring.cluster.http.answers import answer_document, answer_error
 from mooring.cluster.http.context import Api
 from mooring.cluster.http.negotiation import wants_aggregated_discovery
@@ -130,7 +130,7 @@ class HttpServer:
             case "PUT", True:
                 return await writing.update(self._api, place, request, call)
             case "PATCH", True:
-                return await writing.patch(self._api, place, request, call)
+                return await patches.patch(self._api, place, request, call)
             case "DELETE", True:
                 return await writing.remove(self._api, place, request, call)
             case "DELETE", False:

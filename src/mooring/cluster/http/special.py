@@ -12,8 +12,8 @@ from mooring.cluster.errors import ApiError, bad_request, method_not_allowed, no
 from mooring.cluster.http.answers import answer, answer_document, success
 from mooring.cluster.http.bodies import check_kind, checked, parse_body, read_plain
 from mooring.cluster.http.context import Api
+from mooring.cluster.http.patches import apply_patch
 from mooring.cluster.http.paths import Place
-from mooring.cluster.http.writing import apply_patch
 from mooring.cluster.schema.kubernetes import VERSION
 from mooring.cluster.subresources import bind, evict, finalize_namespace, scale_of, set_scale
 

@@ -40,54 +40,69 @@ class DecodeError(ValueError):
     """A document that cannot be one of its kind; the message is that of Kubernetes' decoder."""
 
 
-def check(document: Document, shape: Shape) -> list[str]:
-    """Clean the document in place; the answer is the paths of fields that the kind does not have."""
-    unknown: list[str] = []
-    _object(document, shape, None, unknown)
-    return unknown
+class _Findings:
+    """What is noticed on the way, and whether absent objects are filled in."""
+
+    __slots__ = ("fill", "unknown")
+
+    def __init__(self, *, fill: bool) -> None:
+        self.fill = fill
+        self.unknown: list[str] = []
 
 
-def _object(value: Document, shape: Shape, path: _Path, unknown: list[str]) -> None:
+def check(document: Document, shape: Shape, *, fill: bool = True) -> list[str]:
+    """Clean the document in place; the answer is the paths of fields that the kind does not have.
+
+    `fill` writes an empty object where Kubernetes always has one; a document that says only what somebody wants to own is
+    better left alone.
+    """
+    found = _Findings(fill=fill)
+    _object(document, shape, None, found)
+    return found.unknown
+
+
+def _object(value: Document, shape: Shape, path: _Path, found: _Findings) -> None:
     fields = shape.fields
     for key in list(value):
         each = value[key]
         child = fields.get(key)
         if child is None:
             if not shape.open:
-                unknown.append(_dotted((path, key)))
+                found.unknown.append(_dotted((path, key)))
                 del value[key]
         elif each is None:
             del value[key]
         elif child.kind is STRING and type(each) is str:
             pass
         else:
-            cleaned = _value(each, child, (path, key), unknown, shape)
+            cleaned = _value(each, child, (path, key), found, shape)
             if (cleaned == [] or (cleaned == {} and child.kind is MAP)) and key not in shape.required:
                 del value[key]
             else:
                 value[key] = cleaned
-    for key in shape.always:
-        if key not in value:
-            value[key] = {}
+    if found.fill:
+        for key in shape.always:
+            if key not in value:
+                value[key] = {}
 
 
-def _value(value: Any, shape: Shape, path: _Path, unknown: list[str], owner: Shape) -> Any:
+def _value(value: Any, shape: Shape, path: _Path, found: _Findings, owner: Shape) -> Any:
     kind = shape.kind
     if kind is OBJECT:
         if type(value) is not dict:
             raise _mismatch(value, shape, path, owner)
-        _object(value, shape, path, unknown)
+        _object(value, shape, path, found)
         return value
     if kind is LIST:
-        return _list(value, shape, path, unknown, owner)
+        return _list(value, shape, path, found, owner)
     if kind is MAP:
-        return _map(value, shape, path, unknown, owner)
+        return _map(value, shape, path, found, owner)
     if kind is ANY:
         return value
     return _scalar(value, shape, path, owner)
 
 
-def _list(value: Any, shape: Shape, path: _Path, unknown: list[str], owner: Shape) -> Any:
+def _list(value: Any, shape: Shape, path: _Path, found: _Findings, owner: Shape) -> Any:
     if type(value) is not list:
         raise _mismatch(value, shape, path, owner)
     item = shape.item
@@ -96,11 +111,11 @@ def _list(value: Any, shape: Shape, path: _Path, unknown: list[str], owner: Shap
     for index, each in enumerate(value):
         if not (item.kind is STRING and type(each) is str):
             blank: Any = {} if item.kind is OBJECT else ""
-            value[index] = _value(blank if each is None else each, item, (path, index), unknown, owner)
+            value[index] = _value(blank if each is None else each, item, (path, index), found, owner)
     return value
 
 
-def _map(value: Any, shape: Shape, path: _Path, unknown: list[str], owner: Shape) -> Any:
+def _map(value: Any, shape: Shape, path: _Path, found: _Findings, owner: Shape) -> Any:
     if type(value) is not dict:
         raise _mismatch(value, shape, path, owner)
     item = shape.item
@@ -111,36 +126,36 @@ def _map(value: Any, shape: Shape, path: _Path, unknown: list[str], owner: Shape
             # Go reads null as the zero value of the element.
             value[key] = {} if item.kind in {OBJECT, MAP} else [] if item.kind is LIST else ""
         elif not (item.kind is STRING and type(each) is str):
-            value[key] = _value(each, item, (path, (key,)), unknown, owner)
+            value[key] = _value(each, item, (path, (key,)), found, owner)
     return value
 
 
 def _scalar(value: Any, shape: Shape, path: _Path, owner: Shape) -> Any:
     kind = shape.kind
-    found = type(value)
-    if kind is QUANTITY and found in {str, int, float}:
+    given = type(value)
+    if kind is QUANTITY and given in {str, int, float}:
         try:
             return canonical_quantity(value)
         except QuantityTextError as error:
             raise DecodeError(str(error)) from None
-    if kind is INTEGER and found is int:
+    if kind is INTEGER and given is int:
         if not -_LIMITS[shape.width] <= value < _LIMITS[shape.width]:
             raise _mismatch(value, shape, path, owner, shown=f"number {value}")
         return value
-    if kind is INTEGER and found is float:
+    if kind is INTEGER and given is float:
         if value.is_integer():
             return int(value)
         raise _mismatch(value, shape, path, owner, shown=f"number {value}")
     if (
-        (kind is BOOLEAN and found is bool)
-        or (kind is STRING and found is str)
-        or (kind is NUMBER and found in {int, float})
-        or (kind is INT_OR_STRING and found in {int, str})
+        (kind is BOOLEAN and given is bool)
+        or (kind is STRING and given is str)
+        or (kind is NUMBER and given in {int, float})
+        or (kind is INT_OR_STRING and given in {int, str})
     ):
         return value
-    if kind in {TIME, MICRO_TIME} and found is str:
+    if kind in {TIME, MICRO_TIME} and given is str:
         return _time(value, micro=kind is MICRO_TIME)
-    if kind is BYTES and found is str:
+    if kind is BYTES and given is str:
         return _bytes(value)
     raise _mismatch(value, shape, path, owner)
 
