@@ -5,6 +5,8 @@ from typing import Final
 
 from mooring.cluster.documents import Document
 from mooring.cluster.errors import ApiError, Target, forbidden, not_found
+from mooring.cluster.limits import apply_limits
+from mooring.cluster.qos import qos_class
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Store
 
@@ -45,8 +47,10 @@ def _check_namespace(store: Store, resource: Resource, document: Document) -> No
 def _pod(store: Store, document: Document) -> None:
     spec = document["spec"]
     _runtime_class(store, document)
+    apply_limits(store, document)
     _priority(store, document)
     add_tolerations(spec)
+    document["status"]["qosClass"] = qos_class(spec)
 
 
 def add_tolerations(spec: Document) -> None:

@@ -4,13 +4,16 @@ from typing import Final, NamedTuple
 
 from mooring.cluster.calls import Call
 from mooring.cluster.documents import Document, replaced, rfc3339, with_metadata
-from mooring.cluster.errors import ApiError, Target, bad_request, conflict, forbidden
+from mooring.cluster.errors import ApiError, Target, bad_request, conflict, forbidden, invalid_object, not_supported
 from mooring.cluster.registry import Registry, is_finished
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Stored
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
+#: What holds a CustomResourceDefinition until its objects are gone.
+CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+_DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _FINALIZERS: Final = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
 #: Namespaces without which nothing works.
 _PERMANENT: Final = frozenset({"default", "kube-system", "kube-public"})
@@ -60,6 +63,9 @@ def delete(
     grace = _grace(document, options)
     metadata = document["metadata"]
     finalizers = _with_policy(metadata.get("finalizers", []), options.propagation)
+    if resource.stored_as == _DEFINITIONS and not metadata.get("deletionTimestamp"):
+        # Its objects go first, whoever deletes it.
+        finalizers = [*finalizers, CLEANUP]
     if metadata.get("deletionTimestamp"):
         shorter = grace < (metadata.get("deletionGracePeriodSeconds") or 0)
         if not shorter and finalizers == metadata.get("finalizers", []) and not is_finished(document):

@@ -99,8 +99,14 @@ def _job(document: Document, _store: Store, _now: float) -> None:
     for key, value in (("controller-uid", uid), ("job-name", name)):
         labels.setdefault(key, value)
         labels.setdefault(f"batch.kubernetes.io/{key}", value)
-    if "selector" not in spec:
-        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    if not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
+    spec.setdefault("selector", {}).setdefault("matchLabels", {})["batch.kubernetes.io/controller-uid"] = uid
+
+
+def _daemon_set(document: Document, _store: Store, _now: float) -> None:
+    document["status"] = dict(_EMPTY_STATUS["daemonsets.apps"])
+    document["metadata"].setdefault("annotations", {}).setdefault("deprecated.daemonset.template.generation", "1")
 
 
 def _service(document: Document, store: Store, _now: float) -> None:
@@ -138,13 +144,14 @@ def give_node_ports(spec: Document, store: Store) -> None:
 
 
 def _custom_resource_definition(document: Document, _store: Store, _now: float) -> None:
-    document["status"] = {"acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": [
+    document["status"] = {"acceptedNames": {"kind": "", "plural": ""}, "conditions": None, "storedVersions": [
         each["name"] for each in document["spec"].get("versions", ()) if each.get("storage")
     ]}  # fmt: skip
 
 
 _SPECIAL: Final[dict[str, Callable[[Document, Store, float], None]]] = {
     "customresourcedefinitions.apiextensions.k8s.io": _custom_resource_definition,
+    "daemonsets.apps": _daemon_set,
     "jobs.batch": _job,
     "namespaces": _namespace,
     "persistentvolumes": _persistent_volume,

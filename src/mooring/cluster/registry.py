@@ -204,8 +204,7 @@ class Registry:
         if given in {"", "0"}:
             if not self.strategy(resource).unconditional:
                 error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-                raise invalid_object(resource.kind, resource.group, name, [error._replace(
-                    body="Invalid value: 0x0: must be specified for an update")])  # fmt: skip
+                raise invalid_object(resource.plural, resource.group, name, [error])
         elif given != before["resourceVersion"]:
             raise conflict(resource.target(name), MODIFIED)
 

@@ -57,6 +57,27 @@ def rules_for(store: Store, user: User, namespace: str) -> Iterator[Document]:
             yield from _rules(store, stored.document["roleRef"], namespace)
 
 
+def why_allowed(store: Store, user: User, wish: Wish) -> str:
+    """Which binding allows it, in Kubernetes' words; empty where no binding is needed."""
+    if user.is_admin:
+        return ""
+    places = [("ClusterRoleBinding", f"clusterrolebindings.{_GROUP}", None)]
+    if wish.namespace:
+        places.append(("RoleBinding", f"rolebindings.{_GROUP}", wish.namespace))
+    for kind, storage, namespace in places:
+        for stored in store.objects(storage, namespace):
+            document = stored.document
+            for subject in document.get("subjects", ()):
+                if _is_subject(subject, user, namespace or "") and any(
+                    _covers(rule, wish) for rule in _rules(store, document["roleRef"], namespace or "")
+                ):
+                    metadata, role = document["metadata"], document["roleRef"]
+                    name = f"{metadata['name']}/{namespace}" if namespace else metadata["name"]
+                    whom = f'{subject["kind"]} "{subject["name"]}"'
+                    return f'RBAC: allowed by {kind} "{name}" of {role["kind"]} "{role["name"]}" to {whom}'
+    return ""
+
+
 def _rules(store: Store, reference: Document, namespace: str) -> Iterable[Document]:
     if reference.get("kind") == "ClusterRole":
         found = store.get(f"clusterroles.{_GROUP}", "", reference.get("name", ""))

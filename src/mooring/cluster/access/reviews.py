@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from mooring.cluster.access.rbac import Wish, is_allowed, rules_for
+from mooring.cluster.access.rbac import Wish, is_allowed, rules_for, why_allowed
 from mooring.cluster.access.tokens import Tokens
 from mooring.cluster.calls import User
 from mooring.cluster.documents import Document, look
@@ -51,9 +51,11 @@ class Reviews:
         return self._verdict(asked, spec)
 
     def _verdict(self, user: User, spec: Document) -> Document:
-        if is_allowed(self._store, user, _wish(spec)):
-            return {"allowed": True, "reason": "the user is in system:masters"} if user.is_admin else {"allowed": True}
-        return {"allowed": False, "reason": "no role that is bound to the user allows it"}
+        wish = _wish(spec)
+        if not is_allowed(self._store, user, wish):
+            return {"allowed": False}
+        reason = why_allowed(self._store, user, wish)
+        return {"allowed": True, "reason": reason} if reason else {"allowed": True}
 
     def _rules_review(self, document: Document, user: User) -> Document:
         namespace = look(document, "spec", "namespace") or ""

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from mooring.cluster.custom.printing import custom_columns
 from mooring.cluster.custom.shapes import shape_of_schema, with_defaults
 from mooring.cluster.custom.validation import schema_errors
+from mooring.cluster.deletion import CLEANUP
 from mooring.cluster.documents import Document, copied, replaced, rfc3339
 from mooring.cluster.errors import FieldError
 from mooring.cluster.openapi import OpenApi
@@ -18,7 +19,6 @@ from mooring.cluster.tables.render import Columns
 from mooring.cluster.watching import Watches
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
-CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class _Version(NamedTuple):
@@ -67,6 +67,7 @@ class CustomResources:
     def removed(self, resource: Resource, stored: Stored, *, gone: bool) -> None:
         """After a definition was deleted: its objects go, and then it does."""
         if resource.stored_as != DEFINITIONS or gone:
+            # Without the finalizer that a deletion begins with there is nothing left to do.
             return
         document = stored.document
         group, plural = document["spec"]["group"], document["spec"]["names"]["plural"]
@@ -185,7 +186,7 @@ def _without_metadata(schema: Document) -> Document:
 def _accepted(document: Document, now: str) -> Document:
     status = copied(document.get("status", {}))
     names = copied(document["spec"]["names"])
-    conditions = {each["type"]: each for each in status.get("conditions", ())}
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
     for kind, reason, message in (
         ("NamesAccepted", "NoConflicts", "no conflicts found"),
         ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
@@ -198,11 +199,8 @@ def _accepted(document: Document, now: str) -> Document:
     for each in document["spec"]["versions"]:
         if each.get("storage") and each["name"] not in stored:
             stored.append(each["name"])
-    metadata = document["metadata"]
-    if not metadata.get("deletionTimestamp") and CLEANUP not in metadata.get("finalizers", ()):
-        metadata = {**metadata, "finalizers": [*metadata.get("finalizers", ()), CLEANUP]}
     fresh = {"acceptedNames": names, "conditions": list(conditions.values()), "storedVersions": stored}
-    return {**document, "metadata": metadata, "status": fresh}
+    return {**document, "status": fresh}
 
 
 def _without_cleanup(document: Document) -> Document:

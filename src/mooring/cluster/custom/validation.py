@@ -102,7 +102,7 @@ def _object(value: dict[str, Any], schema: dict[str, Any], path: str) -> Iterato
         yield invalid(path, value, f"{path} in body should have at least {schema['minProperties']} properties")
     properties = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
-    for key, each in value.items():
+    for key, each in sorted(value.items()):
         inner = f"{path}.{key}" if path else key
         if key in properties:
             yield from _errors(each, properties[key], inner)

@@ -54,6 +54,8 @@ def event(document: Document) -> None:
     document.setdefault("source", {})
     document.setdefault("reportingComponent", "")
     document.setdefault("reportingInstance", "")
+    for key in ("firstTimestamp", "lastTimestamp", "eventTime"):
+        document.setdefault(key, None)
 
 
 def ingress(document: Document) -> None:
@@ -94,6 +96,20 @@ def node(document: Document) -> None:
     status = document["status"]
     if "capacity" in status:
         status.setdefault("allocatable", dict(status["capacity"]))
+    for each in status.get("conditions", ()):
+        each.setdefault("lastHeartbeatTime", None)
+        each.setdefault("lastTransitionTime", None)
+    status.setdefault("daemonEndpoints", {}).setdefault("kubeletEndpoint", {}).setdefault("Port", 0)
+    info = status.setdefault("nodeInfo", {})
+    for key in _NODE_INFO:
+        info.setdefault(key, "")
+
+
+#: What Kubernetes writes of a node's system, known or not.
+_NODE_INFO = (
+    "architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "kubeletVersion", "machineID",
+    "operatingSystem", "osImage", "systemUUID",
+)  # fmt: skip
 
 
 def persistent_volume(document: Document) -> None:

@@ -19,6 +19,9 @@ def pod(document: Document) -> None:
             resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
     _pod_level_requests(spec)
     spec.setdefault("enableServiceLinks", True)
+    for each in (document.get("status") or {}).get("conditions", ()):
+        each.setdefault("lastProbeTime", None)
+        each.setdefault("lastTransitionTime", None)
 
 
 def pod_template(document: Document) -> None:

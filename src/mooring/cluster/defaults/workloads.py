@@ -107,5 +107,6 @@ def cron_job(document: Document) -> None:
     spec.setdefault("suspend", False)
     spec.setdefault("successfulJobsHistoryLimit", 3)
     spec.setdefault("failedJobsHistoryLimit", 1)
+    spec["jobTemplate"].setdefault("metadata", {})
     inner = spec["jobTemplate"].setdefault("spec", {}).setdefault("template", {})
     template(inner)

@@ -16,6 +16,7 @@ from mooring.cluster.errors import (
     invalid_object,
     required,
     unnamed_failure,
+    unsupported_media,
     unsupported_patch,
 )
 from mooring.cluster.gotext import go_map
@@ -65,7 +66,7 @@ def apply_patch(media: str, target: Document, body: Any, resource: Resource) -> 
     elif media == MERGE_PATCH:
         result = merge_patch(target, body)
     elif resource.is_custom:
-        raise unsupported_patch()
+        raise unsupported_media("", (JSON_PATCH, MERGE_PATCH, APPLY_PATCH))
     else:
         result = strategic_merge_patch(target, body, resource.shape)
     if not isinstance(result, dict):
@@ -120,11 +121,7 @@ def _config(place: Place, body: Document) -> Document:
         group, _, version = str(body.get("apiVersion", "")).rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={body.get('kind', '')}")
     metadata = body.setdefault("metadata", {})
-    name = metadata.get("name")
-    if not name:
-        raise bad_request(
-            f"the name of the object ({place.name} based on URL) was undeterminable: name must be provided"
-        )
+    name = metadata.setdefault("name", place.name)
     if name != place.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({place.name})")
     if metadata.get("managedFields"):

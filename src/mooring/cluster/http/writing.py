@@ -15,8 +15,13 @@ from mooring.cluster.http.queries import filter_of
 from mooring.cluster.http.reading import answer_object
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Stored
+from mooring.cluster.validation.others import new_event_errors
 from mooring.cluster.views import seen_as
 
+_ORPHANS: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set"
+    " propagationPolicy=Orphan to suppress this warning"
+)
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
@@ -31,6 +36,8 @@ async def create(api: Api, place: Place, request: web.BaseRequest, call: Call) -
 
 def create_document(api: Api, resource: Resource, namespace: str, document: Document, call: Call) -> Stored:
     """Create an object from a document that is read and checked."""
+    if resource.stored_as == "events" and resource.group and (errors := new_event_errors(document)):
+        raise invalid_object("Event", "", document["metadata"].get("name", ""), errors)
     native = api.custom.native(resource)
     api.custom.complete(resource, document)
     stored = api.registry.create(native, namespace, seen_as(document, native), call)
@@ -75,10 +82,14 @@ def update_document(api: Api, place: Place, document: Document, call: Call) -> S
 async def remove(api: Api, place: Place, request: web.BaseRequest, call: Call) -> web.Response:
     """Delete an object."""
     options = await _delete_options(request, call)
+    if place.resource.stored_as == "jobs.batch" and not options.propagation:
+        # An old rule that nobody dares to change.
+        options = options._replace(propagation="Orphan")
+        call.warnings.append(_ORPHANS)
     result = delete(api.registry, place.resource, place.namespace or "", place.name, options, call)
     if not call.dry_run:
         api.custom.removed(place.resource, result.stored, gone=result.gone)
-    return answer_document(_deleted(api, place.resource, result))
+    return answer_document(_deleted(api, place.resource, result), warnings=call.warnings)
 
 
 async def remove_all(api: Api, place: Place, request: web.BaseRequest, call: Call) -> web.Response:

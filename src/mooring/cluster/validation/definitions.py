@@ -50,9 +50,11 @@ def _versions(versions: list[Document]) -> list[FieldError]:
         ]
         schema = (each.get("schema") or {}).get("openAPIV3Schema")
         if schema is None:
-            errors.append(required(f"{path}.schema.openAPIV3Schema", "schemas are required"))
+            errors.append(required(f"{path}.schema.openAPIV3Schema"))
         else:
-            errors += _schema(schema, f"{path}.schema.openAPIV3Schema", root=True)
+            # With one version Kubernetes speaks of the schema where it stood before there were versions.
+            place = "spec.validation.openAPIV3Schema" if len(versions) == 1 else f"{path}.schema.openAPIV3Schema"
+            errors += _schema(schema, place, root=True)
     return errors
 
 
@@ -61,14 +63,25 @@ def _schema(schema: Any, path: str, *, root: bool = False) -> list[FieldError]:
     if not isinstance(schema, dict):
         return []
     errors: list[FieldError] = []
+    for key, each in (schema.get("properties") or {}).items():
+        if not (root and key in {"metadata", "apiVersion", "kind"}):
+            errors += _schema(each, f"{path}.properties[{key}]")
+    errors += _schema(schema.get("items"), f"{path}.items")
+    errors += _schema(schema.get("additionalProperties"), f"{path}.additionalProperties")
+    return errors + _own(schema, path, root=root)
+
+
+def _own(schema: Document, path: str, *, root: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
     kind = schema.get("type")
-    if root and kind != "object":
-        errors.append(invalid(f"{path}.type", kind or "", "must be object at the root") if kind else
-                      required(f"{path}.type", "must not be empty at the root"))  # fmt: skip
+    if root and kind is None:
+        errors.append(required(f"{path}.type", "must not be empty at the root"))
+    elif root and kind != "object":
+        errors.append(invalid(f"{path}.type", kind, "must be object at the root"))
     elif kind is None:
         if not (schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")):
             errors.append(required(f"{path}.type", "must not be empty for specified object fields"))
-    elif kind not in _TYPES:
+    else:
         errors += choice(kind, f"{path}.type", _TYPES)
     if kind == "array" and not isinstance(schema.get("items"), dict):
         errors.append(required(f"{path}.items", "must be specified"))
@@ -76,14 +89,9 @@ def _schema(schema: Any, path: str, *, root: bool = False) -> list[FieldError]:
         try:
             re.compile(schema["pattern"])
         except re.error as error:
-            errors.append(
-                invalid(f"{path}.pattern", schema["pattern"], f"must be a valid regular expression, but isn't: {error}")
-            )
-    for key, each in (schema.get("properties") or {}).items():
-        if not (root and key in {"metadata", "apiVersion", "kind"}):
-            errors += _schema(each, f"{path}.properties[{key}]")
-    errors += _schema(schema.get("items"), f"{path}.items")
-    return errors + _schema(schema.get("additionalProperties"), f"{path}.additionalProperties")
+            detail = f"must be a valid regular expression, but isn't: {error}"
+            errors.append(invalid(f"{path}.pattern", schema["pattern"], detail))
+    return errors
 
 
 def definition_update_errors(new: Document, old: Document) -> list[FieldError]:

@@ -17,14 +17,15 @@ from mooring.cluster.validation.common import (
     choice,
     immutable,
     int_or_percent,
+    label_name,
     label_selector,
     port_number,
 )
-from mooring.cluster.validation.names import dns_1035_label, dns_label
+from mooring.cluster.validation.names import dns_label
 from mooring.cluster.validation.placement import node_selector_errors, taints_errors
 from mooring.cluster.validation.resources import amount_errors
 
-_MODES: Final = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
+_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _HIGHEST: Final = 1_000_000_000
 _SYSTEM: Final = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
@@ -35,7 +36,7 @@ def node_errors(document: Document) -> list[FieldError]:
     errors = taints_errors(document["spec"].get("taints") or [], "metadata.taints")
     for kind in ("capacity", "allocatable"):
         for name, amount in (look(document, "status", kind) or {}).items():
-            errors += amount_errors(name, amount, f"status.{kind}[{name}]")
+            errors += amount_errors(name, amount, f"status.{kind}.{name}")
     return errors
 
 
@@ -80,7 +81,13 @@ def budget_errors(document: Document) -> list[FieldError]:
     spec = document["spec"]
     errors: list[FieldError] = []
     if "minAvailable" in spec and "maxUnavailable" in spec:
-        errors.append(invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+        shown = {
+            "MinAvailable": spec["minAvailable"],
+            "Selector": spec.get("selector"),
+            "MaxUnavailable": spec["maxUnavailable"],
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
+        errors.append(invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
     for key in ("minAvailable", "maxUnavailable"):
         if key in spec:
             errors += int_or_percent(spec[key], f"spec.{key}") + at_most_all(spec[key], f"spec.{key}")
@@ -164,7 +171,7 @@ def volume_errors(document: Document) -> list[FieldError]:
     ]
     capacity = spec.get("capacity") or {}
     if not capacity:
-        errors.append(required("spec.capacity"))
+        errors += [required("spec.capacity"), not_supported("spec.capacity", {}, ["storage"])]
     elif set(capacity) != {"storage"}:
         errors.append(not_supported("spec.capacity", sorted(capacity), ["storage"]))
     else:
@@ -205,10 +212,7 @@ def volume_update_errors(new: Document, old: Document) -> list[FieldError]:
 def service_errors(document: Document) -> list[FieldError]:
     """All that is wrong with a Service."""
     spec = document["spec"]
-    name = document["metadata"].get("name", "")
-    errors = [invalid("metadata.name", name, fault) for fault in dns_1035_label(name) if not dns_label(name)]
-    kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-    errors += choice(spec.get("type"), "spec.type", kinds, needed=True)
+    errors: list[FieldError] = []
     ports = spec.get("ports") or ()
     if not ports and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
         errors.append(required("spec.ports"))
@@ -221,8 +225,11 @@ def service_errors(document: Document) -> list[FieldError]:
             errors.append(duplicate(f"{place}.name", each["name"]))
         names.add(each.get("name", ""))
         errors += port_number(each.get("port", 0), f"{place}.port")
-        errors += choice(each.get("protocol"), f"{place}.protocol", ("TCP", "UDP", "SCTP"), needed=True)
-    return errors
+        if isinstance(each.get("targetPort"), int):
+            errors += port_number(each["targetPort"], f"{place}.targetPort")
+        errors += choice(each.get("protocol"), f"{place}.protocol", ("SCTP", "TCP", "UDP"), needed=True)
+    kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+    return errors + choice(spec.get("type"), "spec.type", kinds, needed=True)
 
 
 def service_update_errors(new: Document, old: Document) -> list[FieldError]:
@@ -267,13 +274,16 @@ def binding_update_errors(new: Document, old: Document) -> list[FieldError]:
     """A role binding keeps its role."""
     if new.get("roleRef") == old.get("roleRef"):
         return []
-    return [invalid("roleRef", new.get("roleRef"), "cannot change roleRef")]
+    role = new.get("roleRef") or {}
+    shown = {"APIGroup": role.get("apiGroup", ""), "Kind": role.get("kind", ""), "Name": role.get("name", "")}
+    return [invalid("roleRef", shown, "cannot change roleRef")]
 
 
 def binding_errors(document: Document) -> list[FieldError]:
     """All that is wrong with a RoleBinding or ClusterRoleBinding."""
     role = document.get("roleRef") or {}
-    errors = choice(role.get("kind"), "roleRef.kind", ("Role", "ClusterRole"), needed=True)
+    kinds = ("ClusterRole",) if document.get("kind") == "ClusterRoleBinding" else ("Role", "ClusterRole")
+    errors = choice(role.get("kind"), "roleRef.kind", kinds, needed=True)
     return errors if role.get("name") else [*errors, required("roleRef.name")]
 
 
@@ -292,3 +302,15 @@ def event_errors(document: Document) -> list[FieldError]:
     if not target and namespace not in {"", "default", "kube-system"}:
         return [invalid("involvedObject.namespace", target, "does not match event.namespace")]
     return []
+
+
+def new_event_errors(document: Document) -> list[FieldError]:
+    """All that is wrong with an event of events.k8s.io, which must say more than one of the core group."""
+    errors: list[FieldError] = [] if document.get("eventTime") else [required("eventTime")]
+    controller = document.get("reportingController", "")
+    if not controller:
+        errors.append(required("reportingController"))
+    errors += label_name(controller, "reportingController")
+    errors += [required(key) for key in ("reportingInstance", "action", "reason") if not document.get(key)]
+    kind = document.get("type", "")
+    return errors if kind in {"Normal", "Warning"} else [*errors, invalid("type", kind, f"has invalid value: {kind}")]

@@ -68,7 +68,13 @@ def taints_errors(taints: list[Document], path: str) -> list[FieldError]:
         identity = (each.get("key", ""), each.get("effect", ""))
         if identity in seen:
             detail = "taints must be unique by key and effect pair"
-            errors.append(FieldError("FieldValueDuplicate", place, f"Duplicate value: {to_json(each)}: {detail}"))
+            shown = {
+                "Key": each.get("key", ""),
+                "Value": each.get("value", ""),
+                "Effect": each.get("effect", ""),
+                "TimeAdded": each.get("timeAdded"),
+            }
+            errors.append(FieldError("FieldValueDuplicate", place, f"Duplicate value: {to_json(shown)}: {detail}"))
         seen.add(identity)
     return errors
 

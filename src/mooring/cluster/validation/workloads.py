@@ -18,6 +18,7 @@ from mooring.cluster.validation.common import (
 from mooring.cluster.validation.pods import template_errors
 
 _TEMPLATE: Final = "spec.template"
+_UID: Final = "batch.kubernetes.io/controller-uid"
 _MISMATCH: Final = "`selector` does not match template `labels`"
 
 
@@ -39,7 +40,11 @@ def _selected_template(spec: Document, *, restarts: tuple[str, ...] = ("Always",
         errors.append(invalid(f"{_TEMPLATE}.metadata.labels", labels, _MISMATCH))
     errors += template_errors(template, _TEMPLATE)
     policy = look(template, "spec", "restartPolicy")
-    if policy and policy not in restarts:
+    if policy == "Always" and "Always" not in restarts:
+        # Nobody says Always for a Job: it is what saying nothing means.
+        shown = ", ".join(f'"{each}"' for each in restarts)
+        errors.append(required(f"{_TEMPLATE}.spec.restartPolicy", f"valid values: {shown}"))
+    elif policy and policy not in restarts:
         errors.append(not_supported(f"{_TEMPLATE}.spec.restartPolicy", policy, restarts))
     return errors
 
@@ -58,7 +63,9 @@ def deployment_errors(document: Document) -> list[FieldError]:
     errors = not_negative(spec.get("replicas"), "spec.replicas") + _selected_template(spec)
     strategy = spec.get("strategy") or {}
     kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
-    errors += choice(kind, "spec.strategy.type", ("Recreate", "RollingUpdate"), needed=True)
+    if kind not in {"Recreate", "RollingUpdate"}:
+        shown = {"Type": kind or "", "RollingUpdate": rolling}
+        errors.append(not_supported("spec.strategy", shown, ("Recreate", "RollingUpdate")))
     if kind == "Recreate" and rolling is not None:
         detail = "may not be specified when strategy `type` is 'Recreate'"
         errors.append(forbidden_field("spec.strategy.rollingUpdate", detail))
@@ -131,6 +138,12 @@ def job_errors(document: Document) -> list[FieldError]:
         errors += not_negative(spec.get(key), f"spec.{key}")
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         errors.append(required("spec.completions", "when completion mode is Indexed"))
+    if (
+        spec.get("selector")
+        and not spec.get("manualSelector")
+        and set(spec["selector"].get("matchLabels", {})) != {_UID}
+    ):
+        errors.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
     errors += choice(spec.get("completionMode"), "spec.completionMode", ("NonIndexed", "Indexed"))
     return errors + _selected_template(spec, restarts=("OnFailure", "Never"))
 
@@ -156,12 +169,8 @@ def cron_job_errors(document: Document) -> list[FieldError]:
     if not schedule:
         errors.append(required("spec.schedule"))
     elif not schedule.startswith("@") and len(schedule.split()) != 5:
-        errors.append(
-            invalid(
-                "spec.schedule",
-                schedule,
-                f"expected exactly 5 fields, found {len(schedule.split())}: {schedule.split()}",
-            )
-        )
+        found = schedule.split()
+        detail = f"expected exactly 5 fields, found {len(found)}: [{' '.join(found)}]"
+        errors.append(invalid("spec.schedule", schedule, detail))
     inner = look(spec, "jobTemplate", "spec", "template") or {}
     return errors + template_errors(inner, "spec.jobTemplate.spec.template")
