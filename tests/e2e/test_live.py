@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.controlplane import Process
+from tests.e2e.controlplane.processes import free_port
 
 MOORING = Path(sys.executable).parent / "mooring"
 CHEAP = '''
@@ -37,7 +38,17 @@ profiles:
 
 
 def start_mooring(cluster: Cluster, *flags: str, name: str = "mooring", user: str = "scheduler") -> Process:
-    command = [str(MOORING), "run", "--kubeconfig", str(cluster.plane.kubeconfig(user)), "-v", "4", *flags]
+    command = [
+        str(MOORING),
+        "run",
+        "--kubeconfig",
+        str(cluster.plane.kubeconfig(user)),
+        "-v",
+        "4",
+        "--secure-port",
+        str(free_port()),
+        *flags,
+    ]
     return cluster.plane.run(name, command, wait=False)
 
 
@@ -135,3 +146,44 @@ def test_the_api_server_may_go_away_for_a_while(cluster: Cluster) -> None:
     cluster.api.wait_for("API server", lambda: cluster.api.ready() or None)
     cluster.add_pod("after")
     cluster.wait_bound("after", timeout=60)
+
+
+def test_volumes_that_wait_for_their_pod_are_bound_first(full_cluster: Cluster) -> None:
+    cluster, storage = full_cluster, "/apis/storage.k8s.io/v1/storageclasses"
+    for number in range(3):
+        cluster.add_node(f"node-{number}")
+    cluster.api.create(
+        storage,
+        {
+            "metadata": {"name": "local"},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+    )
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}
+    volume = {
+        "metadata": {"name": "disk-1"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "local",
+            "local": {"path": "/disk"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        },
+    }
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "local",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    cluster.api.create("/api/v1/persistentvolumes", volume)
+    cluster.api.create(f"/api/v1/namespaces/{cluster.namespace}/persistentvolumeclaims", claim)
+    start_mooring(cluster)
+    cluster.add_pod("db", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+    assert cluster.wait_bound("db", timeout=90) == {"db": "node-1"}
+    found = cluster.api.get(f"/api/v1/namespaces/{cluster.namespace}/persistentvolumeclaims/data")
+    assert (found["status"]["phase"], found["spec"]["volumeName"]) == ("Bound", "disk-1")
+    cluster.api.delete(f"{storage}/local")

@@ -117,7 +117,7 @@ async def _run(
     except asyncio.CancelledError:
         log.info("stopped")
         return 0
-    except LostLeaseError as error:
+    except (LostLeaseError, ServerError) as error:
         log.error(str(error))
         return 1
     return 0

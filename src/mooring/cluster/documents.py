@@ -5,6 +5,7 @@ Whoever wants to change one makes a new document that shares what stays the same
 
 import copy
 import datetime
+import functools
 from typing import Any, TypeAlias
 
 Document: TypeAlias = dict[str, Any]
@@ -67,7 +68,13 @@ def condition(document: Document, kind: str) -> Document | None:
 
 def rfc3339(moment: float) -> str:
     """A point in time (seconds since 1970) as Kubernetes writes it."""
-    return datetime.datetime.fromtimestamp(int(moment), tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _written_second(int(moment))
+
+
+@functools.lru_cache(maxsize=64)
+def _written_second(moment: int) -> str:
+    # In one second much happens, and all of it bears the same time.
+    return datetime.datetime.fromtimestamp(moment, tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_micro(moment: float) -> str:

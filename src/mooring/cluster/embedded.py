@@ -76,7 +76,11 @@ class EmbeddedCluster:
             self._kubelets = Kubelets(tools)
             self._loop.start()
             self._kubelets.start()
-        await self._server.start(self._wanted_port)
+        try:
+            await self._server.start(self._wanted_port)
+        except OSError:
+            await self.stop()
+            raise
 
     async def _open(self, folder: Path) -> None:
         self._journal = journal = SqliteJournal(folder)

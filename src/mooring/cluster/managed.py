@@ -5,7 +5,7 @@ from typing import Any
 
 from mooring.cluster.documents import Document, copied
 from mooring.cluster.errors import apply_conflict
-from mooring.cluster.fields.compare import compare, owned_part, set_of
+from mooring.cluster.fields.compare import compare, owned_part, set_of, written_fields
 from mooring.cluster.fields.merge import merged, pruned
 from mooring.cluster.fields.sets import FieldSet
 from mooring.cluster.resources import Resource
@@ -77,10 +77,13 @@ def track(
     old: Document | None, new: Document, resource: Resource, manager: str, now: str, *, subresource: str = ""
 ) -> None:
     """Book the fields that a write changed to its manager, and away from all others. Completes `new` in place."""
+    if old is None:
+        _track_new(new, resource, manager, now)
+        return
     managers = [Manager.read(each) for each in new["metadata"].get("managedFields", ())]
     shape, has_status = resource.shape, "status" in resource.subresources
     after = owned_part(new, subresource=subresource, has_status=has_status)
-    before = {} if old is None else owned_part(old, subresource=subresource, has_status=has_status)
+    before = owned_part(old, subresource=subresource, has_status=has_status)
     difference = compare(before, after, shape)
     difference.changed.member = False
     for each in managers:
@@ -90,6 +93,21 @@ def track(
         mine.fields = mine.fields.union(difference.changed)
         mine.time = now
     _write(new, managers)
+
+
+def _track_new(new: Document, resource: Resource, manager: str, now: str) -> None:
+    """Book all fields of a new object to the manager that made it."""
+    part = owned_part(new, has_status="status" in resource.subresources)
+    new["metadata"]["managedFields"] = [
+        {
+            "manager": manager,
+            "operation": UPDATE,
+            "apiVersion": resource.group_version,
+            "time": now,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": written_fields(part, resource.shape),
+        }
+    ]
 
 
 def _found(managers: list[Manager], name: str, operation: str, subresource: str, resource: Resource) -> Manager:

@@ -18,6 +18,7 @@ from typing import Any
 
 import structlog
 
+from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
@@ -27,6 +28,7 @@ from mooring.live.evictions import Evictions
 from mooring.live.informers import Informers
 from mooring.live.reporter import Reporter
 from mooring.live.server import Server, ServerSettings
+from mooring.live.volumes import ApiVolumeWriter
 from mooring.scheduler.engine import Decided, Engine, Failed
 
 log = structlog.get_logger("mooring.live")
@@ -72,6 +74,7 @@ class LiveScheduler:
             clock=clock,
             rng=rng,
             binder=ApiBinder(self._client),
+            volumes=ApiVolumeWriter(self._client, self._pod),
             on_error=_plugin_broke,
             watch=make_watch(clock, records=records),
         )
@@ -88,6 +91,9 @@ class LiveScheduler:
         self.server = None if serve is None else self._server(serve)
         #: Set when everything was read and (if need be) the lease is held.
         self.ready = asyncio.Event()
+
+    def _pod(self, key: str) -> Pod | None:
+        return self.informers.pod(key)
 
     # Life
 

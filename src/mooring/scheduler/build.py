@@ -10,6 +10,7 @@ from mooring.config import SchedulerConfiguration
 from mooring.framework.binding import Binder
 from mooring.framework.handle import EventRecorder, Handle
 from mooring.framework.plugin import Plugin
+from mooring.framework.volume_writer import VolumeWriter
 from mooring.framework.waiting import WaitingPods
 from mooring.observe.plugin_times import PluginTimes
 from mooring.plugins.registry import BUILTIN
@@ -33,6 +34,7 @@ class Profiles:
         recorder: EventRecorder | None = None,
         activate: Callable[[Iterable[str]], None] | None = None,
         binder: Binder | None = None,
+        volumes: VolumeWriter | None = None,
         times: PluginTimes | None = None,
     ) -> None:
         self.config = config
@@ -53,6 +55,7 @@ class Profiles:
                 rng=rng,
                 activate=activate,
                 binder=binder,
+                volumes=volumes,
             )
             percentage = profile.percentage_of_nodes_to_score
             if percentage is None:

@@ -24,6 +24,7 @@ from mooring.framework.handle import EventRecorder
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
+from mooring.framework.volume_writer import VolumeWriter
 from mooring.observe.records import Decision
 from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles
@@ -83,6 +84,7 @@ class Engine:
         rng: random.Random | None = None,
         recorder: EventRecorder | None = None,
         binder: Binder | None = None,
+        volumes: VolumeWriter | None = None,
         on_error: ErrorReport | None = None,
         watch: Watch | None = None,
     ) -> None:
@@ -99,6 +101,7 @@ class Engine:
             recorder=recorder,
             activate=self._activate,
             binder=binder,
+            volumes=volumes,
             times=watch.plugin_times if watch is not None else None,
         )
         sorter = self.profiles.first.profile.queue_sort[0]

@@ -68,6 +68,11 @@ class ApiServer:
             "service-cluster-ip-range": "10.96.0.0/16",
             # Nobody has a certificate of this authority; but parts that ask the server about tokens look for one.
             "client-ca-file": self.certificates / "apiserver.crt",
+            "requestheader-client-ca-file": self.certificates / "apiserver.crt",
+            "requestheader-allowed-names": "nobody",
+            "requestheader-username-headers": "X-Remote-User",
+            "requestheader-group-headers": "X-Remote-Group",
+            "requestheader-extra-headers-prefix": "X-Remote-Extra-",
             "token-auth-file": self.tokens,
             "authorization-mode": "RBAC",
             "disable-admission-plugins": ",".join(without),

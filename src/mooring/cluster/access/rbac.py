@@ -61,7 +61,7 @@ def why_allowed(store: Store, user: User, wish: Wish) -> str:
     """Which binding allows it, in Kubernetes' words; empty where no binding is needed."""
     if user.is_admin:
         return ""
-    places = [("ClusterRoleBinding", f"clusterrolebindings.{_GROUP}", None)]
+    places: list[tuple[str, str, str | None]] = [("ClusterRoleBinding", f"clusterrolebindings.{_GROUP}", None)]
     if wish.namespace:
         places.append(("RoleBinding", f"rolebindings.{_GROUP}", wish.namespace))
     for kind, storage, namespace in places:

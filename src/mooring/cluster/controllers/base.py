@@ -87,6 +87,9 @@ class Tools:
 class Controller(ABC):
     """Keeps objects of one kind as they should be."""
 
+    #: The resources whose changes it wants to see; empty for all.
+    watched: frozenset[str] = frozenset()
+
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
 
@@ -105,6 +108,7 @@ class ControllerLoop:
     def __init__(self, store: Store, controllers: Iterable[Controller]) -> None:
         self._store = store
         self._controllers = tuple(controllers)
+        self._interested: dict[str, tuple[Controller, ...]] = {}
         self._waiting: dict[tuple[Controller, Name], None] = {}
         self._timers: dict[tuple[Controller, Name], asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
@@ -128,7 +132,11 @@ class ControllerLoop:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _changed(self, storage: str, change: Change) -> None:
-        for controller in self._controllers:
+        interested = self._interested.get(storage)
+        if interested is None:
+            interested = tuple(each for each in self._controllers if not each.watched or storage in each.watched)
+            self._interested[storage] = interested
+        for controller in interested:
             for name in controller.concerns(storage, change):
                 self._waiting[controller, name] = None
         if self._waiting:

@@ -18,6 +18,8 @@ _FORGET_AFTER: Final = 120.0
 class Budgets(Controller):
     """Keeps the status of budgets."""
 
+    watched = frozenset({BUDGETS, "pods"})
+
     def concerns(self, storage: str, change: Change) -> Iterable[Name]:
         """The budget itself, or those that a pod counts for."""
         metadata = change.stored.document["metadata"]

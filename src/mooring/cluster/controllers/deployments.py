@@ -36,6 +36,8 @@ def template_hash(template: Document, collisions: int = 0) -> str:
 class Deployments(Controller):
     """Moves Deployments forward."""
 
+    watched = frozenset({DEPLOYMENTS, REPLICA_SETS})
+
     def concerns(self, storage: str, change: Change) -> Iterable[Name]:
         """The Deployment itself, or the one that a ReplicaSet belongs to."""
         metadata = change.stored.document["metadata"]

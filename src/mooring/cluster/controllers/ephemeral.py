@@ -12,6 +12,8 @@ from mooring.cluster.store import ADDED, Change
 class EphemeralClaims(Controller):
     """Makes the claims of generic ephemeral volumes."""
 
+    watched = frozenset({"pods"})
+
     def concerns(self, storage: str, change: Change) -> Iterable[Name]:
         """New pods that have such volumes."""
         document = change.stored.document

@@ -13,6 +13,8 @@ LIFETIME: Final = 3600.0
 class OldEvents(Controller):
     """Deletes events when their time is up. One look at the oldest is planned at a time."""
 
+    watched = frozenset({"events"})
+
     def concerns(self, storage: str, change: Change) -> Iterable[Name]:
         """Only the first event starts the clock; afterwards it winds itself up."""
         if storage != "events" or change.kind != ADDED or self._planned:

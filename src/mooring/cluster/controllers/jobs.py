@@ -29,6 +29,8 @@ _LONGEST: Final = 600.0
 class Jobs(Controller):
     """Runs Jobs."""
 
+    watched = frozenset({JOBS, "pods"})
+
     def concerns(self, storage: str, change: Change) -> Iterable[Name]:
         """The Job itself, or the one that a pod belongs to."""
         metadata = change.stored.document["metadata"]

@@ -26,6 +26,8 @@ _ORPHANED_FOR: Final = 1.0
 class NodeTaints(Controller):
     """Keeps the taints that follow from a node's spec and conditions."""
 
+    watched = frozenset({"nodes"})
+
     def concerns(self, storage: str, change: Change) -> Iterable[Name]:
         """The node itself."""
         return (
@@ -70,6 +72,8 @@ def _wanted(node: Document) -> list[tuple[str, str]]:
 
 class TaintEviction(Controller):
     """Deletes pods from nodes whose NoExecute taints they do not put up with, at once or when their time is up."""
+
+    watched = frozenset({"nodes", "pods"})
 
     def concerns(self, storage: str, change: Change) -> Iterable[Name]:
         """The node, or the one that a pod was put on."""
@@ -126,6 +130,8 @@ def _tolerates(toleration: Document, taint: Document) -> bool:
 
 class OrphanedPods(Controller):
     """Deletes pods that are bound to a node that does not exist."""
+
+    watched = frozenset({"nodes", "pods"})
 
     def __init__(self, tools: Tools) -> None:
         super().__init__(tools)

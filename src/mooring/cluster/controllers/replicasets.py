@@ -23,6 +23,8 @@ _BURST = 500
 class ReplicaSets(Controller):
     """Keeps the pods of ReplicaSets; of ReplicationControllers, if so made."""
 
+    watched = frozenset({"replicasets.apps", "pods"})
+
     storage = "replicasets.apps"
     kind = "ReplicaSet"
     component = "replicaset-controller"
@@ -113,6 +115,8 @@ class ReplicaSets(Controller):
 
 class ReplicationControllers(ReplicaSets):
     """The same for ReplicationControllers, whose selector is just labels."""
+
+    watched = frozenset({"replicationcontrollers", "pods"})
 
     storage = "replicationcontrollers"
     kind = "ReplicationController"

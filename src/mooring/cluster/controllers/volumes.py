@@ -26,6 +26,8 @@ _COMPONENT: Final = "persistentvolume-controller"
 class Volumes(Controller):
     """Binds claims and volumes. A claim is named by its namespace and name, a volume by its name alone."""
 
+    watched = frozenset({CLAIMS, VOLUMES, "pods"})
+
     def concerns(self, storage: str, change: Change) -> Iterable[Name]:
         """Claims and volumes that change, and claims of pods that go."""
         metadata = change.stored.document["metadata"]

@@ -72,6 +72,29 @@ def set_of(value: Any, shape: Shape) -> FieldSet:
     return result
 
 
+def written_fields(value: Any, shape: Shape) -> dict[str, Any]:
+    """All fields that the value has, as `managedFields` writes them: the same as `set_of(...).written()`, but quicker.
+
+    Every object that is created goes through here.
+    """
+    if is_leaf(value, shape):
+        return {}
+    fields: dict[str, Any] = {}
+    if isinstance(value, dict):
+        known, item = shape.fields, shape.item or _UNKNOWN
+        for key, each in value.items():
+            if type(each) is str or type(each) is int:
+                fields["f:" + key] = {}
+                continue
+            inner = written_fields(each, known.get(key) or item)
+            fields["f:" + key] = inner
+        return fields
+    for step, each in elements(value, shape).items():
+        inner = written_fields(each, shape.item or _UNKNOWN)
+        fields[step] = {".": {}, **inner} if inner else inner
+    return fields
+
+
 def compare(old: Any, new: Any, shape: Shape) -> Difference:
     """What was added or changed, and what was removed."""
     changed, removed = FieldSet(), FieldSet()
