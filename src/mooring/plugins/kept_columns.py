@@ -56,60 +56,78 @@ class KeptColumns:
 class RoomColumns(KeptColumns):
     """What is left of every resource (by slot), and for how many pods, on all rows.
 
-    ``fits_everywhere`` answers the most frequent question, whether a pod finds room on all nodes, from the smallest
-    rooms, which are kept: one that grew is looked for again only when it was the smallest.
+    ``fits_everywhere`` answers the most frequent question, whether a pod finds room on all nodes, from lower bounds of
+    the smallest rooms, which are cheap to keep. The columns themselves are written only when somebody reads them
+    (``flush``).
     """
 
     def __init__(self, table: NodeTable) -> None:
         super().__init__(table)
         self.amounts: Ints = np.zeros((0, 0), dtype=np.int64)
         self.pods: Ints = np.zeros(0, dtype=np.int64)
-        #: The smallest entry of each column that was asked about; -1 stands for the pods.
+        #: At most the smallest entry of each column that was asked about; _PODS stands for the pods.
         self._least: dict[int, int] = {}
+        #: Rows that changed since the columns were written.
+        self._stale: list[int] = []
 
     def refresh(self) -> None:
-        """Bring the columns up to date; a new resource is a new column."""
+        """Bring the bounds up to date; a new resource is a new column."""
         if len(self.amounts) != len(self.table.allocatable):
             self._structure = -1
         super().refresh()
 
     def fits_everywhere(self, wanted: Sequence[tuple[int, int]]) -> bool:
         """Whether all rows have room for one more pod with these amounts (by slot)."""
-        return self._smallest(_PODS) >= 1 and all(self._smallest(slot) >= amount for slot, amount in wanted)
+        if not self._has_everywhere(_PODS, 1):
+            return False
+        for slot, amount in wanted:
+            if not self._has_everywhere(slot, amount):
+                return False
+        return True
 
-    def _smallest(self, slot: int) -> int:
-        known = self._least.get(slot)
-        if known is None:
-            column = self.pods if slot == _PODS else self.amounts[slot]
-            known = self._least[slot] = int(column.min()) if len(column) else 0
-        return known
+    def flush(self) -> None:
+        """Write the columns; to be called before they are read."""
+        if self._stale:
+            rows = np.array(self._stale)
+            self._stale.clear()
+            table = self.table
+            self.amounts[:, rows] = table.allocatable[:, rows] - table.requested[:, rows]
+            self.pods[rows] = table.allowed_pods[rows] - table.pod_count[rows]
+
+    def _has_everywhere(self, slot: int, amount: int) -> bool:
+        bound = self._least.get(slot)
+        if bound is not None and bound >= amount:
+            return True
+        self.flush()  # the bound may be too low: a row that had least may have more now
+        column = self.pods if slot == _PODS else self.amounts[slot]
+        self._least[slot] = least = int(column.min()) if len(column) else 0
+        return least >= amount
 
     def _write_all(self) -> None:
         table, count = self.table, len(self.table)
         self.amounts = table.allocatable[:, :count] - table.requested[:, :count]
         self.pods = table.allowed_pods[:count] - table.pod_count[:count]
         self._least.clear()
+        self._stale.clear()
 
     def _write_rows(self, rows: Rows) -> None:
-        table = self.table
-        self.amounts[:, rows] = table.allocatable[:, rows] - table.requested[:, rows]
-        self.pods[rows] = table.allowed_pods[rows] - table.pod_count[rows]
+        self._stale += rows.tolist()
         self._least.clear()
 
     def _write_row(self, row: int) -> None:
-        table, amounts = self.table, self.amounts
-        before = {slot: self._at(slot, row) for slot in self._least}
-        amounts[:, row] = table.allocatable[:, row] - table.requested[:, row]
-        self.pods[row] = table.allowed_pods.item(row) - table.pod_count.item(row)
-        for slot, old in before.items():
-            new, least = self._at(slot, row), self._least[slot]
-            if new <= least:
-                self._least[slot] = new
-            elif old == least:
-                del self._least[slot]
-
-    def _at(self, slot: int, row: int) -> int:
-        return self.pods.item(row) if slot == _PODS else self.amounts.item(slot, row)
+        table, bounds = self.table, self._least
+        self._stale.append(row)
+        if len(self._stale) > _STALE_ROWS:
+            self.flush()
+        for slot, bound in bounds.items():
+            if slot == _PODS:
+                room = table.allowed_pods.item(row) - table.pod_count.item(row)
+            else:
+                room = table.allocatable.item(slot, row) - table.requested.item(slot, row)
+            if room < bound:
+                bounds[slot] = room
 
 
 _PODS = -1
+#: So many changed rows are left unwritten.
+_STALE_ROWS = 1024

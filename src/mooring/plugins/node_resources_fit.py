@@ -122,6 +122,7 @@ class NodeResourcesFit(Plugin):
         self._room.refresh()
         if self._room.fits_everywhere(demand.amounts):
             return None
+        self._room.flush()
         table, columns, count = nodes.table, self._room.amounts, len(nodes)
         room = [columns[slot] for slot, _ in demand.amounts]
         allocatable = [table.allocatable[slot, :count] for slot, _ in demand.amounts]
