@@ -61,9 +61,12 @@ class PodTemplate:
         #: (cpu, memory) where a container that asks for none counts as a small one.
         nonzero = pod_requests_nonzero(pod, use_status=True)
         self.nonzero: tuple[int, int] = (nonzero.get("cpu", 0), nonzero.get("memory", 0))
+        ports = container_host_ports(pod)
         #: (address, protocol, port) of every host port.
-        self.host_ports: tuple[HostPort, ...] = tuple(
-            (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port) for port in container_host_ports(pod)
+        self.host_ports: tuple[HostPort, ...] = (
+            tuple((port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port) for port in ports)
+            if ports
+            else ()
         )
         #: Room for plugins: compiled selectors, verdicts kept for the next pod. Keyed by the plugin that owns it.
         self.cache: dict[object, object] = {}

@@ -41,11 +41,11 @@ class FitColumns(ResourceColumns):
         self.scaled[:, rows] = 100 * (used if self._sign > 0 else capacity - used)
         self.divisor[:, rows] = np.where(capacity == 0, np.inf, capacity)
 
-    def _derive_row(self, row: int) -> None:
-        for index in range(len(self)):
-            capacity, used = self.amounts_at(index, row)
-            self.scaled[index, row] = 100.0 * (used if self._sign > 0 else capacity - used)
-            self.divisor[index, row] = capacity or np.inf
+    def _derive_row(self, row: int, amounts: list[tuple[int, int]]) -> None:
+        scaled, divisor, sign = self.scaled, self.divisor, self._sign
+        for index, (capacity, used) in enumerate(amounts):
+            scaled[index, row] = 100.0 * (used if sign > 0 else capacity - used)
+            divisor[index, row] = capacity or np.inf
 
 
 def _is_huge(plan: Plan) -> bool:

@@ -21,6 +21,8 @@ Rows = npt.NDArray[np.intp]
 #: For each resource that counts: its index in the columns, and what the pod asks for.
 Plan = tuple[tuple[int, int], ...]
 
+#: A score is half of this plus the balance with the pod minus the balance without it.
+NEUTRAL = 150
 _ONE = np.float64(1)
 _HALF = np.float64(0.5)
 _HUNDRED = np.float64(100)
@@ -57,27 +59,27 @@ class BalanceColumns(ResourceColumns):
 
     def __init__(self, table: NodeTable, resources: Sequence[str]) -> None:
         super().__init__(table, resources, nonzero=False)
-        #: Balances without a pod, by the resources that count; there are few such sets.
-        self._without: dict[tuple[int, ...], Ints] = {}
+        #: NEUTRAL - balance without a pod, by the resources that count; there are few such sets.
+        self._offsets: dict[tuple[int, ...], Ints] = {}
 
-    def without(self, indexes: tuple[int, ...]) -> Ints:
-        """The balance of all rows as they are, if these resources count. Read only: it is the live column."""
-        known = self._without.get(indexes)
+    def offset(self, indexes: tuple[int, ...]) -> Ints:
+        """What to add to the balance with a pod, if these resources count. Read only: it is the live column."""
+        known = self._offsets.get(indexes)
         if known is None:
-            known = self._without[indexes] = self.balances([(index, 0) for index in indexes], None)
+            known = self._offsets[indexes] = NEUTRAL - self.balances([(index, 0) for index in indexes], None)
         return known
 
     def _derive_all(self) -> None:
-        self._without.clear()
+        self._offsets.clear()
 
     def _derive(self, rows: Rows) -> None:
-        for indexes, known in self._without.items():
-            known[rows] = self.balances([(index, 0) for index in indexes], rows)
+        for indexes, known in self._offsets.items():
+            known[rows] = NEUTRAL - self.balances([(index, 0) for index in indexes], rows)
 
-    def _derive_row(self, row: int) -> None:
-        for indexes, known in self._without.items():
-            amounts = [self.amounts_at(index, row) for index in indexes]
-            known[row] = balance([(used, capacity) for capacity, used in amounts if capacity])
+    def _derive_row(self, row: int, amounts: list[tuple[int, int]]) -> None:
+        for indexes, known in self._offsets.items():
+            chosen = [amounts[index] for index in indexes]
+            known[row] = NEUTRAL - balance([(used, capacity) for capacity, used in chosen if capacity])
 
     def balance_at(self, plan: Sequence[tuple[int, int]], row: int) -> tuple[int, int]:
         """The balance of one row with the pod, and without it."""

@@ -28,6 +28,7 @@ from mooring.framework import (
 RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
 
+_NOTHING: frozenset[str] = frozenset()
 _REJECTED = Status.unresolvable("node(s) didn't match Pod's required features")
 _NEEDED: StateKey[frozenset[str]] = StateKey("PreFilterNodeDeclaredFeatures")
 _UNPREPARED = Status.error('error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
@@ -82,11 +83,12 @@ def needed_features(pod: Pod) -> frozenset[str]:
     """The declared features that placing a pod depends on, in kube-scheduler 1.36."""
     needed = set()
     for container in (*pod.spec.containers, *pod.spec.init_containers):
-        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
+        rules = container.restart_policy_rules
+        if rules and any(rule.action == "RestartAllContainers" for rule in rules):
             needed.add(RESTART_ALL_CONTAINERS)
     if pod.spec.host_network and pod.spec.host_users is False:
         needed.add(USER_NAMESPACES_HOST_NETWORK)
-    return frozenset(needed)
+    return frozenset(needed) if needed else _NOTHING
 
 
 def _features_changed(_pod: Pod, old: Node | None, new: Node) -> Hint:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mooring.api.pod import Pod
 from mooring.api.resources import is_scalar, is_tracked
 from mooring.framework import CycleState, NodeInfo, Nodes, Plugin, PodTemplate, StateKey, Status, depends_on
-from mooring.plugins.balance import BalanceColumns, Plan
+from mooring.plugins.balance import NEUTRAL, BalanceColumns, Plan
 from mooring.plugins.resource_scoring import ResourceSpec
 
 Ints = npt.NDArray[np.int64]
@@ -32,6 +32,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     def setup(self) -> None:
         """Prepare the columns; a resource that the scheduler does not count has no say."""
         self._resources = [spec.name for spec in self.args.resources if is_tracked(spec.name)]
+        self._everything = tuple(range(len(self._resources)))
         self._columns = BalanceColumns(self.handle.table, self._resources)
 
     @depends_on("template")
@@ -57,10 +58,10 @@ class NodeResourcesBalancedAllocation(Plugin):
             return np.array([self._score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
         columns.refresh()
         some = rows if columns.sparse(rows) else None
-        without = columns.without(tuple(index for index, _ in plan))
+        indexes = self._everything if len(plan) == len(self._everything) else tuple([index for index, _ in plan])
+        offset = columns.offset(indexes)
         scores = columns.balances(plan, some)
-        scores -= without if some is None else without[some]
-        scores += 150
+        scores += offset if some is None else offset[some]
         scores >>= 1
         return scores if rows is None or some is not None else scores[rows]
 
@@ -72,7 +73,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def _score_row(self, plan: Plan, row: int) -> int:
         after, before = self._columns.balance_at(plan, row)
-        return (150 + after - before) >> 1
+        return (NEUTRAL + after - before) >> 1
 
     def _planned(self, state: CycleState, pod: Pod) -> Plan | None:
         plan = state.get(_PLAN)

@@ -95,16 +95,19 @@ class ResourceColumns(KeptColumns):
                 self.exact &= int(capacity.max()) <= EXACT_LIMIT and int(used.max()) <= EXACT_LIMIT
 
     def _write_row(self, row: int) -> None:
-        capacities, uses = self.capacity, self.used
-        for index in range(len(self._places)):
-            capacity, used = self.amounts_at(index, row)
+        capacities, uses, table = self.capacity, self.used, self.table
+        amounts = []
+        for index, (slot, default) in enumerate(self._places):
+            capacity = table.allocatable.item(slot, row)
+            used = table.requested.item(slot, row) if default is None else table.nonzero.item(default, row)
+            amounts.append((capacity, used))
             capacities[index, row] = capacity
             uses[index, row] = used
             if capacity == 0:
                 self.missing[index] = True
             if capacity > EXACT_LIMIT or used > EXACT_LIMIT:
                 self.exact = False
-        self._derive_row(row)
+        self._derive_row(row, amounts)
 
     def _derive_all(self) -> None:
         """Compute what follows from capacity and use, anew: the number of rows may have changed."""
@@ -112,5 +115,5 @@ class ResourceColumns(KeptColumns):
     def _derive(self, rows: Rows) -> None:
         """The same for some rows."""
 
-    def _derive_row(self, row: int) -> None:
-        """The same for one row."""
+    def _derive_row(self, row: int, amounts: list[tuple[int, int]]) -> None:
+        """The same for one row, given its capacity and use of each resource."""

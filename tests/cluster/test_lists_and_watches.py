@@ -1,0 +1,192 @@
+"""Lists in pages, selectors, watches, bookmarks and what becomes of old versions."""
+
+import asyncio
+
+import pytest
+
+from tests.cluster.conftest import PODS, TABLE, Client, make, pod
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+async def _pods(client: Client) -> None:
+    for name, label, node in (("a", "x", ""), ("b", "y", "n1"), ("c", "x", "n1")):
+        body = pod(name, **({"nodeName": node} if node else {}))
+        body["metadata"]["labels"] = {"l": label}
+        await client.create(PODS, body)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", "abc"),
+        ("labelSelector=l%3Dx", "ac"),
+        ("labelSelector=l!%3Dx", "b"),
+        ("labelSelector=l+in+(x,y),l+notin+(y)", "ac"),
+        ("labelSelector=!l", ""),
+        ("fieldSelector=spec.nodeName%3Dn1", "bc"),
+        ("fieldSelector=spec.nodeName%3D,status.phase%3DPending", "a"),
+        ("fieldSelector=metadata.name!%3Da&labelSelector=l%3Dx", "c"),
+    ],
+)
+async def test_selectors(client: Client, query: str, expected: str) -> None:
+    """By label and by field, in lists of one namespace and of all."""
+    await _pods(client)
+    for path in (PODS, "/api/v1/pods"):
+        items = (await client.get(f"{path}?{query}"))["items"]
+        assert "".join(each["metadata"]["name"] for each in items) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("fieldSelector=spec.foo%3D1", "field label not supported: spec.foo"),
+        ("labelSelector=a%3Db%2C", "found '', expected: identifier after ','"),
+        ("labelSelector=a+in+(b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("limit=x", 'strconv.ParseInt: parsing "x": invalid syntax'),
+    ],
+)
+async def test_bad_queries(client: Client, query: str, message: str) -> None:
+    """Are refused in Kubernetes' words."""
+    answer = await client.ask("GET", f"{PODS}?{query}")
+    assert (answer.status, answer.message) == (400, message)
+
+
+async def test_pages_show_one_moment(client: Client) -> None:
+    """What is written while a client turns the pages is on none of them."""
+    for number in range(7):
+        await client.create(CONFIG_MAPS, make("v1", "ConfigMap", f"c{number}"))
+    page = await client.get(f"{CONFIG_MAPS}?limit=3")
+    version = page["metadata"]["resourceVersion"]
+    assert page["metadata"]["remainingItemCount"] == 4
+    await client.create(CONFIG_MAPS, make("v1", "ConfigMap", "c55"))
+    await client.delete(f"{CONFIG_MAPS}/c4")
+    names = [each["metadata"]["name"] for each in page["items"]]
+    while token := page["metadata"].get("continue"):
+        page = await client.get(f"{CONFIG_MAPS}?limit=3&continue={token}")
+        assert page["metadata"]["resourceVersion"] == version
+        names += [each["metadata"]["name"] for each in page["items"]]
+    assert names == [f"c{number}" for number in range(7)]
+
+
+async def test_a_list_that_is_not_here_yet_times_out(client: Client) -> None:
+    """As with a real API server that lags behind."""
+    answer = await client.ask("GET", f"{PODS}?resourceVersion=999999")
+    assert (answer.status, answer.body["details"]["causes"][0]["reason"]) == (504, "ResourceVersionTooLarge")
+
+
+async def test_watches_tell_what_happens(client: Client) -> None:
+    """From the version of a list on, each change once and in order."""
+    await client.create(CONFIG_MAPS, make("v1", "ConfigMap", "a"))
+    version = (await client.get(CONFIG_MAPS))["metadata"]["resourceVersion"]
+    async with client.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={version}") as stream:
+        await client.create(CONFIG_MAPS, make("v1", "ConfigMap", "b"))
+        await client.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "y"}})
+        await client.delete(f"{CONFIG_MAPS}/b")
+        assert await stream.names(3) == [("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b")]
+    async with client.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={version}") as stream:
+        assert await stream.names(3) == [("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b")]
+
+
+async def test_a_watch_without_a_version_begins_with_what_is_there(client: Client) -> None:
+    """In the order of a list."""
+    await _pods(client)
+    async with client.watch(f"{PODS}?watch=true") as stream:
+        assert await stream.names(3) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
+
+
+async def test_objects_come_and_go_from_a_selected_watch(client: Client) -> None:
+    """What is no longer chosen is deleted, as far as the watch is concerned."""
+    await _pods(client)
+    async with client.watch(f"{PODS}?watch=true&labelSelector=l%3Dx") as stream:
+        assert await stream.names(2) == [("ADDED", "a"), ("ADDED", "c")]
+        await client.patch(f"{PODS}/a", {"metadata": {"labels": {"l": "y"}}})
+        await client.patch(f"{PODS}/b", {"metadata": {"labels": {"l": "x"}}})
+        await client.patch(f"{PODS}/b", {"metadata": {"labels": {"m": "n"}}})
+        kind, gone = await stream.event()
+        assert (kind, gone["metadata"]["labels"]) == ("DELETED", {"l": "x"})
+        current = await client.get(f"{PODS}/a")
+        assert gone["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]
+        assert await stream.names(2) == [("ADDED", "b"), ("MODIFIED", "b")]
+
+
+async def test_bindings_leave_the_watch_of_unbound_pods(client: Client) -> None:
+    """So a scheduler that watches only those sees its own binds as deletions."""
+    await client.create(PODS, pod("a"))
+    async with client.watch(f"{PODS}?watch=true&fieldSelector=spec.nodeName%3D") as stream:
+        assert await stream.names(1) == [("ADDED", "a")]
+        assert (await client.bind("a", "n1")).status == 201
+        assert await stream.names(1) == [("DELETED", "a")]
+
+
+async def test_streamed_lists_end_with_a_bookmark(client: Client) -> None:
+    """As `sendInitialEvents` asks."""
+    await _pods(client)
+    query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    async with client.watch(f"{PODS}?{query}") as stream:
+        assert [name for _, name in await stream.names(3)] == ["a", "b", "c"]
+        kind, bookmark = await stream.event()
+        assert kind == "BOOKMARK"
+        assert bookmark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        assert bookmark["metadata"]["resourceVersion"] == str(client.cluster.store.version)
+    answer = await client.ask("GET", f"{PODS}?watch=true&sendInitialEvents=true")
+    assert answer.status == 400
+
+
+async def test_bookmarks_come_before_the_end(client: Client) -> None:
+    """So that a client that was idle need not list again."""
+    query = f"watch=true&resourceVersion={client.cluster.store.version}&allowWatchBookmarks=true&timeoutSeconds=2"
+    async with client.watch(f"{PODS}?{query}") as stream:
+        await client.create(CONFIG_MAPS, make("v1", "ConfigMap", "elsewhere"))
+        kind, bookmark = await stream.event()
+        assert (kind, bookmark["metadata"]["resourceVersion"]) == ("BOOKMARK", str(client.cluster.store.version))
+        assert (await stream.event())[0] == "END"
+
+
+@pytest.mark.parametrize("version", [1, 999999])
+async def test_versions_that_are_not_remembered_are_gone(client: Client, version: int) -> None:
+    """A watch from before a compaction, or from another life of the cluster, gets a 410."""
+    await _pods(client)
+    client.cluster.store.compact()
+    async with client.watch(f"{PODS}?watch=true&resourceVersion={version}") as stream:
+        kind, status = await stream.event()
+        assert (kind, status["code"], status["reason"]) == ("ERROR", 410, "Expired")
+        assert (await stream.event())[0] == "END"
+
+
+async def test_watches_end_when_their_time_is_up(client: Client) -> None:
+    """Clients ask for it, to spread their reconnections."""
+    async with asyncio.timeout(4), client.watch(f"{PODS}?watch=true&timeoutSeconds=1") as stream:
+        assert (await stream.event())[0] == "END"
+
+
+async def test_tables(client: Client) -> None:
+    """What `kubectl get` prints, as list and as watch."""
+    await _pods(client)
+    table = await client.get(PODS, accept=TABLE)
+    assert [each["name"] for each in table["columnDefinitions"]][:5] == ["Name", "Ready", "Status", "Restarts", "Age"]
+    assert table["rows"][1]["cells"][:4] == ["b", "0/1", "Pending", "0"]
+    assert table["rows"][1]["cells"][6] == "n1"
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    async with client.watch(f"{PODS}?watch=true", accept=TABLE) as stream:
+        kind, first = await stream.event()
+        assert (kind, first["kind"], first["rows"][0]["cells"][0]) == ("ADDED", "Table", "a")
+        assert first["columnDefinitions"]
+        _, second = await stream.event()
+        assert (second["columnDefinitions"], second["rows"][0]["cells"][0]) == ([], "b")
+
+
+async def test_metadata_only(client: Client) -> None:
+    """For clients that need no more."""
+    await _pods(client)
+    accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    found = await client.get(PODS, accept=accept)
+    assert found["kind"] == "PartialObjectMetadataList"
+    assert set(found["items"][0]) == {"kind", "apiVersion", "metadata"}
+
+
+async def test_formats_that_are_not_spoken(client: Client) -> None:
+    """Protobuf alone is refused; with JSON as second choice, JSON it is."""
+    protobuf = "application/vnd.kubernetes.protobuf"
+    assert (await client.ask("GET", PODS, accept=protobuf)).status == 406
+    assert (await client.ask("GET", PODS, accept=f"{protobuf},application/json")).status == 200
