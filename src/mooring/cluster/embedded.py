@@ -81,6 +81,7 @@ class EmbeddedCluster:
         except OSError:
             await self.stop()
             raise
+        await self.api.settle()
 
     async def _open(self, folder: Path) -> None:
         self._journal = journal = SqliteJournal(folder)

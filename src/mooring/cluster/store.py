@@ -78,6 +78,7 @@ class Store:
         self._history = history
         self._collections: dict[str, Collection] = {}
         self._listeners: list[Listener] = []
+        self._insiders: list[Listener] = []
         self._start = version
         self.journal: Journal | None = None
         #: The version up to which changes have been published.
@@ -88,6 +89,10 @@ class Store:
         """Call the listener with every later change and its resource; the answer ends that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def follow(self, listener: Listener) -> None:
+        """Call the listener with every later change at once, safe or not: for what must agree with the objects."""
+        self._insiders.append(listener)
 
     def get(self, storage: str, namespace: str, name: str) -> Stored | None:
         """The object of that name, or None."""
@@ -191,6 +196,8 @@ class Store:
             self._announce(storage, change)
 
     def _record(self, storage: str, change: Change) -> None:
+        for insider in self._insiders:
+            insider(storage, change)
         if self.journal is None:
             self._announce(storage, change)
             return

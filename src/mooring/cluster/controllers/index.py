@@ -18,7 +18,7 @@ class Index:
         for storage in store.storages():
             for stored in store.objects(storage):
                 self._add(storage, stored.document)
-        store.listen(self._changed)
+        store.follow(self._changed)
 
     def owned(self, uid: str, storage: str | None = None) -> list[Document]:
         """The objects that name this owner; of one resource, if asked."""
