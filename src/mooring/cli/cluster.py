@@ -17,7 +17,7 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--nodes", type=click.IntRange(min=0), default=100, show_default=True, help="How many fake nodes to have.")
+@click.option("--nodes", type=click.IntRange(min=0), default=100, show_default=True, help="How many fake nodes.")
 @click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0 takes any free port.")
 @click.option(
     "--data-dir",
@@ -34,8 +34,8 @@ def cluster() -> None:
 def start(nodes: int, port: int, data_dir: Path | None, kubeconfig: Path) -> None:
     """Serve the Kubernetes API on 127.0.0.1 until Ctrl-C.
 
-    Every node is fake: what is bound to it counts as running, and nothing is executed. ReplicaSets, Deployments and Jobs
-    make their pods; a scheduler, such as `mooring run`, has to bind them.
+    Every node is fake: what is bound to it counts as running, and nothing is executed. ReplicaSets, Deployments and
+    Jobs make their pods; a scheduler, such as `mooring run`, has to bind them.
     """
     from mooring.cluster import DataError, EmbeddedCluster
     from mooring.cluster.serving import run, serve

@@ -37,6 +37,8 @@ from mooring.cluster.validation.warnings import warnings_for
 
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_PREFIX: Final = 58
+#: How often a generated name is drawn before giving up.
+_DRAWS: Final = 8
 #: What only the server writes in an object's metadata.
 _SYSTEM_METADATA: Final = (
     "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink",
@@ -104,9 +106,7 @@ class Registry:
         self._validate(resource, document, strategy)
         if not resource.is_custom:
             call.warnings += warnings_for(storage, document)
-        name, space = metadata["name"], metadata.get("namespace", "")
-        if self.store.get(storage, space, name) is not None:
-            raise already_exists(resource.target(name))
+        name, space = self._free_name(resource, metadata), metadata.get("namespace", "")
         if call.dry_run:
             return Stored(document, self.store.version)
         return self.store.put(storage, space, name, document)
@@ -135,6 +135,18 @@ class Registry:
             metadata["name"] = self.generated_name(metadata["generateName"])
         metadata["uid"] = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
         metadata["creationTimestamp"] = rfc3339(self.clock())
+
+    def _free_name(self, resource: Resource, metadata: Document) -> str:
+        """The name of the new object; a generated one that is taken is drawn again."""
+        space = metadata.get("namespace", "")
+        for _ in range(_DRAWS):
+            if self.store.get(resource.stored_as, space, metadata["name"]) is None:
+                return str(metadata["name"])
+            prefix = metadata.get("generateName")
+            if not prefix or not metadata["name"].startswith(prefix[:_LONGEST_PREFIX]):
+                break
+            metadata["name"] = self.generated_name(prefix)
+        raise already_exists(resource.target(metadata["name"]))
 
     def generated_name(self, prefix: str) -> str:
         """A name that starts with the prefix, as `generateName` asks."""
