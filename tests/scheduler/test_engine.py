@@ -215,3 +215,26 @@ def test_a_binding_seen_by_the_watch_confirms_the_assumption():
     engine.put(decided.pod)
     assert engine.cache.assumed == set()
     assert engine.cache.table.check() == []
+
+
+def test_a_queue_sort_that_breaks_harms_nobody():
+    from mooring.config import PluginSpec
+
+    class Sorter(Plugin):
+        def less(self, a, b):
+            raise RuntimeError("boom")
+
+    text = CONFIG.replace(
+        "multiPoint: {enabled: [{name: Recorder}]}",
+        "queueSort: {enabled: [{name: Sorter}], disabled: [{name: PrioritySort}]}\n"
+        "    multiPoint: {disabled: [{name: PrioritySort}]}",
+    )
+    config = load_config(text, source="test", plugins={"Sorter": PluginSpec("Sorter", frozenset({"queueSort"}), None)})
+    told = []
+    engine = Engine(config, plugins={"Sorter": Sorter}, on_error=lambda *what: told.append(what), binder=FakeBinder())
+    engine.put(NODE)
+    for name in ("one", "two", "three"):
+        engine.put(make_pod(name).req(cpu="100m").obj())
+    placed = [engine.schedule_one().pod.name for _ in range(3)]
+    assert sorted(placed) == ["one", "three", "two"]
+    assert told[0][:2] == ("Sorter", "less")

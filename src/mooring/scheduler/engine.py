@@ -30,6 +30,7 @@ from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced
+from mooring.scheduler.profile import Bound
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.queue.hints import node_update_actions
 from mooring.scheduler.queue.interests import ErrorReport
@@ -112,7 +113,7 @@ class Engine:
                 for name, cycle in self.profiles.cycles.items()
             },
             hint_map={name: cycle.profile.events() for name, cycle in self.profiles.cycles.items()},
-            less=None if sorter.name == "PrioritySort" else sorter.call,
+            less=None if sorter.name == "PrioritySort" else _guarded(sorter, on_error),
             pod_initial_backoff=config.pod_initial_backoff_seconds,
             pod_max_backoff=config.pod_max_backoff_seconds,
             on_error=on_error,
@@ -287,6 +288,20 @@ class Engine:
                 queued, unschedulable_plugins=unplaced.rejectors, pending_plugins=unplaced.pending, pod=latest
             )
         return Failed(queued, unplaced, result.victims, result.nominated_node)
+
+
+def _guarded(sorter: Bound, on_error: ErrorReport | None) -> Callable[[QueuedPod, QueuedPod], bool]:
+    """A user's QueueSort; where it breaks, the pod that came first goes first."""
+
+    def less(a: QueuedPod, b: QueuedPod) -> bool:
+        try:
+            return bool(sorter.call(a, b))
+        except Exception as error:
+            if on_error is not None:
+                on_error(sorter.name, "less", a.pod, error)
+            return a.timestamp < b.timestamp
+
+    return less
 
 
 def _turned_down(status: Status, state: CycleState) -> Unplaced:
