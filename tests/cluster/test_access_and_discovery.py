@@ -30,7 +30,10 @@ async def test_roles_are_enforced(client: Client) -> None:
         'pods "a" is forbidden: User "ann" cannot delete resource "pods" in API group "" in the namespace "default"',
     )
     answer = await client.ask("GET", "/api/v1/nodes", headers=as_ann)
-    assert answer.message == 'nodes is forbidden: User "ann" cannot list resource "nodes" in API group "" at the cluster scope'
+    assert (
+        answer.message
+        == 'nodes is forbidden: User "ann" cannot list resource "nodes" in API group "" at the cluster scope'
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,10 @@ async def test_discovery_in_both_forms_agrees(client: Client) -> None:
                 prefix = f"{name}/{version['version']}" if name else version["version"]
                 for resource in version["resources"]:
                     new.add((prefix, resource["resource"]))
-                    new |= {(prefix, f"{resource['resource']}/{each['subresource']}") for each in resource.get("subresources", ())}
+                    new |= {
+                        (prefix, f"{resource['resource']}/{each['subresource']}")
+                        for each in resource.get("subresources", ())
+                    }
     old: set[tuple[str, str]] = set()
     paths = ["/api/v1"]
     for group in (await client.get("/apis"))["groups"]:
@@ -134,7 +140,9 @@ async def test_classes_fill_in_pods(client: Client) -> None:
     """Priority, runtime and limits of a namespace."""
     version = "scheduling.k8s.io/v1"
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    await client.create(classes, make(version, "PriorityClass", "d", value=7, globalDefault=True, preemptionPolicy="Never"))
+    await client.create(
+        classes, make(version, "PriorityClass", "d", value=7, globalDefault=True, preemptionPolicy="Never")
+    )
     answer = await client.ask("POST", classes, make(version, "PriorityClass", "e", value=8, globalDefault=True))
     assert "already marked as default. Only one default can exist" in answer.message
     runtime = make("node.k8s.io/v1", "RuntimeClass", "rc", handler="h", overhead={"podFixed": {"cpu": "250m"}})

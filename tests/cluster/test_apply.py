@@ -118,7 +118,9 @@ _scalars = st.sampled_from(["a", "b", 1, True])
 _pods = st.fixed_dictionaries(
     {},
     optional={
-        "metadata": st.fixed_dictionaries({}, optional={"labels": st.dictionaries(st.sampled_from("xyz"), st.sampled_from("ab"))}),
+        "metadata": st.fixed_dictionaries(
+            {}, optional={"labels": st.dictionaries(st.sampled_from("xyz"), st.sampled_from("ab"))}
+        ),
         "spec": st.fixed_dictionaries(
             {},
             optional={

@@ -36,14 +36,19 @@ async def _until(client: Client, path: str, holds: Any, *, bind: bool = True) ->
 
 
 def _deployment(**spec: Any) -> dict[str, Any]:
-    return make("apps/v1", "Deployment", "d", spec={"replicas": 3, "selector": SELECTOR, "template": template(a="b"), **spec})
+    return make(
+        "apps/v1", "Deployment", "d", spec={"replicas": 3, "selector": SELECTOR, "template": template(a="b"), **spec}
+    )
 
 
 def _rolled_out(document: dict[str, Any]) -> bool:
     status, wanted = document["status"], document["spec"]["replicas"]
     return bool(
         status.get("observedGeneration") == document["metadata"]["generation"]
-        and status.get("updatedReplicas", 0) == status.get("replicas", 0) == status.get("availableReplicas", 0) == wanted
+        and status.get("updatedReplicas", 0)
+        == status.get("replicas", 0)
+        == status.get("availableReplicas", 0)
+        == wanted
     )
 
 
@@ -98,7 +103,9 @@ async def test_a_roll_out_keeps_pods_serving(live: Client) -> None:
         seen.append((document["status"].get("availableReplicas", 0), document["status"].get("replicas", 0)))
         return _rolled_out(document)
 
-    await live.patch(f"{DEPLOYMENTS}/d", {"spec": {"template": {"spec": {"priorityClassName": "system-node-critical"}}}})
+    await live.patch(
+        f"{DEPLOYMENTS}/d", {"spec": {"template": {"spec": {"priorityClassName": "system-node-critical"}}}}
+    )
     await _until(live, f"{DEPLOYMENTS}/d", note)
     assert min(available for available, _ in seen) >= 3
     assert max(replicas for _, replicas in seen) <= 5
@@ -229,7 +236,9 @@ async def _there(client: Client, path: str) -> bool:
 async def test_budgets_say_how_many_may_go(live: Client) -> None:
     """Percentages are of what the controllers want, and evictions through the API respect it all."""
     await live.create(DEPLOYMENTS, _deployment(replicas=4))
-    await live.create(BUDGETS, make("policy/v1", "PodDisruptionBudget", "x", spec={"maxUnavailable": "50%", "selector": SELECTOR}))
+    await live.create(
+        BUDGETS, make("policy/v1", "PodDisruptionBudget", "x", spec={"maxUnavailable": "50%", "selector": SELECTOR})
+    )
     budget = await _until(live, f"{BUDGETS}/x", lambda each: each["status"].get("currentHealthy") == 4)
     status = budget["status"]
     assert (status["expectedPods"], status["desiredHealthy"], status["disruptionsAllowed"]) == (4, 2, 2)
@@ -239,7 +248,12 @@ async def test_budgets_say_how_many_may_go(live: Client) -> None:
 async def test_claims_find_or_get_a_volume(live: Client) -> None:
     """The smallest that fits is taken; a class makes one; one that waits for a node waits."""
     for name, size in (("small", "1Gi"), ("fits", "5Gi"), ("large", "50Gi")):
-        spec = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}, "storageClassName": "s"}
+        spec = {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": "/x"},
+            "storageClassName": "s",
+        }
         await live.create(VOLUMES, make("v1", "PersistentVolume", name, spec=spec))
     await live.create(CLAIMS, _claim("manual", "s"))
     bound = await _until(live, f"{CLAIMS}/manual", lambda each: each["status"]["phase"] == "Bound")
@@ -248,7 +262,9 @@ async def test_claims_find_or_get_a_volume(live: Client) -> None:
 
     classes = "/apis/storage.k8s.io/v1/storageclasses"
     for name, mode in (("now", "Immediate"), ("later", "WaitForFirstConsumer")):
-        await live.create(classes, make("storage.k8s.io/v1", "StorageClass", name, provisioner="ex.io/p", volumeBindingMode=mode))
+        await live.create(
+            classes, make("storage.k8s.io/v1", "StorageClass", name, provisioner="ex.io/p", volumeBindingMode=mode)
+        )
     await live.create(CLAIMS, _claim("now", "now"))
     made = await _until(live, f"{CLAIMS}/now", lambda each: each["status"]["phase"] == "Bound")
     assert made["spec"]["volumeName"] == f"pvc-{made['metadata']['uid']}"
@@ -269,7 +285,9 @@ def _claim(name: str, kind: str) -> dict[str, Any]:
 async def test_a_claim_in_use_outlives_its_deletion(live: Client) -> None:
     """Until the pod that uses it is gone."""
     await live.create(CLAIMS, _claim("c", ""))
-    await live.create(PODS, pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}], nodeName="node-0"))
+    await live.create(
+        PODS, pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}], nodeName="node-0")
+    )
     await live.delete(f"{CLAIMS}/c")
     assert (await live.get(f"{CLAIMS}/c"))["metadata"]["deletionTimestamp"]
     await live.delete(f"{PODS}/p")
@@ -306,6 +324,8 @@ async def test_controllers_write_events(live: Client) -> None:
     await _until(live, f"{DEPLOYMENTS}/d", _rolled_out)
     events = await _items(live, "/api/v1/namespaces/default/events?fieldSelector=involvedObject.kind%3DDeployment")
     assert [each["reason"] for each in events] == ["ScalingReplicaSet"]
-    same = await _items(live, "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=regarding.kind%3DDeployment")
+    same = await _items(
+        live, "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=regarding.kind%3DDeployment"
+    )
     assert same[0]["note"] == events[0]["message"]
     assert same[0]["apiVersion"] == "events.k8s.io/v1"

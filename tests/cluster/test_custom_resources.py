@@ -88,8 +88,14 @@ async def test_objects_are_defaulted_and_pruned(client: Client) -> None:
         ({"n": 1, "s": "z"}, 'spec.s: Unsupported value: "z": supported values: "a", "b"'),
         ({"n": 1, "p": "y"}, "spec.p: Invalid value: \"y\": spec.p in body should match '^x+$'"),
         ({"n": 1, "l": ["a", "b", "c"]}, "spec.l: Too many: 3: must have at most 2 items"),
-        ({"n": 1, "l": [1]}, 'spec.l[0]: Invalid value: "integer": spec.l[0] in body must be of type string: "integer"'),
-        ({"n": 1, "m": {"k": 1}}, 'spec.m.k: Invalid value: "integer": spec.m.k in body must be of type boolean: "integer"'),
+        (
+            {"n": 1, "l": [1]},
+            'spec.l[0]: Invalid value: "integer": spec.l[0] in body must be of type string: "integer"',
+        ),
+        (
+            {"n": 1, "m": {"k": 1}},
+            'spec.m.k: Invalid value: "integer": spec.m.k in body must be of type boolean: "integer"',
+        ),
     ],
 )
 async def test_objects_are_checked_against_the_schema(client: Client, spec: dict[str, Any], message: str) -> None:
@@ -139,7 +145,16 @@ async def test_a_deleted_definition_takes_its_objects_along(client: Client) -> N
         ({"scope": "Planet"}, 'spec.scope: Unsupported value: "Planet": supported values: "Cluster", "Namespaced"'),
         ({"versions": []}, "spec.versions: Required value: must have at least one version"),
         (
-            {"versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {}}}}}]},
+            {
+                "versions": [
+                    {
+                        "name": "v1",
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {}}}},
+                    }
+                ]
+            },
             "spec.validation.openAPIV3Schema.properties[spec].type: Required value: must not be empty for specified object fields",
         ),
     ],

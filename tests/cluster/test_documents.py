@@ -96,7 +96,10 @@ CONTAINERS = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b",
         ({"containers": [{"$patch": "replace"}, {"name": "z", "image": "9"}]}, [("z", "9")]),
         ({"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}, [("b", "2"), ("a", "1")]),
         (
-            {"$setElementOrder/containers": [{"name": "c"}, {"name": "a"}], "containers": [{"name": "c", "image": "3"}]},
+            {
+                "$setElementOrder/containers": [{"name": "c"}, {"name": "a"}],
+                "containers": [{"name": "c", "image": "3"}],
+            },
             [("b", "2"), ("c", "3"), ("a", "1")],
         ),
         ({"$retainKeys": ["containers"], "containers": [{"name": "a", "image": None}]}, [("a", None), ("b", "2")]),
@@ -117,7 +120,10 @@ def test_strategic_merge_patches(patch: dict[str, Any], expected: list[tuple[str
 def test_primitive_lists_in_strategic_patches() -> None:
     """Merge where the field says so, and elements can be taken out."""
     old = {"metadata": {"finalizers": ["a", "b"]}, "spec": {"containers": [], "nodeSelector": {"x": "1", "y": "2"}}}
-    patch = {"metadata": {"finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"]}, "spec": {"nodeSelector": {"x": None}}}
+    patch = {
+        "metadata": {"finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"]},
+        "spec": {"nodeSelector": {"x": None}},
+    }
     result = strategic_merge_patch(old, patch, POD)
     assert result["metadata"]["finalizers"] == ["b", "c"]
     assert result["spec"]["nodeSelector"] == {"y": "2"}
@@ -157,7 +163,10 @@ def test_json_patches(operations: Any, expected: Any) -> None:
 
 def test_merge_patches() -> None:
     """RFC 7386: null removes, objects merge, the rest replaces."""
-    assert merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": None, "e": 3}, "d": [2]}) == {"a": {"c": 2, "e": 3}, "d": [2]}
+    assert merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": None, "e": 3}, "d": [2]}) == {
+        "a": {"c": 2, "e": 3},
+        "d": [2],
+    }
 
 
 @pytest.mark.parametrize(
@@ -204,13 +213,18 @@ def test_protobuf_is_read() -> None:
     """Zeros of plain fields are left out, those of pointers stay; maps, lists, times and quantities are understood."""
     metadata = _field(1, b"d") + _field(3, b"") + _field(8, b"") + _field(11, _field(1, b"k") + _field(2, b"v"))
     container = (
-        _field(1, b"c") + _field(2, b"img") + _field(8, _field(1, _field(1, b"cpu") + _field(2, _field(1, b"500m")))) + _field(6, _field(3, 80))
+        _field(1, b"c")
+        + _field(2, b"img")
+        + _field(8, _field(1, _field(1, b"cpu") + _field(2, _field(1, b"500m"))))
+        + _field(6, _field(3, 80))
     )
     volume = _field(1, b"v") + _field(2, _field(2, b""))
     spec = _field(1, volume) + _field(2, container) + _field(10, b"") + _field(11, 0)
     rolling = _field(2, _field(1, 1) + _field(3, b"25%")) + _field(1, _field(1, 0) + _field(2, 1))
     deployment = (
-        _field(1, 0) + _field(3, _field(1, b"") + _field(2, spec)) + _field(4, _field(1, b"RollingUpdate") + _field(2, rolling))
+        _field(1, 0)
+        + _field(3, _field(1, b"") + _field(2, spec))
+        + _field(4, _field(1, b"RollingUpdate") + _field(2, rolling))
     )
     found = decode_object(_envelope(b"apps/v1", b"Deployment", _field(1, metadata) + _field(2, deployment)))
     assert found == {
@@ -223,7 +237,12 @@ def test_protobuf_is_read() -> None:
                 "spec": {
                     "volumes": [{"name": "v", "emptyDir": {}}],
                     "containers": [
-                        {"name": "c", "image": "img", "resources": {"limits": {"cpu": "500m"}}, "ports": [{"containerPort": 80}]}
+                        {
+                            "name": "c",
+                            "image": "img",
+                            "resources": {"limits": {"cpu": "500m"}},
+                            "ports": [{"containerPort": 80}],
+                        }
                     ],
                 }
             },
@@ -238,7 +257,17 @@ def test_protobuf_is_read() -> None:
     }
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"k8s\x00\xff", b"k8s\x00\x0a\x7f", _envelope(b"v1", b"Nonsense", b""), b"k8s\x00" + struct.pack("<q", -1) * 3])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"k8s\x00\xff",
+        b"k8s\x00\x0a\x7f",
+        _envelope(b"v1", b"Nonsense", b""),
+        b"k8s\x00" + struct.pack("<q", -1) * 3,
+    ],
+)
 def test_what_is_no_protobuf(body: bytes) -> None:
     """Is refused, however it is damaged."""
     with pytest.raises(ProtobufError):

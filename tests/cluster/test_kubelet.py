@@ -55,7 +55,10 @@ async def test_a_bound_pod_runs(live: Client) -> None:
         ),
         (
             {},
-            {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x", "command": ["sh", "-c", "sleep 0.01"]}]},
+            {
+                "restartPolicy": "Never",
+                "containers": [{"name": "c", "image": "x", "command": ["sh", "-c", "sleep 0.01"]}],
+            },
             "Succeeded",
             "Completed",
         ),
@@ -89,7 +92,9 @@ async def test_readiness_gates_keep_a_pod_from_being_ready(live: Client) -> None
     running = await _phase(live, "p", "Running")
     conditions = running["status"]["conditions"]
     assert next(each["status"] for each in conditions if each["type"] == "Ready") == "False"
-    await live.patch(f"{PODS}/p/status", {"status": {"conditions": [*conditions, {"type": "ex.io/ok", "status": "True"}]}})
+    await live.patch(
+        f"{PODS}/p/status", {"status": {"conditions": [*conditions, {"type": "ex.io/ok", "status": "True"}]}}
+    )
 
     async def ready() -> bool:
         found = (await live.get(f"{PODS}/p"))["status"]["conditions"]
@@ -100,7 +105,9 @@ async def test_readiness_gates_keep_a_pod_from_being_ready(live: Client) -> None
 
 async def test_deleted_pods_take_the_time_they_are_told(live: Client) -> None:
     """At most their grace period."""
-    await live.create(PODS, _annotated("p", {"mooring.dev/terminate-after": "1h"}, nodeName="node-0", terminationGracePeriodSeconds=1))
+    await live.create(
+        PODS, _annotated("p", {"mooring.dev/terminate-after": "1h"}, nodeName="node-0", terminationGracePeriodSeconds=1)
+    )
     await _phase(live, "p", "Running")
     await live.delete(f"{PODS}/p")
     assert (await live.get(PODS, accept=TABLE))["rows"][0]["cells"][2] == "Terminating"
@@ -129,7 +136,9 @@ async def test_new_nodes_become_ready(live: Client) -> None:
     assert [each["cells"][1] for each in (await live.get("/api/v1/nodes", accept=TABLE))["rows"]][-1] == "Unknown"
 
 
-@pytest.mark.parametrize(("text", "expected"), [("5", 5), ("1.5s", 1.5), ("2m", 120), ("10ms", 0.01), ("x", None), ("", None)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("5", 5), ("1.5s", 1.5), ("2m", 120), ("10ms", 0.01), ("x", None), ("", None)]
+)
 def test_durations(text: str, expected: float | None) -> None:
     """As annotations write them."""
     assert seconds(text) == expected

@@ -76,7 +76,9 @@ async def test_evictions_respect_the_budget(client: Client) -> None:
     """One is allowed, the next is not, and the budget counts it down."""
     for name in ("a", "b"):
         await _running(client, name)
-    budget = make("policy/v1", "PodDisruptionBudget", "x", spec={"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}})
+    budget = make(
+        "policy/v1", "PodDisruptionBudget", "x", spec={"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
+    )
     await client.create(BUDGETS, budget)
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
     answer = await client.ask("POST", f"{PODS}/a/eviction", eviction)
@@ -84,7 +86,13 @@ async def test_evictions_respect_the_budget(client: Client) -> None:
         429,
         "The disruption budget x is still being processed by the server.",
     )
-    status = {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}
+    status = {
+        "observedGeneration": 1,
+        "disruptionsAllowed": 1,
+        "currentHealthy": 2,
+        "desiredHealthy": 1,
+        "expectedPods": 2,
+    }
     await client.patch(f"{BUDGETS}/x/status", {"status": status})
     assert (await client.ask("POST", f"{PODS}/a/eviction", eviction)).status == 201
     evicted = await client.get(f"{PODS}/a")
@@ -100,7 +108,11 @@ async def test_scale(client: Client) -> None:
     spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template(a="b")}
     await client.create(DEPLOYMENTS, make("apps/v1", "Deployment", "d", spec=spec))
     scale = await client.get(f"{DEPLOYMENTS}/d/scale")
-    assert (scale["kind"], scale["spec"], scale["status"]) == ("Scale", {"replicas": 2}, {"replicas": 0, "selector": "a=b"})
+    assert (scale["kind"], scale["spec"], scale["status"]) == (
+        "Scale",
+        {"replicas": 2},
+        {"replicas": 0, "selector": "a=b"},
+    )
     assert (await client.patch(f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": 5}}))["spec"] == {"replicas": 5}
     answer = await client.ask("PUT", f"{DEPLOYMENTS}/d/scale", {**scale, "spec": {"replicas": 1}})
     assert answer.status == 409

@@ -43,4 +43,8 @@ def encoded_as(stored: Stored, resource: Resource) -> bytes:
 def _renamed(document: Document, names: dict[str, str], group_version: str) -> Document:
     fields: dict[str, Any] = {names.get(key, key): value for key, value in document.items()}
     fields["apiVersion"] = group_version
+    if names is _NAMES:
+        for key in ("reportingController", "reportingInstance"):
+            if not fields.get(key, True):
+                del fields[key]
     return fields

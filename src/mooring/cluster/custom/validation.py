@@ -67,6 +67,7 @@ def _wrong_type(path: str, value: Any, kind: str) -> FieldError:
 def _string(value: str, schema: dict[str, Any], path: str) -> Iterator[FieldError]:
     if len(value) > schema.get("maxLength", len(value)):
         yield FieldError("FieldValueTooLong", path, f"Too long: may not be more than {schema['maxLength']} bytes")
+        return
     if len(value) < schema.get("minLength", 0):
         yield invalid(path, value, f"{path} in body should be at least {schema['minLength']} chars long")
     pattern = schema.get("pattern")

@@ -313,4 +313,4 @@ def new_event_errors(document: Document) -> list[FieldError]:
     errors += label_name(controller, "reportingController")
     errors += [required(key) for key in ("reportingInstance", "action", "reason") if not document.get(key)]
     kind = document.get("type", "")
-    return errors if kind in {"Normal", "Warning"} else [*errors, invalid("type", kind, f"has invalid value: {kind}")]
+    return errors if kind in {"Normal", "Warning"} else [*errors, invalid("type", "", f"has invalid value: {kind}")]

@@ -35,9 +35,9 @@ def _selected_template(spec: Document, *, restarts: tuple[str, ...] = ("Always",
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             errors.append(invalid("spec.selector", selector, "empty selector is invalid for deployment"))
         elif is_usable(selector) and not selector_of(selector).matches(labels):
-            errors.append(invalid(f"{_TEMPLATE}.metadata.labels", labels, _MISMATCH))
+            errors.append(invalid(f"{_TEMPLATE}.metadata.labels", dict(sorted(labels.items())), _MISMATCH))
     if selector is None and labels:
-        errors.append(invalid(f"{_TEMPLATE}.metadata.labels", labels, _MISMATCH))
+        errors.append(invalid(f"{_TEMPLATE}.metadata.labels", dict(sorted(labels.items())), _MISMATCH))
     errors += template_errors(template, _TEMPLATE)
     policy = look(template, "spec", "restartPolicy")
     if policy == "Always" and "Always" not in restarts:
@@ -101,7 +101,7 @@ def controller_errors(document: Document) -> list[FieldError]:
     if not selector:
         errors.append(required("spec.selector"))
     elif any(labels.get(key) != value for key, value in selector.items()):
-        errors.append(invalid(f"{_TEMPLATE}.metadata.labels", labels, _MISMATCH))
+        errors.append(invalid(f"{_TEMPLATE}.metadata.labels", dict(sorted(labels.items())), _MISMATCH))
     return errors + template_errors(spec.get("template") or {}, _TEMPLATE)
 
 
