@@ -155,7 +155,7 @@ async def test_a_deleted_definition_takes_its_objects_along(client: Client) -> N
                     }
                 ]
             },
-            "spec.validation.openAPIV3Schema.properties[spec].type: Required value: must not be empty for specified object fields",
+            "properties[spec].type: Required value: must not be empty for specified object fields",
         ),
     ],
 )

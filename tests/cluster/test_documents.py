@@ -26,11 +26,24 @@ POD = shape_of("", "v1", "Pod")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("0.5", "500m"), ("1000m", "1"), ("1024Mi", "1Gi"), (2, "2"), (1.5, "1500m"), ("1e3", "1e3"), ("0.5Gi", "512Mi"),
-        ("1536Mi", "1536Mi"), ("100k", "100k"), ("1E", "1E"), ("0", "0"), ("1000", "1k"), ("12345", "12345"), ("512Ki", "512Ki"),
-        ("-1", "-1"), ("1u", "1u"),
+        ("0.5", "500m"),
+        ("1000m", "1"),
+        ("1024Mi", "1Gi"),
+        (2, "2"),
+        (1.5, "1500m"),
+        ("1e3", "1e3"),
+        ("0.5Gi", "512Mi"),
+        ("1536Mi", "1536Mi"),
+        ("100k", "100k"),
+        ("1E", "1E"),
+        ("0", "0"),
+        ("1000", "1k"),
+        ("12345", "12345"),
+        ("512Ki", "512Ki"),
+        ("-1", "-1"),
+        ("1u", "1u"),
     ],
-)  # fmt: skip
+)
 def test_quantities_are_written_as_kubernetes_writes_them(text: Any, expected: str) -> None:
     """The largest unit that loses nothing."""
     assert canonical_quantity(text) == expected
@@ -48,12 +61,16 @@ def test_what_is_no_quantity(text: Any) -> None:
     [
         ({"spec": {"nodeName": None}}, {"spec": {}, "status": {}}, []),
         ({"spec": {"tolerations": [], "nodeSelector": {}}}, {"spec": {}, "status": {}}, []),
-        ({"spec": {"foo": 1, "volumes": [{"bar": 2}]}}, {"spec": {"volumes": [{}]}, "status": {}}, ["spec.foo", "spec.volumes[0].bar"]),
+        (
+            {"spec": {"foo": 1, "volumes": [{"bar": 2}]}},
+            {"spec": {"volumes": [{"name": ""}]}, "status": {}},
+            ["spec.foo", "spec.volumes[0].bar"],
+        ),
         ({"metadata": {"labels": {"a": None}}}, {"metadata": {"labels": {"a": ""}}, "spec": {}, "status": {}}, []),
         ({"spec": {"priority": 5.0}}, {"spec": {"priority": 5}, "status": {}}, []),
         ({"spec": {"affinity": {}}}, {"spec": {"affinity": {}}, "status": {}}, []),
     ],
-)  # fmt: skip
+)
 def test_documents_are_cleaned(document: dict[str, Any], cleaned: dict[str, Any], unknown: list[str]) -> None:
     """Nothing, null and empty are the same for lists and maps; an empty object is not nothing."""
     assert check(document, POD) == unknown
@@ -63,14 +80,32 @@ def test_documents_are_cleaned(document: dict[str, Any], cleaned: dict[str, Any]
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({"spec": {"containers": {}}}, "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container"),
-        ({"spec": {"priority": "x"}}, "json: cannot unmarshal string into Go struct field PodSpec.spec.priority of type int32"),
-        ({"spec": {"priority": 2**31}}, "json: cannot unmarshal number 2147483648 into Go struct field PodSpec.spec.priority of type int32"),
-        ({"spec": {"hostNetwork": 1}}, "json: cannot unmarshal number into Go struct field PodSpec.spec.hostNetwork of type bool"),
-        ({"metadata": {"labels": {"a": 1}}}, "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string"),
-        ({"metadata": {"creationTimestamp": "now"}}, 'parsing time "now" as "2006-01-02T15:04:05Z07:00": cannot parse "now" as "2006"'),
+        (
+            {"spec": {"containers": {}}},
+            "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container",
+        ),
+        (
+            {"spec": {"priority": "x"}},
+            "json: cannot unmarshal string into Go struct field PodSpec.spec.priority of type int32",
+        ),
+        (
+            {"spec": {"priority": 2**31}},
+            "json: cannot unmarshal number 2147483648 into Go struct field PodSpec.spec.priority of type int32",
+        ),
+        (
+            {"spec": {"hostNetwork": 1}},
+            "json: cannot unmarshal number into Go struct field PodSpec.spec.hostNetwork of type bool",
+        ),
+        (
+            {"metadata": {"labels": {"a": 1}}},
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
+        ),
+        (
+            {"metadata": {"creationTimestamp": "now"}},
+            'parsing time "now" as "2006-01-02T15:04:05Z07:00": cannot parse "now" as "2006"',
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_types(document: dict[str, Any], message: str) -> None:
     """As Go's decoder tells them."""
     with pytest.raises(DecodeError) as error:
@@ -172,12 +207,22 @@ def test_merge_patches() -> None:
 @pytest.mark.parametrize(
     ("text", "labels", "matches"),
     [
-        ("a=1", {"a": "1"}, True), ("a==1", {"a": "2"}, False), ("a!=1", {}, True), ("a", {"a": ""}, True), ("!a", {"a": "1"}, False),
-        ("a in (1, 2)", {"a": "2"}, True), ("a notin (1)", {"a": "1"}, False), ("a>3", {"a": "4"}, True), ("a<3", {"a": "4"}, False),
-        ("a=1,b in (x),!c", {"a": "1", "b": "x"}, True), ("a=", {"a": ""}, True), ("ex.io/k=v", {"ex.io/k": "v"}, True), ("", {}, True),
+        ("a=1", {"a": "1"}, True),
+        ("a==1", {"a": "2"}, False),
+        ("a!=1", {}, True),
+        ("a", {"a": ""}, True),
+        ("!a", {"a": "1"}, False),
+        ("a in (1, 2)", {"a": "2"}, True),
+        ("a notin (1)", {"a": "1"}, False),
+        ("a>3", {"a": "4"}, True),
+        ("a<3", {"a": "4"}, False),
+        ("a=1,b in (x),!c", {"a": "1", "b": "x"}, True),
+        ("a=", {"a": ""}, True),
+        ("ex.io/k=v", {"ex.io/k": "v"}, True),
+        ("", {}, True),
         ("in in (notin)", {"in": "notin"}, True),
     ],
-)  # fmt: skip
+)
 def test_label_selectors(text: str, labels: dict[str, str], matches: bool) -> None:
     """As they stand in a query."""
     assert parse_label_selector(text).matches(labels) is matches
@@ -276,15 +321,27 @@ def test_what_is_no_protobuf(body: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0s"), (119, "119s"), (120, "2m"), (150, "2m30s"), (600, "10m"), (10800, "3h"), (12000, "3h20m"), (172800, "2d"), (180000, "2d2h"), (86400 * 900, "2y170d"), (-5, "<invalid>")],
-)  # fmt: skip
+    [
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (150, "2m30s"),
+        (600, "10m"),
+        (10800, "3h"),
+        (12000, "3h20m"),
+        (172800, "2d"),
+        (180000, "2d2h"),
+        (86400 * 900, "2y170d"),
+        (-5, "<invalid>"),
+    ],
+)
 def test_ages(seconds: int, text: str) -> None:
     """As kubectl writes them."""
     assert human_duration(seconds) == text
 
 
 def test_the_certificate_is_good(tmp_path: Path) -> None:
-    """A strict client that trusts the authority talks to a server that shows the certificate, by name and by address."""
+    """A strict client that trusts the authority talks to a server that shows it, by name and by address."""
     made = make_certificate()
     (tmp_path / "server.pem").write_text(made.key + made.certificate)
     server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

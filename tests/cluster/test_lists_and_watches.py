@@ -1,9 +1,15 @@
 """Lists in pages, selectors, watches, bookmarks and what becomes of old versions."""
 
 import asyncio
+import json
+import random
+from typing import Any
 
 import pytest
 
+from mooring.cluster.listing import Filter
+from mooring.cluster.selectors import parse_label_selector
+from mooring.cluster.watching import Watch
 from tests.cluster.conftest import PODS, TABLE, Client, make, pod
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -190,3 +196,54 @@ async def test_formats_that_are_not_spoken(client: Client) -> None:
     protobuf = "application/vnd.kubernetes.protobuf"
     assert (await client.ask("GET", PODS, accept=protobuf)).status == 406
     assert (await client.ask("GET", PODS, accept=f"{protobuf},application/json")).status == 200
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_watches_that_break_off_and_resume_miss_and_repeat_nothing(client: Client, seed: int) -> None:
+    """Random changes seen through random selectors: what a watcher has put together is what a list shows."""
+    rng = random.Random(seed)
+    store, watches = client.cluster.store, client.cluster.api.watches
+    resource = client.cluster.api.table.of("configmaps")
+    chosen = Filter(
+        namespace=rng.choice([None, "a"]), labels=parse_label_selector("l=x") if rng.random() < 0.7 else None
+    )
+    seen: dict[tuple[str, str], str] = {}
+    version, stream = 0, None
+    for _ in range(300):
+        if stream is None:
+            stream = Watch(resource, chosen)
+            watches.start(stream, str(version or store.version), initial=False, bookmarks=False)
+        namespace, name = rng.choice("ab"), rng.choice("pqr")
+        if store.get("configmaps", namespace, name) is not None and rng.random() < 0.3:
+            store.remove("configmaps", namespace, name)
+        else:
+            metadata = {"name": name, "namespace": namespace, "labels": {"l": rng.choice("xy")}}
+            store.put("configmaps", namespace, name, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        if rng.random() < 0.2:
+            version = _follow(stream, seen, version)
+            watches.stop(stream)
+            stream = None
+    if stream is not None:
+        _follow(stream, seen, version)
+    page = client.cluster.api.lists.first(resource, chosen, 0)
+    listed = {_key(each.document): each.document["metadata"]["resourceVersion"] for each in page.items}
+    assert seen == listed
+
+
+def _key(document: dict[str, Any]) -> tuple[str, str]:
+    return document["metadata"]["namespace"], document["metadata"]["name"]
+
+
+def _follow(stream: Watch, seen: dict[tuple[str, str], str], version: int) -> int:
+    """Take all events; each must make sense after those before it."""
+    for line in stream.take().splitlines():
+        event = json.loads(line)
+        key, number = _key(event["object"]), event["object"]["metadata"]["resourceVersion"]
+        assert int(number) > version
+        version = int(number)
+        assert (key in seen) is (event["type"] != "ADDED"), (event["type"], key)
+        if event["type"] == "DELETED":
+            del seen[key]
+        else:
+            seen[key] = number
+    return version

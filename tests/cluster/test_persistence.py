@@ -152,7 +152,7 @@ async def test_a_folder_that_is_none(tmp_path: Path) -> None:
 
 
 async def test_controllers_do_not_trip_over_what_is_not_safe_yet(data: Path) -> None:
-    """A ReplicaSet that makes its pods in two goes, the second before the first is on disk, does not make them twice."""
+    """A ReplicaSet that makes pods in two goes, the second before the first is on disk, makes none twice."""
     cluster = EmbeddedCluster(0, data)
     await cluster.start()
     client = Client(cluster)

@@ -44,20 +44,26 @@ async def test_a_created_object_is_complete(client: Client) -> None:
         (
             {"spec": {"containers": [{"name": 5}]}},
             400,
-            ('Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field'
-            " Container.spec.containers.name of type string"),
+            (
+                'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field'
+                " Container.spec.containers.name of type string"
+            ),
         ),
         (
             {"spec": {"containers": [{"name": "c", "image": "x", "resources": {"limits": {"cpu": "1x"}}}]}},
             400,
-            ('Pod in version "v1" cannot be handled as a Pod: quantities must match the regular expression'
-            " '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
+            (
+                'Pod in version "v1" cannot be handled as a Pod: quantities must match the regular expression'
+                " '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            ),
         ),
         (
             {"spec": {"containers": [{"name": "c", "image": "x", "wat": 1}], "foo": {}}},
             400,
-            ('Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field'
-            ' "spec.containers[0].wat", unknown field "spec.foo"'),
+            (
+                'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field'
+                ' "spec.containers[0].wat", unknown field "spec.foo"'
+            ),
         ),
         (
             {"spec": {"containers": [{"name": "c", "image": "x"}], "priorityClassName": "nope"}},

@@ -161,9 +161,9 @@ def _priority_class(store: Store, document: Document) -> None:
     if not document.get("globalDefault"):
         return
     for each in store.objects(PRIORITY_CLASSES):
-        if each.document.get("globalDefault") and each.document["metadata"]["name"] != document["metadata"]["name"]:
+        if each.document.get("globalDefault") and each.document["metadata"]["name"] != document["metadata"].get("name"):
             raise forbidden(
-                Target("scheduling.k8s.io", "priorityclasses", document["metadata"]["name"]),
+                Target("scheduling.k8s.io", "priorityclasses", document["metadata"].get("name", "")),
                 f"PriorityClass {each.document['metadata']['name']} is already marked as default."
                 " Only one default can exist",
             )

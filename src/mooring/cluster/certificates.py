@@ -1,7 +1,8 @@
 """Makes the TLS certificate of a server on loopback: an authority of its own, valid for this machine only.
 
-Python can speak TLS but not make certificates, and a dependency for one certificate is too much; so this writes the few
-bytes itself: an ECDSA key on P-256, and X.509 in DER. The keys protect traffic on loopback, which is all they are for.
+Python can speak TLS but not make certificates, and a dependency for one certificate is too much; so this writes the
+few bytes itself: an ECDSA key on P-256, and X.509 in DER. The keys protect traffic on loopback, which is all they
+are for.
 """
 
 import base64

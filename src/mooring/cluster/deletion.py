@@ -104,8 +104,8 @@ def _check(resource: Resource, old: Stored, options: DeleteOptions) -> None:
     if options.uid and options.uid != metadata["uid"]:
         raise conflict(
             Target(resource.group, resource.kind, name),
-            f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']}). The object"
-            " might have been deleted and then recreated",
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']})."
+            " The object might have been deleted and then recreated",
         )
     if options.version and options.version != metadata["resourceVersion"]:
         raise conflict(
@@ -120,8 +120,8 @@ def _check(resource: Resource, old: Stored, options: DeleteOptions) -> None:
             raise ApiError(
                 409,
                 "Conflict",
-                f'Operation cannot be fulfilled on namespaces "{name}": The system is ensuring all content is removed from'
-                " this namespace.  Upon completion, this namespace will automatically be purged by the system.",
+                f'Operation cannot be fulfilled on namespaces "{name}": The system is ensuring all content is removed'
+                " from this namespace.  Upon completion, this namespace will automatically be purged by the system.",
                 details=resource.target(name).details,
             )
     if resource.stored_as == "priorityclasses.scheduling.k8s.io" and name.startswith("system-"):

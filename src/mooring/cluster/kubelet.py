@@ -1,7 +1,9 @@
-"""Fake nodes: they say that they are ready, and "run" what is bound to them by writing the statuses a kubelet would write.
+"""Fake nodes: they say that they are ready, and "run" what is bound to them by writing the statuses a kubelet would
+write.
 
-Nothing is executed. A pod starts at once and runs until it is deleted; one that is meant to end (its restart policy says
-so) ends well after the time that its annotation or its `sleep` command says, and a Job's pod after a second otherwise.
+Nothing is executed. A pod starts at once and runs until it is deleted; one that is meant to end (its restart policy
+says so) ends well after the time that its annotation or its `sleep` command says, and a Job's pod after a second
+otherwise.
 """
 
 import asyncio
@@ -249,11 +251,13 @@ def node_status(node: Document, now: str) -> Document:
     name, status = node["metadata"]["name"], node.get("status") or {}
     capacity = status.get("capacity") or dict(_CAPACITY)
     conditions = [
-        _node_condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available", now),
+        _node_condition(
+            "MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available", now
+        ),
         _node_condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", now),
         _node_condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available", now),
         _node_condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", now),
-    ]  # fmt: skip
+    ]
     given = {each["type"]: each for each in status.get("conditions", ())}
     number = sum(name.encode()) + 256 * len(name)
     return {
@@ -273,10 +277,17 @@ def node_status(node: Document, now: str) -> Document:
 
 
 _NODE_INFO: Final = {
-    "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "mooring://1", "kernelVersion": "fake",
-    "kubeProxyVersion": "", "kubeletVersion": VERSION, "machineID": "", "operatingSystem": "linux", "osImage": "Mooring",
+    "architecture": "amd64",
+    "bootID": "",
+    "containerRuntimeVersion": "mooring://1",
+    "kernelVersion": "fake",
+    "kubeProxyVersion": "",
+    "kubeletVersion": VERSION,
+    "machineID": "",
+    "operatingSystem": "linux",
+    "osImage": "Mooring",
     "systemUUID": "",
-}  # fmt: skip
+}
 
 
 def _node_condition(kind: str, status: str, reason: str, message: str, now: str) -> Document:

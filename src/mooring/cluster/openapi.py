@@ -1,4 +1,5 @@
-"""OpenAPI documents of what is served: enough for kubectl to apply, patch and validate, and for other clients to look.
+"""OpenAPI documents of what is served: enough for kubectl to apply, patch and validate, and for other clients to
+look.
 
 Descriptions are left out: `kubectl explain` shows names and types.
 """

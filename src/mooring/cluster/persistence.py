@@ -1,7 +1,8 @@
 """Writes every change down in SQLite, so that nothing that was acknowledged is lost, however the process ends.
 
-Changes gather while the last batch is being written; then all of them go in one transaction. Nobody is told of a change
-before it is on disk. What code does without waiting is in one batch, so it is there as a whole or not at all.
+Changes gather while the last batch is being written; then all of them go in one transaction. Nobody is told of a
+change before it is on disk. What code does without waiting is in one batch, so it is there as a whole or not at
+all.
 """
 
 import asyncio
@@ -81,7 +82,8 @@ class SqliteJournal:
             rows = list(connection.execute("SELECT storage, namespace, name, version, body FROM objects"))
         except sqlite3.Error as error:
             raise DataError(
-                f"{self._path} cannot be used: {error}; is another embedded cluster using it, or is it no data of Mooring's?"
+                f"{self._path} cannot be used: {error}; is another embedded cluster using it,"
+                " or is it no data of Mooring's?"
             ) from error
         except OSError as error:
             raise DataError(f"{self._path.parent} cannot be used as data folder: {error.strerror}") from error

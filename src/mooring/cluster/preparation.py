@@ -94,7 +94,7 @@ def _job(document: Document, _store: Store, _now: float) -> None:
     spec, metadata = document["spec"], document["metadata"]
     if spec.get("manualSelector"):
         return
-    uid, name = metadata["uid"], metadata["name"]
+    uid, name = metadata["uid"], metadata.get("name", "")
     labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
     for key, value in (("controller-uid", uid), ("job-name", name)):
         labels.setdefault(key, value)

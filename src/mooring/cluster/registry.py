@@ -267,7 +267,8 @@ class Registry:
     ) -> Stored | None:
         """Change an object by a trusted function of the cluster's own, with no checks.
 
-        The function gets the stored document, must not touch it, and answers with a new one, or with None to leave it.
+        The function gets the stored document, must not touch it, and answers with a new one, or with None to leave
+        it.
         """
         old = self.store.get(storage, namespace, name)
         if old is None:

@@ -107,8 +107,10 @@ def selector_of(document: Mapping[str, Any] | None) -> Selector:
     if document is None:
         return NOTHING
     requirements = [Requirement(key, IN, frozenset((value,))) for key, value in document.get("matchLabels", {}).items()]
-    for each in document.get("matchExpressions", ()):
-        requirements.append(Requirement(each["key"], each["operator"], frozenset(each.get("values", ()))))
+    requirements += [
+        Requirement(each["key"], each["operator"], frozenset(each.get("values", ())))
+        for each in document.get("matchExpressions", ())
+    ]
     return Selector(requirements)
 
 

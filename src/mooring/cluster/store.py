@@ -1,7 +1,8 @@
 """Where the objects are: every one with the version of its last change, and the changes that led here.
 
-The store knows nothing of kinds. One counter numbers all changes, as etcd's revision does. Everything happens on the event
-loop without waiting in between, so whoever reads and then writes without an await in between needs no lock.
+The store knows nothing of kinds. One counter numbers all changes, as etcd's revision does. Everything happens on
+the event loop without waiting in between, so whoever reads and then writes without an await in between needs no
+lock.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """What a controller is, and the loop that runs them all.
 
-A controller says which objects to look at when something changes, and then makes one of them right. It does so without
-waiting, so that all its writes belong together: after a crash either all of them are there or none.
+A controller says which objects to look at when something changes, and then makes one of them right. It does so
+without waiting, so that all its writes belong together: after a crash either all of them are there or none.
 """
 
 import asyncio

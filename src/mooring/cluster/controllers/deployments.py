@@ -266,11 +266,19 @@ class Deployments(Controller):
         wanted, now = document["spec"]["replicas"], rfc3339(self.tools.now())
         enough = status.get("availableReplicas", 0) >= wanted - self._unavailable(document)
         found = [
-            _condition(document, now, "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+            _condition(
+                document, now, "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."
+            )
             if enough
-            else _condition(document, now, "Available", "False", "MinimumReplicasUnavailable",
-                            "Deployment does not have minimum availability.")
-        ]  # fmt: skip
+            else _condition(
+                document,
+                now,
+                "Available",
+                "False",
+                "MinimumReplicasUnavailable",
+                "Deployment does not have minimum availability.",
+            )
+        ]
         if new is None:
             before = condition(document, "Progressing")
             return [*found, before] if before else found

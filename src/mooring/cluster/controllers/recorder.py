@@ -34,9 +34,11 @@ class Recorder:
         namespace = metadata.get("namespace", "default")
         try:
             stored = self._registry.create(
-                self._registry.table.of("events"), namespace, _event(component, about, kind, reason, message, now, namespace),
+                self._registry.table.of("events"),
+                namespace,
+                _event(component, about, kind, reason, message, now, namespace),
                 system_call(),
-            )  # fmt: skip
+            )
         except ApiError:
             # The namespace is going away; its events with it.
             return

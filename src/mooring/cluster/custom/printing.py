@@ -19,25 +19,22 @@ def custom_columns(version: Document) -> Columns:
     given = version.get("additionalPrinterColumns")
     if not given:
         return Columns((_NAME, _AGE), lambda document, now: [document["metadata"]["name"], age(document, now)])
-    definitions: list[Document] = [_NAME]
-    for each in given:
-        definitions.append(
-            {
-                "name": each["name"],
-                "type": each["type"],
-                "format": each.get("format", ""),
-                "description": each.get("description", ""),
-                "priority": each.get("priority", 0),
-            }
-        )
+    definitions = [
+        {
+            "name": each["name"],
+            "type": each["type"],
+            "format": each.get("format", ""),
+            "description": each.get("description", ""),
+            "priority": each.get("priority", 0),
+        }
+        for each in given
+    ]
 
     def row(document: Document, now: float) -> list[Any]:
-        cells: list[Any] = [document["metadata"]["name"]]
-        for each in given:
-            cells.append(_cell(find(document, each["jsonPath"]), each["type"], now))
-        return cells
+        cells = [_cell(find(document, each["jsonPath"]), each["type"], now) for each in given]
+        return [document["metadata"]["name"], *cells]
 
-    return Columns(tuple(definitions), row)
+    return Columns((_NAME, *definitions), row)
 
 
 def _cell(found: list[Any], kind: str, now: float) -> Any:

@@ -107,9 +107,17 @@ def node(document: Document) -> None:
 
 #: What Kubernetes writes of a node's system, known or not.
 _NODE_INFO = (
-    "architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "kubeletVersion", "machineID",
-    "operatingSystem", "osImage", "systemUUID",
-)  # fmt: skip
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+)
 
 
 def persistent_volume(document: Document) -> None:

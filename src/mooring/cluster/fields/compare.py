@@ -73,7 +73,8 @@ def set_of(value: Any, shape: Shape) -> FieldSet:
 
 
 def written_fields(value: Any, shape: Shape) -> dict[str, Any]:
-    """All fields that the value has, as `managedFields` writes them: the same as `set_of(...).written()`, but quicker.
+    """All fields that the value has, as `managedFields` writes them: the same as `set_of(...).written()`, but
+    quicker.
 
     Every object that is created goes through here.
     """

@@ -39,9 +39,8 @@ def _merged_lists(live: list[Any], config: list[Any], shape: Shape) -> list[Any]
                 if following == step:
                     break
         waiting = [each for each in waiting if each in pending]
-    for step in pending:
-        result.append(merged(present[step], wanted[step], item) if step in present else wanted[step])
-    return result
+    rest = (merged(present[step], wanted[step], item) if step in present else wanted[step] for step in pending)
+    return [*result, *rest]
 
 
 def pruned(value: Any, gone: FieldSet, kept: FieldSet | None, shape: Shape) -> Any:

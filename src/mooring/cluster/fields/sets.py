@@ -1,7 +1,7 @@
 """Sets of fields, as `metadata.managedFields` writes them.
 
-A set is a tree. Each step is a text: `f:replicas` for a field, `k:{"name":"web"}` for the element of a list with that key,
-`v:"x"` for an element of a list that is a set.
+A set is a tree. Each step is a text: `f:replicas` for a field, `k:{"name":"web"}` for the element of a list with
+that key, `v:"x"` for an element of a list that is a set.
 """
 
 from collections.abc import Iterator

@@ -76,6 +76,16 @@ def read_document(body: bytes, content_type: str, resource: Resource, call: Call
     return checked(parsed, resource, call, doubled)
 
 
+def metadata_of(document: Document) -> Document:
+    """The metadata of a document that nobody has checked yet; made where it is missing."""
+    metadata = document.get("metadata")
+    if metadata is None:
+        metadata = document["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
+    return metadata
+
+
 def check_kind(document: Document, resource: Resource) -> None:
     """The object must say that it is what the path says."""
     kind = document.get("kind") or resource.kind
@@ -83,7 +93,8 @@ def check_kind(document: Document, resource: Resource) -> None:
     document.update(kind=kind, apiVersion=version)
     if version != resource.group_version:
         raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({resource.group_version})"
+            f"the API version in the data ({version}) does not match the expected API version"
+            f" ({resource.group_version})"
         )
     if kind != resource.kind:
         raise bad_request(

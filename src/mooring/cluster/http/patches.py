@@ -20,7 +20,7 @@ from mooring.cluster.errors import (
     unsupported_patch,
 )
 from mooring.cluster.gotext import go_map
-from mooring.cluster.http.bodies import check_kind, checked, cleaned, parse_body
+from mooring.cluster.http.bodies import check_kind, checked, cleaned, metadata_of, parse_body
 from mooring.cluster.http.context import Api
 from mooring.cluster.http.paths import Place
 from mooring.cluster.http.reading import answer_object
@@ -79,7 +79,7 @@ def _prepared(resource: Resource, patched: Document, old: Stored, call: Call, pa
     # What the patch left alone is shared with the stored document; the checks clean in place.
     new: Document = _decode(encoded)
     check_kind(new, resource)
-    metadata = new.setdefault("metadata", {})
+    metadata = metadata_of(new)
     before = old.document["metadata"]
     if metadata.get("name") != before["name"]:
         raise bad_request(
@@ -120,7 +120,7 @@ def _config(place: Place, body: Document) -> Document:
     if (body.get("kind"), body.get("apiVersion")) != (resource.kind, resource.group_version):
         group, _, version = str(body.get("apiVersion", "")).rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={body.get('kind', '')}")
-    metadata = body.setdefault("metadata", {})
+    metadata = metadata_of(body)
     name = metadata.setdefault("name", place.name)
     if name != place.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({place.name})")

@@ -1,7 +1,7 @@
 """Reads an object in Kubernetes' protobuf and makes a JSON document of it.
 
-An envelope names the kind; inside, fields are numbered. `messages.json` says which number is which field. Values that Go
-would not write as JSON, because they are the zero of a field that is no pointer, are left out here too.
+An envelope names the kind; inside, fields are numbered. `messages.json` says which number is which field. Values
+that Go would not write as JSON, because they are the zero of a field that is no pointer, are left out here too.
 """
 
 import base64

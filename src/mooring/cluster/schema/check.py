@@ -1,7 +1,7 @@
 """Reads a document as Kubernetes' own decoder would: wrong types are refused, unknown fields dropped and told.
 
-The document is cleaned in place, so hand in one that nobody else holds. Absent, null and empty mean the same for lists and
-maps, and Kubernetes writes none of them.
+The document is cleaned in place, so hand in one that nobody else holds. Absent, null and empty mean the same for
+lists and maps, and Kubernetes writes none of them.
 """
 
 import base64
@@ -33,6 +33,7 @@ from mooring.cluster.schema.shape import (
 _Path: TypeAlias = "tuple[_Path, _Step] | None"
 _Step: TypeAlias = str | int | tuple[str]
 
+_ZEROS: Final[dict[str, Any]] = {QUANTITY: "0", INTEGER: 0, NUMBER: 0, BOOLEAN: False, INT_OR_STRING: 0}
 _LIMITS: Final = {32: 2**31, 64: 2**63}
 
 
@@ -53,8 +54,8 @@ class _Findings:
 def check(document: Document, shape: Shape, *, fill: bool = True) -> list[str]:
     """Clean the document in place; the answer is the paths of fields that the kind does not have.
 
-    `fill` writes an empty object where Kubernetes always has one; a document that says only what somebody wants to own is
-    better left alone.
+    `fill` writes an empty object where Kubernetes always has one; a document that says only what somebody wants to
+    own is better left alone.
     """
     found = _Findings(fill=fill)
     _object(document, shape, None, found)
@@ -84,6 +85,10 @@ def _object(value: Document, shape: Shape, path: _Path, found: _Findings) -> Non
         for key in shape.always:
             if key not in value:
                 value[key] = {}
+                _object(value[key], fields[key], (path, key), found)
+        for key, blank in shape.blanks:
+            if key not in value:
+                value[key] = blank
 
 
 def _value(value: Any, shape: Shape, path: _Path, found: _Findings, owner: Shape) -> Any:
@@ -110,8 +115,7 @@ def _list(value: Any, shape: Shape, path: _Path, found: _Findings, owner: Shape)
         return value
     for index, each in enumerate(value):
         if not (item.kind is STRING and type(each) is str):
-            blank: Any = {} if item.kind is OBJECT else ""
-            value[index] = _value(blank if each is None else each, item, (path, index), found, owner)
+            value[index] = _value(_zero(item) if each is None else each, item, (path, index), found, owner)
     return value
 
 
@@ -123,11 +127,19 @@ def _map(value: Any, shape: Shape, path: _Path, found: _Findings, owner: Shape) 
         return value
     for key, each in value.items():
         if each is None:
-            # Go reads null as the zero value of the element.
-            value[key] = {} if item.kind in {OBJECT, MAP} else [] if item.kind is LIST else ""
+            value[key] = _zero(item)
         elif not (item.kind is STRING and type(each) is str):
             value[key] = _value(each, item, (path, (key,)), found, owner)
     return value
+
+
+def _zero(shape: Shape) -> Any:
+    """What Go makes of null inside a list or map: the zero value of the element."""
+    if shape.kind in {OBJECT, MAP}:
+        return {}
+    if shape.kind is LIST:
+        return []
+    return _ZEROS.get(shape.kind, "")
 
 
 def _scalar(value: Any, shape: Shape, path: _Path, owner: Shape) -> Any:

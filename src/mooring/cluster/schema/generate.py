@@ -1,7 +1,7 @@
 """Makes `kubernetes.json`, the shapes of Kubernetes' objects, from the OpenAPI files that Kubernetes publishes.
 
-Run `python -m mooring.cluster.schema.generate FOLDER` with the `api/openapi-spec/v3` folder of a Kubernetes release. Only
-facts are kept (names, types, merge keys); the descriptions stay where they are.
+Run `python -m mooring.cluster.schema.generate FOLDER` with the `api/openapi-spec/v3` folder of a Kubernetes
+release. Only facts are kept (names, types, merge keys); the descriptions stay where they are.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """What an object may look like: the fields of a kind, their types, and how lists and maps merge.
 
-One `Shape` describes one place in a document. The same shapes come from Kubernetes' own definitions and from the schema of
-a CustomResourceDefinition, so that decoding, patching and server-side apply need to know only this.
+One `Shape` describes one place in a document. The same shapes come from Kubernetes' own definitions and from the
+schema of a CustomResourceDefinition, so that decoding, patching and server-side apply need to know only this.
 """
 
 from typing import Any, Final
@@ -28,6 +28,7 @@ class Shape:
     __slots__ = (
         "always",
         "atomic",
+        "blanks",
         "default",
         "embedded",
         "fields",
@@ -55,6 +56,8 @@ class Shape:
         self.required: frozenset[str] = frozenset()
         #: Fields that Kubernetes always writes, as an empty object where nobody gave them.
         self.always: tuple[str, ...] = ()
+        #: Fields that must be there and that Go writes as zero where nobody gave them.
+        self.blanks: tuple[tuple[str, Any], ...] = ()
         #: What a list holds, or the values of a map.
         self.item: Shape | None = None
         #: How server-side apply treats a list: `atomic`, `set` or `map` (by `list_keys`).
@@ -140,6 +143,11 @@ class Definitions:
         shape.atomic = raw.get("x-kubernetes-map-type") == "atomic"
         shape.required = frozenset(raw.get("required", ()))
         shape.fields = {key: self._place(each) for key, each in raw.get("properties", {}).items()}
+        shape.blanks = tuple(
+            (key, each["default"])
+            for key, each in raw.get("properties", {}).items()
+            if key in shape.required and isinstance(each.get("default"), (str, int))
+        )
         shape.always = tuple(
             key for key, each in raw.get("properties", {}).items() if each.get("default") == {} and key != "metadata"
         )
@@ -169,7 +177,8 @@ class Definitions:
         if strategy is None and map_type is None:
             return target
         shape = Shape(target.kind, target.name)
-        shape.fields, shape.required, shape.always = target.fields, target.required, target.always
+        shape.fields, shape.required = target.fields, target.required
+        shape.always, shape.blanks = target.always, target.blanks
         shape.atomic = target.atomic or map_type == "atomic"
         shape.open = target.open
         shape.patch_strategy = tuple(strategy.split(",")) if strategy else ()

@@ -65,7 +65,8 @@ COLUMNS: Final[dict[str, Columns]] = {
     "namespaces": _columns("Name Status Age", core.namespace),
     "services": _columns("Name Type Cluster-IP External-IP Port(s) Age +Selector", core.service),
     "persistentvolumes": _columns(
-        "Name Capacity Access_Modes Reclaim_Policy Status Claim StorageClass VolumeAttributesClass Reason Age +VolumeMode",
+        "Name Capacity Access_Modes Reclaim_Policy Status Claim StorageClass VolumeAttributesClass Reason Age"
+        " +VolumeMode",
         core.volume,
     ),
     "persistentvolumeclaims": _columns(
@@ -103,8 +104,8 @@ COLUMNS: Final[dict[str, Columns]] = {
     ),
     f"csinodes.{_STORAGE}": _columns("Name Drivers:integer Age", groups.csi_node),
     f"csidrivers.{_STORAGE}": _columns(
-        "Name AttachRequired:boolean PodInfoOnMount:boolean StorageCapacity:boolean TokenRequests RequiresRepublish:boolean"
-        " Modes Age",
+        "Name AttachRequired:boolean PodInfoOnMount:boolean StorageCapacity:boolean TokenRequests"
+        " RequiresRepublish:boolean Modes Age",
         groups.csi_driver,
     ),
     f"csistoragecapacities.{_STORAGE}": _columns("Name StorageClassName Capacity", groups.csi_storage_capacity),

@@ -78,7 +78,10 @@ def int_or_percent(value: Any, path: str) -> list[FieldError]:
     """A number that is not negative, or a percentage."""
     if isinstance(value, str):
         if _PERCENT.fullmatch(value) is None:
-            detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+            detail = (
+                "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex"
+                " used for validation is '[0-9]+%')"
+            )
             return [invalid(path, value, detail)]
         return []
     return not_negative(value, path)

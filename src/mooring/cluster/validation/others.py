@@ -57,9 +57,11 @@ def priority_class_errors(document: Document) -> list[FieldError]:
     errors = choice(document.get("preemptionPolicy"), "preemptionPolicy", _PREEMPTION)
     if name.startswith("system-"):
         if _SYSTEM.get(name) != value:
-            why = f"{name} is not a known system priority class" if name not in _SYSTEM else (
-                f"value of {name} PriorityClass must be {_SYSTEM[name]}"
-            )  # fmt: skip
+            why = (
+                f"{name} is not a known system priority class"
+                if name not in _SYSTEM
+                else (f"value of {name} PriorityClass must be {_SYSTEM[name]}")
+            )
             detail = f"priority class names with 'system-' prefix are reserved for system use only. error: {why}"
             errors.append(forbidden_field("metadata.name", detail))
     elif value > _HIGHEST:
@@ -155,9 +157,18 @@ def claim_update_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 _SOURCELESS: Final = frozenset(
-    {"capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName", "mountOptions", "volumeMode",
-     "nodeAffinity", "volumeAttributesClassName"}
-)  # fmt: skip
+    {
+        "capacity",
+        "accessModes",
+        "claimRef",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "mountOptions",
+        "volumeMode",
+        "nodeAffinity",
+        "volumeAttributesClassName",
+    }
+)
 
 
 def volume_errors(document: Document) -> list[FieldError]:

@@ -10,12 +10,28 @@ from mooring.cluster.validation.common import NEGATIVE
 
 _STANDARD: Final = frozenset(
     {
-        "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage", "limits.cpu",
-        "limits.memory", "limits.ephemeral-storage", "pods", "resourcequotas", "services", "replicationcontrollers",
-        "secrets", "configmaps", "persistentvolumeclaims", "storage", "requests.storage", "services.nodeports",
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "storage",
+        "requests.storage",
+        "services.nodeports",
         "services.loadbalancers",
     }
-)  # fmt: skip
+)
 _FOR_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE: Final = "hugepages-"
 _NATIVE_DOMAIN: Final = "kubernetes.io/"

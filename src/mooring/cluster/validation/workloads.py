@@ -121,7 +121,10 @@ def stateful_set_update_errors(new: Document, old: Document) -> list[FieldError]
 
     if fixed(new) == fixed(old):
         return []
-    shown = "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
+    shown = (
+        "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit',"
+        " 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
+    )
     return [forbidden_field("spec", f"updates to statefulset spec for fields other than {shown} are forbidden")]
 
 

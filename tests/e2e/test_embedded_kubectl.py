@@ -1,0 +1,115 @@
+"""One kubectl script on the embedded cluster and on a real control plane, with the outputs compared."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controlplane import ControlPlane
+from tests.e2e.embedded.process import EmbeddedProcess, run_kubectl
+from tests.e2e.embedded.script import SCRIPT, Step
+
+_NOISE = (
+    (re.compile(r"\b\d+(ms|[smhd])(\d+[smhd])?\b( ago)?"), "AGE"),
+    (re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "DATE"),
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"), "UID"),
+    (re.compile(r"\bweb-[a-z0-9]{6,10}\b"), "web-HASH"),
+    (re.compile(r"\b10\.\d+\.\d+\.\d+\b"), "ADDRESS"),
+)
+
+
+def _comparable(text: str) -> list[str]:
+    for pattern, word in _NOISE:
+        text = pattern.sub(word, text)
+    # Columns are as wide as their longest cell, and that may be an age.
+    return [re.sub(r"\s{2,}", "  ", line).rstrip() for line in text.splitlines()]
+
+
+class _Shell:
+    """kubectl on one cluster."""
+
+    def __init__(self, kubeconfig: Path, home: Path) -> None:
+        self._kubeconfig = kubeconfig
+        self._home = home
+        editor = home / "editor.sh"
+        editor.write_text('#!/bin/sh\nsed -i \'s/z: "1"/z: "2"/\' "$1"\n')
+        editor.chmod(0o700)
+        self._editor = str(editor)
+
+    def run(self, step: Step) -> str:
+        end = time.monotonic() + 30
+        while True:
+            done = run_kubectl(
+                self._kubeconfig,
+                self._home,
+                *_words(step.command),
+                stdin=step.stdin,
+                editor=self._editor,
+            )
+            text = done.stdout + done.stderr
+            if not step.until or step.until in text or time.monotonic() > end:
+                return text
+            time.sleep(0.1)
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command; one that holds JSON or templates is split at blanks alone."""
+    return command.split(" ") if "{" in command else shlex.split(command)
+
+
+@pytest.fixture(scope="module")
+def shells(built: None) -> Iterator[tuple[_Shell, _Shell]]:
+    """A real control plane and an embedded cluster, each with kube-scheduler."""
+    with (
+        ControlPlane(controller_manager=True, kwok=True, kube_scheduler=True) as plane,
+        EmbeddedProcess(kube_scheduler=True) as embedded,
+    ):
+        yield _Shell(plane.kubeconfig(), plane.folder), _Shell(embedded.kubeconfig, embedded.folder)
+        assert "Traceback" not in embedded.log
+
+
+def test_kubectl_prints_the_same(shells: tuple[_Shell, _Shell]) -> None:
+    """Every step of the script, to the letter, ages and generated names aside."""
+    real, ours = shells
+    found: list[str] = []
+    for step in SCRIPT:
+        left, right = _comparable(real.run(step)), _comparable(ours.run(step))
+        if not step.quiet and left != right:
+            found.append(f"$ kubectl {step.command}\n--- real\n" + "\n".join(left) + "\n--- ours\n" + "\n".join(right))
+    assert not found, "\n\n".join(found)
+
+
+def test_kubectl_alone(built: None) -> None:
+    """What has no counterpart: watching, logs, and the cluster's own nodes."""
+    with EmbeddedProcess(nodes=3) as embedded:
+        assert embedded.kubectl("get", "nodes", "--no-headers").stdout.count(" Ready ") == 3
+        watch = subprocess.Popen(
+            [*_command(embedded), "get", "configmaps", "--watch", "--no-headers"], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert watch.stdout is not None
+            embedded.kubectl("create", "configmap", "seen", "--from-literal=a=b")
+            assert watch.stdout.readline().split()[:2] == ["seen", "1"]
+            embedded.kubectl("delete", "configmap", "seen")
+            assert watch.stdout.readline().split()[:1] == ["seen"]
+        finally:
+            watch.terminate()
+            watch.communicate()
+        embedded.kubectl("run", "p", "--image=x", "--overrides", '{"spec":{"nodeName":"node-0"}}')
+        assert embedded.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=10s").returncode == 0
+        logs = embedded.kubectl("logs", "p")
+        assert logs.returncode == 1
+        assert "nothing is executed there, so there are no logs" in logs.stderr
+        assert "Traceback" not in embedded.log
+
+
+def _command(embedded: EmbeddedProcess) -> list[str]:
+    from tests.e2e.controlplane.parts import binary
+
+    return [str(binary("kubectl")), "--kubeconfig", str(embedded.kubeconfig)]
