@@ -9,31 +9,16 @@ from typing import NoReturn
 
 import click
 
-from mooring.cli.plugin_options import plugin_spec
-from mooring.config import ConfigError, SchedulerConfiguration, default_config, load_config
+from mooring.config import ConfigError, SchedulerConfiguration
 from mooring.framework.plugin import Plugin
-
-#: In force where plugins are given but no configuration: all of them, at all their points.
-_EVERYWHERE = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- plugins:
-    multiPoint:
-      enabled: [{enabled}]
-"""
+from mooring.loading.configuration import configuration
 
 
 def read_config(file: str | None, plugins: Mapping[str, type[Plugin]]) -> SchedulerConfiguration:
     """The configuration of a file (``-``: standard input), or the default one. Ends the command if it is faulty."""
-    specs = {name: plugin_spec(cls) for name, cls in plugins.items()}
     try:
-        if file is not None:
-            return load_config(read_text(file), source=file, plugins=specs)
-        if not plugins:
-            return default_config()
-        enabled = ", ".join(f"{{name: {name}}}" for name in plugins)
-        return load_config(_EVERYWHERE.format(enabled=enabled), source="--plugin", plugins=specs)
+        text = None if file is None else read_text(file)
+        return configuration(text, plugins=plugins, source=file or "", plugin_source="--plugin")
     except ConfigError as error:
         fail(error.lines())
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 import click
-import msgspec
 
-from mooring.config import FieldError, PluginSpec
-from mooring.config.errors import nearest
-from mooring.framework.plugin import ArgsError, Plugin, args_struct, decode_args
-from mooring.framework.points import points_of
+from mooring.config import PluginSpec
+from mooring.framework.plugin import Plugin
+from mooring.loading.configuration import plugin_spec
 from mooring.loading.files import PluginLoadError, load_plugin, parse_plugin_option
-
-_UNKNOWN: Final = re.compile(r"unknown field `(.+?)`")
 
 
 def plugins_from_options(options: Sequence[str]) -> dict[str, type[Plugin]]:
@@ -38,28 +32,3 @@ def plugins_from_options(options: Sequence[str]) -> dict[str, type[Plugin]]:
 def specs_from_options(options: Sequence[str]) -> dict[str, PluginSpec]:
     """The same, as far as a configuration needs to know them."""
     return {name: plugin_spec(cls) for name, cls in plugins_from_options(options).items()}
-
-
-def plugin_spec(cls: type[Plugin]) -> PluginSpec:
-    """What a configuration needs to know of a plugin class."""
-    return PluginSpec(cls.name, points_of(cls), None if cls.Args is None else _checker(cls))
-
-
-def _checker(cls: type[Plugin]) -> Callable[[object], list[FieldError]]:
-    def check(args: object) -> list[FieldError]:
-        try:
-            decode_args(cls, args)
-        except ArgsError as error:
-            return [FieldError(error.path, error.reason, remedy=_remedy(cls, error.reason))]
-        return []
-
-    return check
-
-
-def _remedy(cls: type[Plugin], reason: str) -> str | None:
-    known = [field.encode_name for field in msgspec.structs.fields(args_struct(cls))]
-    unknown = _UNKNOWN.search(reason)
-    if unknown is None:
-        return None
-    close = nearest(unknown[1], known)
-    return f'Did you mean "{close}"?' if close else f"Known here: {', '.join(sorted(known)) or 'no fields'}."
