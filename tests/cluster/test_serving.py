@@ -23,14 +23,14 @@ def _start(*arguments: str) -> "subprocess.Popen[str]":
 def test_it_starts_tells_how_to_use_it_and_ends(tmp_path: Path) -> None:
     """The kubeconfig is readable by its owner alone, and SIGTERM is a good end."""
     kubeconfig = tmp_path / "deep" / "kubeconfig"
-    process = _start("--port", "0", "--nodes", "2", "--kubeconfig", str(kubeconfig))
+    process = _start("--port", "0", "--nodes", "2", "--kubeconfig-out", str(kubeconfig))
     assert process.stdout is not None
-    lines = [process.stdout.readline().strip() for _ in range(3)]
-    assert lines[0].startswith("The embedded cluster listens on https://127.0.0.1:")
+    lines = [process.stdout.readline().strip() for _ in range(4)]
+    assert lines[0].startswith("The embedded cluster serves https://127.0.0.1:")
     assert lines[1] == f"export KUBECONFIG={kubeconfig}"
     assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
     document = yaml.safe_load(kubeconfig.read_text())
-    assert document["clusters"][0]["cluster"]["server"] == lines[0].rpartition(" ")[2]
+    assert document["clusters"][0]["cluster"]["server"] == lines[0].split()[4].rstrip(";")
     assert len(document["users"][0]["user"]["token"]) > 30
     process.send_signal(signal.SIGTERM)
     rest, _ = process.communicate(timeout=10)
@@ -41,7 +41,7 @@ def test_a_busy_port_is_one_message(tmp_path: Path) -> None:
     """It names the port and what to do."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        process = _start("--port", str(port), "--kubeconfig", str(tmp_path / "k"))
+        process = _start("--port", str(port), "--kubeconfig-out", str(tmp_path / "k"))
         output, _ = process.communicate(timeout=10)
     assert process.returncode == 1
     assert output.startswith(f"Error: cannot use port {port}: ")
@@ -53,7 +53,7 @@ def test_a_bad_data_folder_is_one_message(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     started = time.monotonic()
-    process = _start("--port", "0", "--data-dir", str(file / "inside"), "--kubeconfig", str(tmp_path / "k"))
+    process = _start("--port", "0", "--data-dir", str(file / "inside"), "--kubeconfig-out", str(tmp_path / "k"))
     output, _ = process.communicate(timeout=10)
     assert process.returncode == 1
     assert "cannot be used as data folder" in output

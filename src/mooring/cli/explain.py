@@ -60,11 +60,12 @@ def pod(
 
     The running Mooring is asked (--scheduler, by default on this machine): it knows what was decided, and why. Where
     none answers, the decision is made again from the cluster's present state, or from manifests (-f), and that is said.
-    The certificate of a scheduler on this machine is checked only with --certificate-authority.
+    The certificate of a scheduler on this machine is checked only with --certificate-authority. The kubeconfig that
+    `mooring up` writes says all this by itself.
 
     The exit code is 1 when nothing can be told of the pod, 2 for a wrong command line.
     """
-    from mooring.cli.running import Running, read_token
+    from mooring.cli.running import Running, read_token, scheduler_of
 
     key = _key(pod, namespace)
     if files:
@@ -72,7 +73,8 @@ def pod(
             click.echo("note: manifests were given, so no scheduler is asked", err=True)
         objects, again = _from_manifests(files, recursive=recursive), ""
     else:
-        running = Running(
+        known = None if scheduler or token or token_file else scheduler_of(kubeconfig)
+        running = known or Running(
             scheduler,
             token=read_token(token, token_file),
             authority=certificate_authority,

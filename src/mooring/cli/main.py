@@ -10,6 +10,7 @@ from mooring import __version__
 
 #: Command -> (module, attribute, one line of help).
 COMMANDS = {
+    "cluster": ("mooring.cli.cluster", "cluster", "A Kubernetes API with fake nodes, for trying things out."),
     "config": ("mooring.cli.config", "config", "Look at, check and migrate scheduler configuration files."),
     "evaluate": (
         "mooring.cli.evaluate",
@@ -18,6 +19,7 @@ COMMANDS = {
     ),
     "explain": ("mooring.cli.explain", "explain", "Tell why a pod is where it is, or nowhere."),
     "run": ("mooring.cli.run", "run", "Schedule the pods of a cluster."),
+    "up": ("mooring.cli.up", "up", "Run an embedded cluster and a scheduler for it."),
     "simulate": ("mooring.cli.simulate", "simulate", "Schedule workloads from manifests without a cluster."),
 }
 

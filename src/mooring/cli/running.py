@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import ssl
 import urllib.error
@@ -37,10 +38,38 @@ def read_token(token: str, file: str) -> str:
         raise click.ClickException(f"{file}: not a text file; give one that holds a token") from None
 
 
+class _Served(msgspec.Struct, rename="kebab"):
+    """What `mooring up` writes about its scheduler into the kubeconfig."""
+
+    server: str
+    certificate_authority_data: str
+
+
+def scheduler_of(kubeconfig: str) -> Running | None:
+    """The scheduler that a kubeconfig knows of, asked with the kubeconfig's own token; None where it knows none."""
+    from mooring.kube import AccessError, load_access
+
+    try:
+        access = load_access(kubeconfig=kubeconfig)
+        served = msgspec.convert(access.extensions["mooring.dev/scheduler"], _Served)
+        authority = base64.b64decode(served.certificate_authority_data).decode()
+    except (AccessError, KeyError, ValueError):
+        return None
+    return Running(served.server, token=access.user.token, authority_data=authority)
+
+
 class Running:
     """A scheduler that is served at some address; without an address, perhaps one on this machine."""
 
-    def __init__(self, url: str | None, *, token: str = "", authority: str = "", verify: bool = True) -> None:
+    def __init__(
+        self,
+        url: str | None,
+        *,
+        token: str = "",
+        authority: str = "",
+        authority_data: str = "",
+        verify: bool = True,
+    ) -> None:
         self._guessed = not url
         self._url = (url or DEFAULT_URL).rstrip("/")
         split = urlsplit(self._url)
@@ -50,7 +79,8 @@ class Running:
         if split.scheme == "http" and not self._local and token:
             raise click.BadParameter("a token is not sent in the clear: give an https URL", param_hint="--scheduler")
         self._token = token
-        self._opener = self._open_with(_context(authority, verify=verify and not (self._local and not authority)))
+        verify = verify and not (self._local and not authority and not authority_data)
+        self._opener = self._open_with(_context(authority, authority_data, verify=verify))
 
     def _open_with(self, context: ssl.SSLContext) -> urllib.request.OpenerDirector:
         handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPSHandler(context=context), _NoRedirects()]
@@ -96,9 +126,9 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _context(authority: str, *, verify: bool) -> ssl.SSLContext:
+def _context(authority: str, data: str, *, verify: bool) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=authority or None)
+        context = ssl.create_default_context(cafile=authority or None, cadata=data or None)
     except (OSError, ssl.SSLError) as error:
         raise click.ClickException(f"{authority}: no certificates in PEM form can be read from it ({error})") from None
     if not verify:

@@ -85,6 +85,7 @@ class EmbeddedCluster:
 
     async def _open(self, folder: Path) -> None:
         self._journal = journal = SqliteJournal(folder)
+        self.api.data = folder.resolve()
         await journal.open(self.store)
         self.api.durable = journal.durable
         self.api.custom.load()
@@ -133,6 +134,11 @@ class EmbeddedCluster:
                 document = fake_node(name, f"zone-{number % zones}", capacity, labels)
                 self.api.registry.create(resource, "", document, system_call())
         return names
+
+    @property
+    def keeps_data(self) -> bool:
+        """Whether everything is back when the cluster starts again."""
+        return self._data is not None
 
     @property
     def url(self) -> str:

@@ -1,21 +1,40 @@
 """The kubeconfig with which kubectl and everybody else reaches the embedded cluster."""
 
 import base64
+import contextlib
 import json
+import os
+from pathlib import Path
+from typing import Final
+
+#: Begins every kubeconfig that is written here, so that no other file is ever overwritten.
+_HEAD: Final = "# Written by Mooring for an embedded cluster; it is overwritten when the cluster starts.\n"
+#: The kubeconfig extension that tells where the scheduler of `mooring up` serves its endpoints.
+SCHEDULER: Final = "mooring.dev/scheduler"
 
 
-def kubeconfig_text(*, server: str, authority: str, token: str, name: str = "mooring") -> str:
-    """A kubeconfig with one cluster, one user and one context. JSON is YAML too, but people like to read YAML."""
-    data = base64.b64encode(authority.encode()).decode()
-    quoted = json.dumps
+class ForeignFileError(OSError):
+    """There is a file already, and it is not one of ours."""
+
+
+def kubeconfig_text(
+    *, server: str, authority: str, token: str, name: str = "mooring", scheduler: tuple[str, str] | None = None
+) -> str:
+    """A kubeconfig with one cluster, one user and one context. JSON is YAML too, but people like to read YAML.
+
+    `scheduler` is where a scheduler of this cluster serves its endpoints, and the authority of its certificate.
+    """
     return (
-        "apiVersion: v1\n"
+        _HEAD + "apiVersion: v1\n"
         "kind: Config\n"
         f"current-context: {name}\n"
         "clusters:\n"
         f"- name: {name}\n"
         "  cluster:\n"
-        f"    server: {server}\n" + (f"    certificate-authority-data: {data}\n" if authority else "") + "contexts:\n"
+        f"    server: {server}\n"
+        + (f"    certificate-authority-data: {_base64(authority)}\n" if authority else "")
+        + (_extension(*scheduler) if scheduler else "")
+        + "contexts:\n"
         f"- name: {name}\n"
         "  context:\n"
         f"    cluster: {name}\n"
@@ -23,5 +42,47 @@ def kubeconfig_text(*, server: str, authority: str, token: str, name: str = "moo
         "users:\n"
         f"- name: {name}-admin\n"
         "  user:\n"
-        f"    token: {quoted(token)}\n"
+        f"    token: {json.dumps(token)}\n"
     )
+
+
+def _extension(server: str, authority: str) -> str:
+    return (
+        "    extensions:\n"
+        f"    - name: {SCHEDULER}\n"
+        "      extension:\n"
+        f"        server: {server}\n"
+        f"        certificate-authority-data: {_base64(authority)}\n"
+    )
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def check_writable(path: Path) -> None:
+    """Raise ForeignFileError where a file of somebody else's would be lost."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return
+    if text.strip() and not text.startswith(_HEAD):
+        raise ForeignFileError(0, "is there already and was not written by Mooring", str(path))
+
+
+def write_kubeconfig(text: str, path: Path) -> None:
+    """Write a kubeconfig; it holds the administrator's token, so only its owner may read it."""
+    check_writable(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+def remove_kubeconfig(text: str, path: Path) -> None:
+    """Remove a kubeconfig whose cluster is gone for good, unless another one has been written there since."""
+    with contextlib.suppress(OSError):
+        if path.read_text() == text:
+            path.unlink()

@@ -3,43 +3,59 @@
 import asyncio
 import contextlib
 import gc
-import os
 import signal
+import sys
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 from mooring.cluster.embedded import EmbeddedCluster
+from mooring.cluster.kubeconfig import check_writable, remove_kubeconfig, write_kubeconfig
 
-
-def write_kubeconfig(cluster: EmbeddedCluster, path: Path) -> None:
-    """Write the kubeconfig; it holds the administrator's token, so only its owner may read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(cluster.kubeconfig())
-    draft.replace(path)
+#: Called once the cluster serves.
+Ready = Callable[[EmbeddedCluster], None]
 
 
 async def serve(
-    cluster: EmbeddedCluster, *, kubeconfig: Path, nodes: int, ready: Callable[[EmbeddedCluster], None] | None = None
+    cluster: EmbeddedCluster, *, nodes: int, kubeconfig: Path | None = None, ready: Ready | None = None
 ) -> None:
-    """Start the cluster with some fake nodes, and stop it on SIGINT or SIGTERM."""
+    """Start the cluster with some fake nodes, and stop it on SIGINT or SIGTERM.
+
+    Without a kubeconfig it belongs to the process that started it: it also ends when its standard input does, which
+    happens however that process ends.
+    """
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         # Not every platform or thread lets signals be handled here; then the caller's own way of ending remains.
         with contextlib.suppress(NotImplementedError, RuntimeError):
             loop.add_signal_handler(number, ended.set)
+    if kubeconfig is None:
+        _end_with_input(loop, ended)
+    else:
+        check_writable(kubeconfig)
     await cluster.start()
+    text = cluster.kubeconfig()
     try:
         cluster.add_nodes(nodes)
-        write_kubeconfig(cluster, kubeconfig)
+        if kubeconfig is not None:
+            write_kubeconfig(text, kubeconfig)
         if ready is not None:
             ready(cluster)
         await ended.wait()
     finally:
         await cluster.stop()
+        if kubeconfig is not None and not cluster.keeps_data:
+            remove_kubeconfig(text, kubeconfig)
+
+
+def _end_with_input(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    def read() -> None:
+        sys.stdin.buffer.read()
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(ended.set)
+
+    threading.Thread(target=read, name="mooring-lifeline", daemon=True).start()
 
 
 def run(main: Callable[[], Coroutine[object, object, None]]) -> None:

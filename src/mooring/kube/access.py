@@ -62,6 +62,8 @@ class Access:
     origin: str = ""
     #: What a person should know about these settings; to be logged once.
     warnings: tuple[str, ...] = ()
+    #: What others have written about the cluster into the kubeconfig, by name.
+    extensions: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
 def load_access(

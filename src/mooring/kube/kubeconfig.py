@@ -232,6 +232,7 @@ def _choose(merged: _Merged, names: str, *, context: str, master: str) -> Access
         proxy=cluster.proxy_url,
         namespace=entry.namespace or "default",
         origin=str(at_cluster.path),
+        extensions={each.name: each.extension for each in cluster.extensions},
     )
 
 

@@ -36,7 +36,7 @@ class EmbeddedProcess:
         self.folder = Path(tempfile.mkdtemp(prefix="mooring-embedded-"))
         self.kubeconfig = self.folder / "kubeconfig"
         self._program = _START if controllers else _BARE
-        self._arguments = ["start", "--port", "0", "--nodes", str(nodes), "--kubeconfig"]
+        self._arguments = ["start", "--port", "0", "--nodes", str(nodes), "--kubeconfig-out"]
         self._arguments.append(str(self.kubeconfig))
         if data is not None:
             self._arguments = ["start", "--data-dir", str(data), *self._arguments[1:]]

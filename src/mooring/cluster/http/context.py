@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from mooring.cluster.access.reviews import Reviews
 from mooring.cluster.access.tokens import Tokens
@@ -30,6 +31,8 @@ class Api:
         self.tokens = Tokens(token, clock)
         self.reviews = Reviews(store, self.tokens)
         self.custom = CustomResources(self.registry, self.openapi, self.watches)
+        #: The folder where everything is kept, if it is.
+        self.data: Path | None = None
         #: Waits until a version is safe; absent where nothing is written down.
         self.durable: Callable[[int], Awaitable[None]] | None = None
 

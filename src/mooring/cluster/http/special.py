@@ -1,6 +1,7 @@
 """What is neither a plain object nor a list: versions, OpenAPI, bindings, evictions, scales, tokens and questions."""
 
 import datetime
+import os
 import platform
 from typing import Final
 
@@ -23,6 +24,8 @@ _SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
 _TOKEN_REQUEST: Final = "io.k8s.api.authentication.v1.TokenRequest"
 _PATHS: Final = ("/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 _BOUND: Final = success(201)
+#: What `mooring cluster status` and `stop` ask for: the process that serves.
+PROCESS: Final = "/mooring/process"
 
 
 def document(api: Api, path: str, accept: str) -> web.Response:
@@ -39,6 +42,8 @@ def document(api: Api, path: str, accept: str) -> web.Response:
         if "json" not in accept and "*/*" not in accept and accept:
             raise not_acceptable(["application/json"])
         return answer(api.openapi.version3(path.removeprefix("/openapi/v3/")))
+    if path == PROCESS:
+        return answer_document({"pid": os.getpid(), "dataDir": str(api.data or "")})
     if path == "/":
         return answer_document({"paths": list(_PATHS)})
     raise no_such_path()

@@ -1,0 +1,135 @@
+"""`mooring up`: an embedded cluster and a scheduler for it, with one command."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.cli.cluster import KUBECONFIG
+
+if TYPE_CHECKING:
+    from mooring.cli.attached import AttachedCluster
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@click.option("--nodes", type=click.IntRange(min=0), default=100, show_default=True, help="How many fake nodes.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the API; any free port unless given.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep everything in this folder; otherwise it is gone at the end.",
+)
+@click.option(
+    "--kubeconfig-out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path(KUBECONFIG),
+    show_default=True,
+    help="Where to write how the cluster is reached.",
+)
+@click.option(
+    "--secure-port", type=click.IntRange(0, 65535), default=0, help="Of the scheduler; any free one likewise."
+)
+@click.argument("scheduler_options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF `mooring run`]...")
+def up(
+    nodes: int,
+    port: int,
+    data_dir: Path | None,
+    kubeconfig_out: Path,
+    secure_port: int,
+    scheduler_options: tuple[str, ...],
+) -> None:
+    """Run an embedded cluster and a scheduler for it, until Ctrl-C.
+
+    The scheduler takes all options of `mooring run`, such as --config, --plugin, --plugins-dir and -v. Every node is
+    fake: what is bound to it counts as running, and nothing is executed.
+    """
+    from mooring.cli.attached import AttachedCluster
+    from mooring.cluster.kubeconfig import ForeignFileError, check_writable, remove_kubeconfig, write_kubeconfig
+
+    try:
+        check_writable(kubeconfig_out)
+    except ForeignFileError as error:
+        raise click.ClickException(f"{error.filename} {error.strerror}; give another --kubeconfig-out") from None
+    with (
+        AttachedCluster(nodes=nodes, port=port, data_dir=data_dir) as cluster,
+        tempfile.TemporaryDirectory(prefix="mooring-up-") as folder,
+    ):
+        secure_port = secure_port or _free_port()
+        text, certificate = _prepare(cluster, secure_port, Path(folder))
+        try:
+            write_kubeconfig(text, kubeconfig_out)
+        except OSError as error:
+            raise click.ClickException(f"cannot write {kubeconfig_out}: {error.strerror or error}") from None
+        try:
+            _tell(cluster, nodes, kubeconfig_out, secure_port)
+            options = ["--kubeconfig", str(kubeconfig_out), "--secure-port", str(secure_port), *certificate]
+            sys.exit(_schedule(cluster, [*options, *scheduler_options]))
+        finally:
+            if data_dir is None:
+                remove_kubeconfig(text, kubeconfig_out)
+
+
+def _prepare(cluster: AttachedCluster, secure_port: int, folder: Path) -> tuple[str, list[str]]:
+    """The kubeconfig, and the options that give the scheduler a certificate which the kubeconfig vouches for."""
+    from mooring.cluster.certificates import make_certificate
+    from mooring.cluster.kubeconfig import kubeconfig_text
+
+    made = make_certificate(names=("localhost",))
+    files = {"tls-cert-file": made.certificate, "tls-private-key-file": made.key}
+    options = []
+    for name, text in files.items():
+        path = folder / name
+        path.touch(mode=0o600)
+        path.write_text(text)
+        options += [f"--{name}", str(path)]
+    scheduler = (f"https://127.0.0.1:{secure_port}", made.authority)
+    text = kubeconfig_text(server=cluster.server, authority=cluster.authority, token=cluster.token, scheduler=scheduler)
+    return text, options
+
+
+def _tell(cluster: AttachedCluster, nodes: int, kubeconfig: Path, secure_port: int) -> None:
+    from mooring.cli.cluster import how_to_use
+
+    file = shlex.quote(str(kubeconfig))
+    click.echo(f"An embedded cluster with {nodes} fake nodes serves {cluster.server}; its scheduler starts now.")
+    click.echo(how_to_use(kubeconfig))
+    click.echo(f"  mooring explain pod NAMESPACE/NAME --kubeconfig {file}")
+    click.echo(f"Health and metrics of the scheduler: https://127.0.0.1:{secure_port}")
+    click.echo("Ctrl-C ends everything. What follows is the log of the scheduler.\n")
+
+
+def _schedule(cluster: AttachedCluster, options: list[str]) -> int:
+    """Run the scheduler in this process; the answer is the exit code."""
+    from mooring.cli.main import main
+
+    broken = False
+
+    def ended() -> None:
+        nonlocal broken
+        broken = True
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    cluster.when_ended(ended)
+    # There is no second scheduler to take turns with.
+    if not any(each.startswith(("--leader-elect", "--no-leader-elect")) for each in options):
+        options = [*options, "--no-leader-elect"]
+    try:
+        main(["run", *options], prog_name="mooring")
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        return status or int(broken)
+    return int(broken)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port

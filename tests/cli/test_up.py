@@ -1,0 +1,176 @@
+"""`mooring up` and `mooring cluster`: one command for a cluster and its scheduler, and nothing left afterwards."""
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mooring.kube import load_access
+
+MOORING = [sys.executable, "-m", "mooring.cli"]
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"containers": [{"name": "c", "image": "example/app:1"}]},
+}
+
+
+class Up:
+    """A `mooring up` (or another command that runs until it is ended) in a folder of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "mooring.kubeconfig"
+        self.log = folder / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen([*MOORING, *arguments], cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+        wait(lambda: self.kubeconfig.exists() or self.process.poll() is not None)
+
+    def ask(self, path: str, body: Any = None) -> Any:
+        access = load_access(kubeconfig=str(self.kubeconfig))
+        context = ssl.create_default_context(cadata=(access.ca or b"").decode())
+        headers = {"Authorization": f"Bearer {access.user.token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(access.server + path, data=data, headers=headers)
+        with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+            return json.loads(answer.read())
+
+    def serves(self) -> bool:
+        try:
+            self.ask("/api/v1/nodes")
+        except (OSError, urllib.error.URLError):
+            return False
+        return True
+
+    def node_of(self, name: str) -> str:
+        return str(self.ask(f"/api/v1/namespaces/default/pods/{name}")["spec"].get("nodeName", ""))
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(20)
+
+
+def wait(look: Callable[[], Any], seconds: float = 20.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)
+    return found
+
+
+def mooring(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MOORING, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=30, env={**os.environ}
+    )
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
+    started: list[Up] = []
+
+    def start(*arguments: str) -> Up:
+        started.append(Up(tmp_path, *arguments))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.end()
+
+
+def test_up_schedules_explains_and_ends_with_ctrl_c(up: Callable[..., Up], tmp_path: Path) -> None:
+    """With a plugin by the option of `mooring run`; the kubeconfig is enough to ask the running scheduler."""
+    (tmp_path / "last.py").write_text(
+        "from mooring.framework import Plugin\n\n\nclass Last(Plugin):\n"
+        "    def score(self, state, pod, node):\n        return 100 if node.name == 'node-4' else 0\n"
+    )
+    running = up("up", "--nodes", "5", "--plugin", "Last=last.py")
+    assert running.kubeconfig.stat().st_mode & 0o777 == 0o600
+    running.ask("/api/v1/namespaces/default/pods", POD)
+    assert wait(lambda: running.node_of("web")) == "node-4"
+    told = mooring(tmp_path, "explain", "pod", "web", "--kubeconfig", "mooring.kubeconfig", "-o", "json")
+    assert told.returncode == 0, told.stderr
+    explanation = json.loads(told.stdout)
+    assert explanation["node"] == "node-4"
+    assert "again" not in explanation.get("note", ""), "the running scheduler was not asked"
+    status = mooring(tmp_path, "cluster", "status")
+    assert "Nodes: 5, ready 5\nPods: 1, bound 1\n" in status.stdout
+    running.process.send_signal(signal.SIGINT)
+    assert running.process.wait(20) == 0
+    assert not running.kubeconfig.exists(), "of no use any more"
+    text = running.log.read_text()
+    assert "Traceback" not in text
+    assert f"export KUBECONFIG={running.kubeconfig}" in text
+
+
+def test_a_cluster_ends_with_the_process_that_it_belongs_to(up: Callable[..., Up]) -> None:
+    """Even where that is killed."""
+    running = up("up", "--nodes", "1")
+    assert wait(running.serves)
+    running.process.kill()
+    running.process.wait()
+    wait(lambda: not running.serves())
+
+
+def test_up_ends_with_its_cluster(up: Callable[..., Up], tmp_path: Path) -> None:
+    """`mooring cluster stop` ends the cluster; a scheduler without one would be of no use."""
+    running = up("up", "--nodes", "1")
+    stopped = mooring(tmp_path, "cluster", "stop")
+    assert stopped.stdout == "The embedded cluster has ended.\n", stopped.stderr
+    assert running.process.wait(20) == 1
+    assert "The embedded cluster has ended" in running.log.read_text()
+
+
+def test_data_survives_and_is_not_shared(up: Callable[..., Up], tmp_path: Path) -> None:
+    """Everything is there again after a kill; a folder in use is refused; an old kubeconfig's token stays good."""
+    first = up("cluster", "start", "--nodes", "2", "--data-dir", "data")
+    first.ask("/api/v1/namespaces/default/pods", POD)
+    token = yaml.safe_load(first.kubeconfig.read_text())["users"][0]["user"]["token"]
+    second = mooring(tmp_path, "up", "--data-dir", "data", "--kubeconfig-out", "other")
+    assert second.returncode == 1
+    assert "is another embedded cluster using it" in second.stderr
+    assert not (tmp_path / "other").exists()
+    first.process.kill()
+    first.process.wait()
+    first.kubeconfig.unlink()
+    third = up("up", "--nodes", "2", "--data-dir", "data")
+    assert yaml.safe_load(third.kubeconfig.read_text())["users"][0]["user"]["token"] == token
+    assert wait(lambda: third.node_of("web")).startswith("node-")
+    third.end()
+    assert third.kubeconfig.exists(), "it is good for the next start"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("up", "--kubeconfig-out", "mine"), "mine is there already and was not written by Mooring"),
+        (("cluster", "start", "--kubeconfig-out", "mine"), "mine is there already and was not written by Mooring"),
+        (("up", "--nodes", "-1"), "-1 is not in the range x>=0"),
+        (("up", "--nodes", "1", "--config", "none.yaml"), "none.yaml"),
+        (("cluster", "status"), "no embedded cluster is known here: mooring.kubeconfig: no such file"),
+        (("cluster", "stop", "--kubeconfig", "dead"), "no embedded cluster of Mooring's answers as dead says"),
+    ],
+)
+def test_what_cannot_be_is_one_message(tmp_path: Path, arguments: tuple[str, ...], problem: str) -> None:
+    from mooring.cluster.kubeconfig import kubeconfig_text
+
+    (tmp_path / "mine").write_text("apiVersion: v1\nkind: Config\n")
+    (tmp_path / "dead").write_text(kubeconfig_text(server="https://127.0.0.1:9", authority="", token="x"))
+    done = mooring(tmp_path, *arguments)
+    assert done.returncode in (1, 2)
+    assert problem in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "mine").read_text() == "apiVersion: v1\nkind: Config\n"
+    assert not (tmp_path / "mooring.kubeconfig").exists()
