@@ -300,3 +300,38 @@ async def test_on_a_server(api: Api) -> None:
 def test_a_reference_is_kept() -> None:
     given = ObjectReference(name="x")
     assert reference(given) is given
+
+
+def test_events_wait_while_there_is_more_important_work_but_not_for_ever() -> None:
+    async def main() -> None:
+        sink, busy = Sink(), True
+        async with recording(sink, hold_back=lambda: busy) as recorder:
+            for number in range(40):
+                failed(recorder, pod=Pod(metadata=ObjectMeta(name=f"p-{number}", namespace="ns", uid=f"u-{number}")))
+            await asyncio.sleep(9)
+            assert sink.calls == []
+            await asyncio.sleep(1.02)
+            assert 0 < len(sink.calls) < 40
+            assert sink.most <= 4  # a few at a time
+            await asyncio.sleep(9)
+            assert len(sink.stored) == 40
+
+    run(main())
+
+
+def test_held_events_go_at_once_when_the_work_is_done_or_the_process_stops() -> None:
+    async def main() -> None:
+        for stop in (False, True):
+            sink, busy = Sink(), [True]
+            async with recording(sink, hold_back=lambda busy=busy: busy[0]) as recorder:
+                failed(recorder)
+                await asyncio.sleep(1)
+                assert sink.calls == []
+                if stop:
+                    assert await recorder.drain(1)
+                else:
+                    busy[0] = False
+                    await asyncio.sleep(0.1)
+                assert len(sink.stored) == 1
+
+    run(main())

@@ -28,6 +28,10 @@ FINISH_SECONDS: Final = 360.0
 #: A series that goes on is written every so many checks for finished ones, lest the server forget it: half an hour.
 _REFRESH_CHECKS: Final = 5
 _TRIES: Final = 12
+#: While there is more important work, events wait for so long; then a few at a time go, and after twice as long all.
+_HOLD_SECONDS: Final = 10.0
+_SENDERS_WHILE_HELD: Final = 4
+_LOOK_AGAIN_SECONDS: Final = 0.05
 _NOTE_BYTES: Final = 1024
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -74,7 +78,9 @@ class _Entry:
 class EventRecorder:
     """Takes events at any time without waiting and sends them while `run()` runs. Belongs to one event loop.
 
-    At most `limit` events wait to be sent; beyond that new ones are dropped and counted.
+    At most `limit` events wait to be sent; beyond that new ones are dropped and counted. While `hold_back` says that
+    the server has more important work, events wait for it, though for seconds at the most: each costs the server as
+    much as a bind.
     """
 
     def __init__(
@@ -86,8 +92,10 @@ class EventRecorder:
         senders: int = 16,
         now: Callable[[], float] = time.time,
         rng: random.Random | None = None,
+        hold_back: Callable[[], bool] | None = None,
     ) -> None:
         self._sink = sink
+        self._hold_back = hold_back
         self._host = host if host is not None else socket.gethostname()
         self._limit = limit
         self._senders = senders
@@ -146,6 +154,7 @@ class EventRecorder:
 
     async def drain(self, timeout: float) -> bool:
         """Wait until everything is sent. False if that takes too long."""
+        self._hold_back = None
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
@@ -176,6 +185,9 @@ class EventRecorder:
             while not self._queue:
                 self._more.clear()
                 await self._more.wait()
+            if self._held():
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                continue
             entry = self._queue.popleft()
             entry.queued = False
             if entry.busy:
@@ -194,6 +206,13 @@ class EventRecorder:
                     self._enqueue(entry)
                 if not self._queue and not self._busy:
                     self._idle.set()
+
+    def _held(self) -> bool:
+        """Whether the next event has to wait for more important work."""
+        if self._hold_back is None or not self._hold_back():
+            return False
+        age = self._now() - self._queue[0].last
+        return age < _HOLD_SECONDS or (age < 2 * _HOLD_SECONDS and self._busy >= _SENDERS_WHILE_HELD)
 
     async def _send(self, entry: _Entry) -> None:
         backoff = Backoff(first=0.5, cap=10.0, random=self._random)

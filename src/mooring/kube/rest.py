@@ -74,6 +74,9 @@ class _Binding(msgspec.Struct, rename="camel"):
     api_version: str = "v1"
 
 
+_BINDINGS: Final = msgspec.json.Encoder()
+
+
 class Client:
     """Speaks to one API server. Use it as an async context manager, in one event loop.
 
@@ -271,9 +274,8 @@ class Client:
         """
         binding = _Binding(_Meta(pod.name, pod.namespace, pod.uid), _Target(node))
         path = resource_of(Pod).path(namespace=pod.namespace, name=pod.name, subresource="binding")
-        await self._call(
-            "POST", path, body=msgspec.json.encode(binding), priority=Priority.BIND, idempotent=False, lean=True
-        )
+        body = _BINDINGS.encode(binding)
+        await self._call("POST", path, body=body, priority=Priority.BIND, idempotent=False, lean=True)
 
     async def create_event(self, event: Event) -> None:
         """Create an event, on the lean lane and after all else. Raises AlreadyExists."""

@@ -13,10 +13,18 @@ class ApiBinder:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        #: Binds that the server has not answered yet.
+        self.in_flight = 0
 
     async def bind(self, binding: Binding) -> Status | None:
         """Bind; None when the pod is bound to this node."""
-        node = binding.target.name
+        self.in_flight += 1
+        try:
+            return await self._bind(binding, binding.target.name)
+        finally:
+            self.in_flight -= 1
+
+    async def _bind(self, binding: Binding, node: str) -> Status | None:
         try:
             await self._client.bind(binding, node)
         except KubeError as error:

@@ -35,8 +35,10 @@ log = structlog.get_logger("mooring.live")
 
 #: Decisions are made for so long before the loop turns to its other duties.
 _SLICE_SECONDS = 0.005
-#: Binds under way at a time; more would only wait in the API server.
-_MAX_BINDING = 256
+#: Binds that wait for the API server's answer at a time; deciding more would only make a queue of them.
+_MAX_IN_FLIGHT = 64
+#: With so many binds in flight the API server has enough to do: events wait.
+_BUSY_IN_FLIGHT = 32
 #: How long a stop waits for binds and events under way.
 _GRACE_SECONDS = 5.0
 
@@ -68,17 +70,18 @@ class LiveScheduler:
         self._access = access
         connection = config.client_connection
         self._client = Client(access, qps=connection.qps, burst=connection.burst)
+        self._binder = ApiBinder(self._client)
         self.engine = Engine(
             config,
             plugins=plugins,
             clock=clock,
             rng=rng,
-            binder=ApiBinder(self._client),
+            binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
             on_error=_plugin_broke,
             watch=make_watch(clock, records=records),
         )
-        self._events = EventRecorder(self._client)
+        self._events = EventRecorder(self._client, hold_back=self._draining)
         self._reporter = Reporter(self._client, self._events, clock)
         self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
         self._wake = asyncio.Event()
@@ -94,6 +97,9 @@ class LiveScheduler:
 
     def _pod(self, key: str) -> Pod | None:
         return self.informers.pod(key)
+
+    def _draining(self) -> bool:
+        return self._binder.in_flight >= _BUSY_IN_FLIGHT
 
     # Life
 
@@ -198,16 +204,18 @@ class LiveScheduler:
     def _slice(self) -> bool:
         """Decide for a few milliseconds; whether there is more to decide."""
         engine, until = self.engine, time.perf_counter() + _SLICE_SECONDS
-        while engine.queue.ready and self._binding < _MAX_BINDING:
+        room = _MAX_IN_FLIGHT - self._binder.in_flight
+        while room > 0 and engine.queue.ready:
             outcome = engine.schedule_one()
             if isinstance(outcome, Decided):
+                room -= 1
                 self._binding += 1
                 self._start(self._bind(outcome))
             elif isinstance(outcome, Failed):
                 self._start(self._fail(outcome))
             if time.perf_counter() > until:
                 break
-        return engine.queue.ready and self._binding < _MAX_BINDING
+        return room > 0 and engine.queue.ready
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import MutableMapping
-from datetime import UTC, datetime
+from time import gmtime, strftime, time_ns
 from typing import Any, TextIO
 
 import structlog
@@ -17,6 +17,8 @@ _LETTERS = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical":
 #: From this verbosity on, what is only of interest to developers is logged too.
 _DEBUG_FROM = 4
 _verbosity = 0
+#: The second that was last written, and how: many lines fall into one.
+_second = (-1, "")
 
 
 def configure_logs(verbosity: int, *, as_json: bool, stream: TextIO | None = None) -> None:
@@ -46,14 +48,22 @@ def render_klog(_logger: object, method: str, event: MutableMapping[str, Any]) -
     """``I1116 12:00:00.000000    4711] "Message" pod="default/web" node="n1"``."""
     level = str(event.pop("level", method))
     message = event.pop("event", "")
-    now = datetime.now(UTC)
-    head = f"{_LETTERS.get(level, 'I')}{now:%m%d %H:%M:%S.%f} {os.getpid():>7}]"
-    pairs = "".join(f" {key}={_quoted(value)}" for key, value in event.items())
-    return f'{head} "{message}"{pairs}'
+    pairs = "".join([f" {key}={_quoted(value)}" for key, value in event.items()])
+    return f'{_LETTERS.get(level, "I")}{_stamp()} {os.getpid():>7}] "{message}"{pairs}'
+
+
+def _stamp() -> str:
+    global _second  # noqa: PLW0603 - a cache
+    seconds, nanos = divmod(time_ns(), 1_000_000_000)
+    if _second[0] != seconds:
+        _second = (seconds, strftime("%m%d %H:%M:%S", gmtime(seconds)))
+    return f"{_second[1]}.{nanos // 1000:06d}"
 
 
 def _quoted(value: object) -> str:
     if isinstance(value, (int, float)):
         return str(value)
-    text = str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    text = str(value)
+    if not text.isprintable() or '"' in text or "\\" in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{text}"'
