@@ -10,18 +10,13 @@ from typing import Any, NoReturn
 
 import click
 
-from mooring.cli.plugin_options import specs_from_options
+from mooring.cli.plugin_options import plugin_options
 from mooring.config import ConfigError, PluginSpec, effective, load_config, written
 from mooring.config.migrate import migrate as migrate_text
 from mooring.config.yamlwrite import yaml_text
+from mooring.loading import PluginLoadError, Requested, find_plugins, load_setup
+from mooring.loading.plugin_sources import read_sources, split
 
-_PLUGIN_OPTION = click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="A plugin of yours and the Python file it is in; may be given more than once.",
-)
 _FILE = click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
 
 
@@ -40,20 +35,19 @@ def config() -> None:
 )
 @click.option("--expand", is_flag=True, help="Show what runs at each extension point instead of what was asked for.")
 @click.option("--lines", is_flag=True, help='Read one JSON line a file ({"id", "config": TEXT}), answer with one each.')
-@_PLUGIN_OPTION
-def view(file: Path, output: str, expand: bool, lines: bool, plugins: tuple[str, ...]) -> None:
+@plugin_options
+def view(file: Path, output: str, expand: bool, lines: bool, requested: Requested) -> None:
     """Print the configuration that FILE means, with all defaults filled in.
 
     Without FILE, or with -, it reads standard input. The result is a configuration file, the one that kube-scheduler
     writes with --write-config-to; with --expand it shows what really runs at each point, in running order.
     """
-    specs = specs_from_options(plugins)
     if lines:
-        _answer_lines(file, specs)
+        _answer_lines(file, requested)
         return
     try:
-        loaded = load_config(_read(file), source=_name(file), plugins=specs)
-    except ConfigError as error:
+        loaded = load_setup(_read(file), source=_name(file), requested=requested, base=file.parent).config
+    except (ConfigError, PluginLoadError) as error:
         _fail(error)
     result = effective(loaded) if expand else written(loaded)
     text = yaml_text(result) if output == "yaml" else json.dumps(result, indent=2, ensure_ascii=False) + "\n"
@@ -62,19 +56,22 @@ def view(file: Path, output: str, expand: bool, lines: bool, plugins: tuple[str,
 
 @config.command()
 @_FILE
-@_PLUGIN_OPTION
-def migrate(file: Path, plugins: tuple[str, ...]) -> None:
+@plugin_options
+def migrate(file: Path, requested: Requested) -> None:
     """Rewrite FILE, a v1beta2 or v1beta3 configuration, as v1.
 
     The new file goes to standard output, and what a reader should know about it to standard error: what was left out,
     what is written out because v1's defaults differ, and what v1 does on top.
     """
-    specs = specs_from_options(plugins)
+    text, sources = split(_read(file))
     try:
-        migration = migrate_text(_read(file), source=_name(file), plugins=specs)
-    except ConfigError as error:
+        found = find_plugins(requested, read_sources(sources, source=_name(file)), base=file.parent)
+        migration = migrate_text(text, source=_name(file), plugins=found.specs())
+    except (ConfigError, PluginLoadError) as error:
         _fail(error)
     click.echo(migration.text, nl=False)
+    if sources.strip():
+        click.echo(f"---\n{sources.strip()}")
     for note in migration.notes:
         click.echo(f"- {note}", err=True)
 
@@ -83,9 +80,8 @@ def _name(file: Path) -> str:
     return "standard input" if str(file) == "-" else str(file)
 
 
-def _fail(error: ConfigError) -> NoReturn:
-    for line in error.lines():
-        click.echo(line, err=True)
+def _fail(error: ConfigError | PluginLoadError) -> NoReturn:
+    click.echo(str(error), err=True)
     sys.exit(1)
 
 
@@ -105,7 +101,11 @@ def _read(file: Path) -> str:
         sys.exit(1)
 
 
-def _answer_lines(file: Path, specs: Mapping[str, PluginSpec]) -> None:
+def _answer_lines(file: Path, requested: Requested) -> None:
+    try:
+        specs = find_plugins(requested).specs()
+    except PluginLoadError as error:
+        _fail(error)
     unreadable = False
     for number, line in enumerate(_read(file).split("\n"), start=1):
         if not line.strip():

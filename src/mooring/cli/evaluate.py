@@ -9,13 +9,17 @@ from typing import BinaryIO
 import click
 import msgspec
 
+from mooring.cli.inputs import fail
+from mooring.cli.plugin_options import plugin_options
+from mooring.loading import Catalog, PluginLoadError, Requested, find_plugins
 from mooring.simulate.evaluate import CaseError
 from mooring.simulate.evaluate import evaluate as evaluate_case
 
 
 @click.command()
 @click.argument("file", type=click.File("rb"), default="-")
-def evaluate(file: BinaryIO) -> None:
+@plugin_options
+def evaluate(file: BinaryIO, requested: Requested) -> None:
     """Answer what the scheduler would decide, for one case a line.
 
     A case is a JSON object {"id", "objects": [...], "pod": {...}, "config"?: {...}}; FILE may be gzipped, and standard
@@ -23,10 +27,14 @@ def evaluate(file: BinaryIO) -> None:
     weighted score, and what preemption would do. A case that cannot be read gives {"id", "error"}; the exit code is 1
     then, and the other cases are answered all the same.
     """
+    try:
+        catalog = find_plugins(requested)
+    except PluginLoadError as error:
+        fail(map(str, error.faults))
     failed = False
     out = sys.stdout.buffer
     for line in _lines(file):
-        reply = _reply(line)
+        reply = _reply(line, catalog)
         failed = failed or "error" in reply
         out.write(msgspec.json.encode(reply) + b"\n")
     out.flush()
@@ -34,7 +42,7 @@ def evaluate(file: BinaryIO) -> None:
         raise SystemExit(1)
 
 
-def _reply(line: bytes) -> dict[str, object]:
+def _reply(line: bytes, catalog: Catalog) -> dict[str, object]:
     try:
         case = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -42,7 +50,7 @@ def _reply(line: bytes) -> dict[str, object]:
     if not isinstance(case, dict):
         return {"id": None, "error": "not a JSON object; a case is {id, objects, pod}"}
     try:
-        return {"id": case.get("id"), **evaluate_case(case)}
+        return {"id": case.get("id"), **evaluate_case(case, catalog)}
     except CaseError as error:
         return {"id": case.get("id"), "error": str(error)}
 

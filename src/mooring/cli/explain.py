@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mooring.cli.plugin_options import plugin_options
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mooring.api.meta import KubeObject
     from mooring.cli.running import Running
-    from mooring.config import SchedulerConfiguration
-    from mooring.framework.plugin import Plugin
     from mooring.kube import Access
+    from mooring.loading import Requested
     from mooring.observe.explanation import Explanation
 
 
@@ -37,9 +38,7 @@ def explain() -> None:
 @click.option("-R", "--recursive", is_flag=True, help="Look into the folders of folders too.")
 @click.option("--kubeconfig", default="", help="The cluster to decide on where no Mooring answers.")
 @click.option("--config", "config_file", metavar="FILE", help="The KubeSchedulerConfiguration to decide with.")
-@click.option(
-    "--plugin", "plugin_options", multiple=True, metavar="NAME=FILE", help="A plugin of your own; repeatable."
-)
+@plugin_options
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 def pod(
     pod: str,
@@ -53,7 +52,7 @@ def pod(
     recursive: bool,
     kubeconfig: str,
     config_file: str | None,
-    plugin_options: tuple[str, ...],
+    requested: Requested,
     output: str,
 ) -> None:
     """Tell why a pod is where it is, or nowhere.
@@ -86,7 +85,7 @@ def pod(
             return
         again = answer
         objects = _from_cluster(kubeconfig, again)
-    _show(_decide_again(objects, key, config_file, plugin_options, again), output)
+    _show(_decide_again(objects, key, config_file, requested, again), output)
 
 
 def _key(pod: str, namespace: str) -> str:
@@ -110,30 +109,23 @@ def _ask(running: Running, key: str) -> Explanation | str:
 
 
 def _decide_again(
-    objects: Iterable[KubeObject], key: str, config_file: str | None, plugin_options: tuple[str, ...], reason: str
+    objects: Iterable[KubeObject], key: str, config_file: str | None, requested: Requested, reason: str
 ) -> Explanation:
     import msgspec
 
-    from mooring.cli.plugin_options import plugins_from_options
+    from mooring.cli.inputs import read_setup
     from mooring.scheduler.profile import ProfileError
     from mooring.simulate.explain import explain_again
     from mooring.simulate.sources import InputError
 
-    plugins = plugins_from_options(plugin_options)
-    config = _config(config_file, plugins)
+    setup = read_setup(config_file, requested)
     try:
-        found = explain_again(objects, key, config, plugins=plugins)
+        found = explain_again(objects, key, setup.config, plugins=setup.plugins)
     except (InputError, ProfileError) as error:
         raise click.ClickException(str(error)) from None
     if reason:
         found = msgspec.structs.replace(found, note=f"{reason} {found.note}".strip())
     return found
-
-
-def _config(file: str | None, plugins: dict[str, type[Plugin]]) -> SchedulerConfiguration:
-    from mooring.cli.inputs import read_config
-
-    return read_config(file, plugins)
 
 
 def _from_manifests(files: tuple[str, ...], *, recursive: bool) -> list[KubeObject]:

@@ -1,26 +1,30 @@
-"""What commands read: a configuration with the plugins that the command line names."""
+"""What commands read: a configuration, with the plugins that it and the command line name."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from mooring.config import ConfigError, SchedulerConfiguration
-from mooring.framework.plugin import Plugin
-from mooring.loading.configuration import configuration
+from mooring.config import ConfigError
+from mooring.loading import PluginLoadError, Requested, Setup, load_setup
 
 
-def read_config(file: str | None, plugins: Mapping[str, type[Plugin]]) -> SchedulerConfiguration:
-    """The configuration of a file (``-``: standard input), or the default one. Ends the command if it is faulty."""
+def read_setup(file: str | None, requested: Requested) -> Setup:
+    """The configuration of a file (``-``: standard input), or the default one, and the plugins that it and the
+    command line name. Ends the command if anything is faulty.
+    """
+    text = read_text(file) if file is not None else None
+    base = Path(file).parent if file is not None and file != "-" else Path()
     try:
-        text = None if file is None else read_text(file)
-        return configuration(text, plugins=plugins, source=file or "", plugin_source="--plugin")
+        return load_setup(text, source=file or "", requested=requested, base=base)
     except ConfigError as error:
         fail(error.lines())
+    except PluginLoadError as error:
+        fail(map(str, error.faults))
 
 
 def read_text(file: str) -> str:

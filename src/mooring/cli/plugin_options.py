@@ -1,34 +1,67 @@
-"""`--plugin NAME=FILE`: plugins from files, as far as a configuration needs to know them."""
+"""The options with which commands are told about plugins, and what they mean."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
-from mooring.config import PluginSpec
-from mooring.framework.plugin import Plugin
-from mooring.loading.configuration import plugin_spec
-from mooring.loading.files import PluginLoadError, load_plugin, parse_plugin_option
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--plugin",
+        "named_plugins",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="A plugin of your own and the Python file or package that defines it; repeatable.",
+    ),
+    click.option(
+        "--plugins-dir",
+        "plugin_folders",
+        multiple=True,
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help="A folder with plugins of your own, as files and packages; repeatable.",
+    ),
+    click.option(
+        "--allow-writable-plugins",
+        is_flag=True,
+        help="Accept plugin files and folders that others can write to (they could run code in the scheduler).",
+    ),
+)
 
 
-def plugins_from_options(options: Sequence[str]) -> dict[str, type[Plugin]]:
-    """The plugins that `--plugin` options name, by name. Raises click's exceptions, with what to do about it."""
-    plugins: dict[str, type[Plugin]] = {}
-    for option in options:
-        try:
-            name, path = parse_plugin_option(option)
-        except PluginLoadError as error:
-            raise click.BadParameter(str(error), param_hint="--plugin") from None
-        if name in plugins:
-            raise click.BadParameter(f"{name} is given twice: leave one out", param_hint="--plugin")
-        try:
-            plugins[name] = load_plugin(name, path)
-        except PluginLoadError as error:
-            raise click.ClickException(str(error)) from None
-    return plugins
+def plugin_options(command: F) -> F:
+    """Give a command the options about plugins; it gets what they say as ``requested``."""
 
+    @functools.wraps(command)
+    def with_request(
+        *args: Any,
+        named_plugins: tuple[str, ...],
+        plugin_folders: tuple[Path, ...],
+        allow_writable_plugins: bool,
+        **kwargs: Any,
+    ) -> Any:
+        # Imported here, so that --help is quick.
+        from mooring.loading import PluginLoadError, Requested, parse_plugin_option
 
-def specs_from_options(options: Sequence[str]) -> dict[str, PluginSpec]:
-    """The same, as far as a configuration needs to know them."""
-    return {name: plugin_spec(cls) for name, cls in plugins_from_options(options).items()}
+        named: dict[str, Path] = {}
+        for option in named_plugins:
+            try:
+                name, path = parse_plugin_option(option)
+            except PluginLoadError as error:
+                raise click.BadParameter(str(error), param_hint="--plugin") from None
+            if name in named:
+                raise click.BadParameter(f"{name} is given twice: leave one out", param_hint="--plugin")
+            named[name] = path
+        requested = Requested(tuple(named.items()), plugin_folders, allow_writable_plugins)
+        return command(*args, requested=requested, **kwargs)
+
+    decorated: Any = with_request
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # click's decorators keep the function they are given

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mooring.cli.plugin_options import plugin_options
+
 if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
     from mooring.framework.plugin import Plugin
     from mooring.kube import Access
     from mooring.live.server import ServerSettings
+    from mooring.loading import Requested
 
 
 @click.command()
 @click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration (v1, v1beta3, v1beta2).")
 @click.option("--kubeconfig", default="", help="How to reach the cluster; overrides clientConnection.kubeconfig.")
 @click.option("--master", default="", help="Address of the API server, instead of the kubeconfig's.")
-@click.option("--plugin", "plugins", multiple=True, metavar="NAME=FILE", help="A plugin of your own; repeatable.")
+@plugin_options
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Overrides leaderElection.leaderElect.")
 @click.option("--bind-address", default="127.0.0.1", show_default=True, help="Where health and metrics are served.")
 @click.option("--secure-port", type=int, default=10259, show_default=True, help="Their port; 0 serves nothing.")
@@ -37,7 +40,7 @@ def run(
     config_file: str | None,
     kubeconfig: str,
     master: str,
-    plugins: tuple[str, ...],
+    requested: Requested,
     leader_elect: bool | None,
     bind_address: str,
     secure_port: int,
@@ -54,16 +57,18 @@ def run(
     it: --kubeconfig, $KUBECONFIG, the pod's own service account, ~/.kube/config.
     """
     import msgspec
+    import structlog
 
-    from mooring.cli.inputs import read_config
-    from mooring.cli.plugin_options import plugins_from_options
+    from mooring.cli.inputs import read_setup
     from mooring.kube import AccessError, load_access
     from mooring.live.server import ServerSettings
     from mooring.observe.logs import configure_logs
 
     configure_logs(verbosity, as_json=logging_format == "json")
-    classes = plugins_from_options(plugins)
-    config = read_config(config_file, classes)
+    setup = read_setup(config_file, requested)
+    config, classes = setup.config, setup.plugins
+    for note in setup.notes:
+        structlog.get_logger("mooring").warning(note)
     if leader_elect is not None:
         election = msgspec.structs.replace(config.leader_election, leader_elect=leader_elect)
         config = msgspec.structs.replace(config, leader_election=election)

@@ -9,11 +9,13 @@ import click
 import msgspec
 
 from mooring.api.manifest_error import ManifestError
-from mooring.cli.inputs import fail, read_config
-from mooring.cli.plugin_options import plugins_from_options
+from mooring.cli.inputs import fail, read_setup
+from mooring.cli.plugin_options import plugin_options
 from mooring.cli.progress import Progress
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
+from mooring.loading import Requested
+from mooring.loading.setup import enabled_in
 from mooring.scheduler.profile import ProfileError
 from mooring.simulate.outcome import Outcome
 from mooring.simulate.sources import InputError, read
@@ -31,13 +33,7 @@ from mooring.simulate.sources import InputError, read
 @click.argument("more", nargs=-1, metavar="[MANIFEST]...")
 @click.option("-R", "--recursive", is_flag=True, help="Look into the folders of folders too.")
 @click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration (v1, v1beta3 or v1beta2).")
-@click.option(
-    "--plugin",
-    "plugin_options",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="A plugin of your own and the Python file that defines it; repeatable.",
-)
+@plugin_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides ties and the names of pods.")
 @click.option(
     "-o", "--output", type=click.Choice(["table", "wide", "json", "yaml"]), default="table", show_default=True
@@ -47,7 +43,7 @@ def simulate(
     more: tuple[str, ...],
     recursive: bool,
     config_file: str | None,
-    plugin_options: tuple[str, ...],
+    requested: Requested,
     seed: int,
     output: str,
 ) -> None:
@@ -57,20 +53,20 @@ def simulate(
     that name a node are there already. Then all pods go through the scheduling queue and the whole framework,
     preemption included, until nothing changes any more. Time is simulated, nothing is waited for.
 
-    Without --config, plugins given by --plugin are enabled at all their extension points.
+    Without --config, plugins given by --plugin or --plugins-dir are enabled at all their extension points.
 
     The exit code is 0 also when pods stay pending, 1 when the input cannot be used, 2 for a wrong command line.
     """
     paths = (*files, *more)
     if not paths:
         raise click.UsageError("give manifests with -f: files, folders, or - for standard input")
-    plugins = plugins_from_options(plugin_options)
-    config = read_config(config_file, plugins)
+    setup = read_setup(config_file, requested)
+    config, plugins = setup.config, setup.plugins
     try:
         outcome = _run(paths, config, plugins, recursive=recursive, seed=seed)
     except (InputError, ManifestError, ProfileError) as error:
         fail(str(error).splitlines())
-    for note in (*outcome.notes, *_notes(config, plugins)):
+    for note in (*outcome.notes, *setup.notes, *_notes(config, plugins)):
         click.echo(f"note: {note}", err=True)
     _show(outcome, output)
 
@@ -97,13 +93,9 @@ def _notes(config: SchedulerConfiguration, plugins: Mapping[str, type[Plugin]]) 
     """What of the configuration has no effect."""
     from mooring.plugins.registry import BUILTIN
 
-    enabled = {entry.name for profile in config.profiles for point in profile.plugins.values() for entry in point}
-    for name in plugins:
-        if name not in enabled:
-            yield f"plugin {name} is in no profile: enable it under profiles[].plugins.multiPoint"
     if config.extenders:
         yield "extenders are not called in a simulation"
-    if absent := sorted(enabled - BUILTIN.keys() - plugins.keys()):
+    if absent := sorted(enabled_in(config) - BUILTIN.keys() - plugins.keys()):
         yield f"left out, since they have no effect in kube-scheduler 1.36 as it comes: {', '.join(absent)}"
 
 

@@ -20,6 +20,8 @@ class PluginSpec(msgspec.Struct, frozen=True):
     points: frozenset[str]
     #: Says what is wrong with its arguments, with paths within them; None if it takes arguments of any shape.
     check_args: Callable[[object], list[FieldError]] | None = None
+    #: Whether it takes the place of the built-in plugin of its name.
+    replaces_builtin: bool = False
 
 
 class EnabledPlugin(msgspec.Struct, frozen=True):

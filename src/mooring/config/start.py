@@ -40,7 +40,7 @@ def start(draft: Draft, plugins: Mapping[str, PluginSpec]) -> Started:
     extenders = [_extender(each, i, errors) for i, each in enumerate(draft.values["extenders"])]
     errors += _ignored_resources(draft, extenders)
     served: Served = {**SERVED[draft.version]}
-    served.update({name: spec.points for name, spec in plugins.items() if name not in served})
+    served.update({name: spec.points for name, spec in plugins.items() if name not in served or spec.replaces_builtin})
     profiles = [
         _profile(profile, i, draft.version, served, plugins, errors) for i, profile in enumerate(draft.profiles)
     ]
@@ -50,7 +50,7 @@ def start(draft: Draft, plugins: Mapping[str, PluginSpec]) -> Started:
 
 def _clashes(draft: Draft, plugins: Mapping[str, PluginSpec]) -> Iterator[FieldError]:
     for name in sorted(plugins):
-        if name in SERVED[draft.version]:
+        if name in SERVED[draft.version] and not plugins[name].replaces_builtin:
             remedy = "Give your plugin another name."
             yield FieldError("", f'a plugin "{name}" is built in and cannot be registered again', remedy=remedy)
 
@@ -168,7 +168,7 @@ def _explained(conflict: Conflict, wished: dict[str, Any], path: str, served: Se
         remedy = f"Remove it: {RETIRED[name]}."
     else:
         close = nearest(name, served)
-        own = f"If it is a plugin of yours, load it with --plugin {name}=FILE."
+        own = f"If it is a plugin of yours, load it with --plugin {name}=FILE or from a --plugins-dir."
         remedy = f'Did you mean "{close}"? {own}' if close else own
     return FieldError(place, conflict.problem, remedy=remedy)
 

@@ -1,20 +1,35 @@
-"""Plugins from files: import the file under a name of its own, find the class, check it as a compiler would."""
+"""Plugins in files, packages and folders: import, find the classes, check them as a compiler would."""
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import sys
-import traceback
+import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import msgspec
 
 from mooring.framework.plugin import Plugin
-from mooring.framework.points import check_methods, points_of
+from mooring.loading.errors import Fault, PluginLoadError, refuse
+from mooring.loading.kinds import KINDS, Kind, plugin_name
+from mooring.loading.modules import import_snapshot, unload
+from mooring.loading.requirements import check_requirements
+from mooring.loading.snapshot import Snapshot, check_pin, check_writers, read_snapshot
 
 
-class PluginLoadError(ValueError):
-    """A plugin file that cannot be used; the message names the file, the line where known, and the remedy."""
+class Found(msgspec.Struct, frozen=True):
+    """A plugin class that was found, and where."""
+
+    name: str
+    cls: type[Any]
+    kind: Kind
+    #: Where it came from, as people wrote it: ``--plugin``, ``--plugins-dir plugins``, ``entry point of PACKAGE``.
+    source: str
+    #: The file or package; None for what is installed.
+    path: Path | None = None
+    sha256: str = ""
+    version: str = ""
 
 
 def parse_plugin_option(option: str) -> tuple[str, Path]:
@@ -28,47 +43,77 @@ def parse_plugin_option(option: str) -> tuple[str, Path]:
 
 
 def load_plugin(name: str, path: Path) -> type[Plugin]:
-    """The plugin of that name in a file."""
-    module = _import(path)
-    found = {
-        cls.name: cls
-        for cls in vars(module).values()
-        if isinstance(cls, type) and issubclass(cls, Plugin) and cls is not Plugin and cls.__module__ == module.__name__
-    }
-    if name not in found:
-        known = ", ".join(sorted(found)) or "no plugin at all"
-        raise PluginLoadError(f"{path}: defines no plugin {name} (it defines {known}); derive a class from Plugin")
-    cls = found[name]
-    problems = [f"{path}:{problem.line}: {name}: {problem.message}" for problem in check_methods(cls)]
-    if not problems and not points_of(cls):
-        problems = [f"{path}: {name}: serves no extension point; define filter, score or another method of one"]
-    if problems:
-        raise PluginLoadError("\n".join(problems))
+    """The plugin for pods of that name in a file or package, checked. Raises PluginLoadError."""
+    found = pick(name, path, load_file(path, "load_plugin"))
+    if found.kind.name != "pod":
+        raise refuse(path, f"{name} is a plugin for batch sessions, not for pods")
+    cls: type[Plugin] = found.cls
     return cls
 
 
-def _import(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise PluginLoadError(f"{path}: no such file")
-    identity = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
-    module_name = f"mooring_plugins.{path.stem}_{identity}"
-    known = sys.modules.get(module_name)
-    if known is not None:
-        return known
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise PluginLoadError(f"{path}: not a Python file; its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
+def load_file(path: Path, source: str, *, pin: str = "", allow_writable: bool = True) -> list[Found]:
+    """All plugins of a file or package, imported and checked. Raises PluginLoadError with all that is wrong."""
+    if not allow_writable:
+        check_writers(path)
+    snapshot = read_snapshot(path)
+    check_pin(snapshot, pin)
+    check_requirements(path)
+    module = import_snapshot(snapshot)
+    found = list(_plugins(module, snapshot, source))
+    faults = [fault for each in found for fault in check(each)]
+    if faults or not found:
+        unload(module.__name__)
+    if faults:
+        raise PluginLoadError(faults)
+    return found
+
+
+def pick(name: str, path: Path, found: list[Found]) -> Found:
+    """The plugin of a name among those of a file."""
+    for each in found:
+        if each.name == name:
+            return each
+    known = ", ".join(sorted(each.name for each in found)) or "no plugin at all"
+    raise refuse(path, f"defines no plugin {name} (it defines {known}); derive a class from Plugin")
+
+
+def in_folder(folder: Path) -> list[Path]:
+    """The plugin files and packages of a folder: what is no test and does not begin with a dot or an underscore."""
+    if not folder.is_dir():
+        raise refuse(folder, "no such folder" if not folder.exists() else "is not a folder; use --plugin NAME=FILE")
     try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
-        del sys.modules[module_name]
-        raise PluginLoadError(f"{path}:{error.lineno}: {error.msg}") from None
-    except Exception as error:
-        del sys.modules[module_name]
-        line = next(
-            (f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(path)), 0
-        )
-        raise PluginLoadError(f"{path}:{line}: {type(error).__name__}: {error}") from error
-    return module
+        entries = sorted(folder.iterdir(), key=lambda each: each.name)
+    except OSError as error:
+        raise refuse(folder, error.strerror or str(error)) from None
+    return [entry for entry in entries if _is_plugin_file(entry)]
+
+
+def _is_plugin_file(entry: Path) -> bool:
+    name = entry.name
+    if name.startswith((".", "_", "test_")) or name.endswith("_test.py") or name == "conftest.py":
+        return False
+    return (entry / "__init__.py").is_file() if entry.is_dir() else entry.suffix == ".py"
+
+
+def check(found: Found) -> Iterator[Fault]:
+    """What is wrong with a plugin class, found without running it."""
+    for problem in found.kind.check(found.cls):
+        path = inspect.getsourcefile(found.cls) if problem.line and found.path is None else None
+        yield Fault(path or str(found.path or ""), problem.line, f"{found.name}: {problem.message}")
+
+
+def kind_of(cls: type) -> Kind | None:
+    """The kind of plugin that a class is; None if it is none."""
+    return next((kind for kind in KINDS if kind.claims(cls)), None)
+
+
+def _plugins(module: ModuleType, snapshot: Snapshot, source: str) -> Iterator[Found]:
+    """The plugins that a module defines or, in a package, brings in from its own modules."""
+    version = getattr(module, "__version__", "")
+    for cls in list(vars(module).values()):
+        own = isinstance(cls, type) and f"{cls.__module__}.".startswith(f"{module.__name__}.")
+        kind = kind_of(cls) if own and not inspect.isabstract(cls) else None
+        if kind is None or cls.__name__.startswith("_"):
+            continue
+        told = str(getattr(cls, "version", "") or version)
+        yield Found(plugin_name(cls), cls, kind, source, snapshot.path, snapshot.sha256, told)

@@ -41,6 +41,7 @@ class Profiles:
         self.cache = cache
         self.waiting_pods = WaitingPods()
         registry = {**BUILTIN, **(plugins or {})}
+        builtin = frozenset(BUILTIN.keys() - (plugins or {}).keys())
         sampler = Sampler(cache.table)
         self.cycles: dict[str, Cycle] = {}
         for profile in config.profiles:
@@ -60,7 +61,7 @@ class Profiles:
             percentage = profile.percentage_of_nodes_to_score
             if percentage is None:
                 percentage = config.percentage_of_nodes_to_score
-            built = Profile(profile, handle, registry, frozenset(BUILTIN), times)
+            built = Profile(profile, handle, registry, builtin, times)
             self.cycles[profile.scheduler_name] = Cycle(built, sampler, percentage)
 
     @property

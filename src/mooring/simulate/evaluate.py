@@ -13,11 +13,13 @@ from mooring.api.codec import decode_object
 from mooring.api.manifest_error import ManifestError
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
-from mooring.config import ConfigError, SchedulerConfiguration, default_config, load_config
+from mooring.config import ConfigError, SchedulerConfiguration, load_config
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.nodes import Nodes
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
+from mooring.loading import Catalog
+from mooring.loading.setup import config_for
 from mooring.scheduler.answers import PluginFailure
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
@@ -28,12 +30,15 @@ from mooring.scheduler.profile import ProfileError
 _UNSCORED = frozenset({"DynamicResources"})
 
 
+_NO_PLUGINS = Catalog()
+
+
 class CaseError(ValueError):
     """A case that cannot be read."""
 
 
-def evaluate(case: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer one case: ``{"objects": [...], "pod": {...}, "config"?: {...}}``."""
+def evaluate(case: Mapping[str, Any], catalog: Catalog = _NO_PLUGINS) -> dict[str, Any]:
+    """Answer one case: ``{"objects": [...], "pod": {...}, "config"?: {...}}``; the catalog has plugins to use."""
     cache = Cache()
     for number, raw in enumerate(_objects(case)):
         item = _decode(raw, f"objects[{number}]")
@@ -43,7 +48,7 @@ def evaluate(case: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(pod, Pod):
         raise CaseError("pod: not a Pod; give the pod to place as an object with kind: Pod")
     try:
-        cycle = Profiles(_config(case), cache, rng=random.Random(0)).first
+        cycle = Profiles(_config(case, catalog), cache, plugins=catalog.classes(), rng=random.Random(0)).first
     except ProfileError as error:
         raise CaseError(f"config: {error}") from None
     return answer(cycle, pod)
@@ -123,22 +128,22 @@ def _decode(raw: Any, where: str) -> object:
         raise CaseError(f"{where}: {error}") from None
 
 
-def _config(case: Mapping[str, Any]) -> SchedulerConfiguration:
+def _config(case: Mapping[str, Any], catalog: Catalog) -> SchedulerConfiguration:
     config = case.get("config")
     if config is None:
-        return _default()
+        return _default(catalog)
     text = config if isinstance(config, str) else msgspec.json.encode(config).decode()
-    return _parsed(text)
+    return _parsed(text, catalog)
 
 
 @functools.cache
-def _default() -> SchedulerConfiguration:
-    return default_config()
+def _default(catalog: Catalog) -> SchedulerConfiguration:
+    return config_for(catalog)
 
 
 @functools.lru_cache(maxsize=256)
-def _parsed(text: str) -> SchedulerConfiguration:
+def _parsed(text: str, catalog: Catalog) -> SchedulerConfiguration:
     try:
-        return load_config(text, source="config")
+        return load_config(text, source="config", plugins=catalog.specs())
     except ConfigError as error:
         raise CaseError(f"config: {error}") from None

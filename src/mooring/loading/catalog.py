@@ -1,0 +1,190 @@
+"""The catalog: every plugin that was found, by name, and what a configuration needs to know of it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from mooring.config import PluginSpec
+from mooring.config.builtin import SERVED
+from mooring.config.errors import nearest
+from mooring.loading.configuration import plugin_spec
+from mooring.loading.errors import Fault, PluginLoadError, refuse
+from mooring.loading.files import Found, check, in_folder, kind_of, load_file, pick
+from mooring.loading.kinds import POD, Kind, plugin_name
+from mooring.loading.modules import unload
+from mooring.loading.plugin_sources import NO_SOURCES, PluginEntry, PluginSources
+
+#: Where installed packages tell of their plugins.
+GROUP: Final = "mooring.plugins"
+
+
+class Requested(msgspec.Struct, frozen=True):
+    """What a command line says about plugins."""
+
+    #: Name and file or package.
+    plugins: tuple[tuple[str, Path], ...] = ()
+    directories: tuple[Path, ...] = ()
+    #: Whether files that others can write to are accepted.
+    allow_writable: bool = False
+
+
+#: A command line that says nothing about plugins.
+NOTHING: Final = Requested()
+
+
+class Catalog:
+    """All plugins that were found, by name."""
+
+    def __init__(self, found: Iterable[Found] = (), sources: PluginSources = NO_SOURCES) -> None:
+        self.found = {each.name: each for each in found}
+        self._entries = {entry.name: entry for entry in sources.plugins}
+
+    def classes(self, kind: Kind = POD) -> dict[str, type[Any]]:
+        """The classes of one kind."""
+        return {name: each.cls for name, each in self.found.items() if each.kind is kind}
+
+    def specs(self) -> dict[str, PluginSpec]:
+        """What a configuration needs to know of the plugins for pods."""
+        specs = {}
+        for name, cls in self.classes().items():
+            entry = self._entries.get(name)
+            spec = plugin_spec(cls)
+            specs[name] = msgspec.structs.replace(spec, replaces_builtin=entry is not None and entry.replace_builtin)
+        return specs
+
+    def unload(self) -> None:
+        """Forget the modules of all plugins from files."""
+        for each in self.found.values():
+            if each.path is not None:
+                unload(each.cls.__module__)
+
+
+def find_plugins(
+    requested: Requested = NOTHING,
+    sources: PluginSources = NO_SOURCES,
+    *,
+    base: Path | None = None,
+    wanted: frozenset[str] = frozenset(),
+) -> Catalog:
+    """Load every plugin that the command line and the document name.
+
+    ``base`` is the folder that the document's paths are relative to; of installed plugins only the ``wanted`` are
+    imported. Raises PluginLoadError with everything that is wrong.
+    """
+    search = _Search(requested, sources, base or Path())
+    for name, path in requested.plugins:
+        search.named(name, path, "--plugin")
+    for entry in sources.plugins:
+        if entry.path:
+            search.named(entry.name, search.base / entry.path, "PluginSources")
+    for folder in requested.directories:
+        search.folder(folder, f"--plugins-dir {folder}")
+    for written in sources.directories:
+        search.folder(search.base / written, f"PluginSources directory {written}")
+    if sources.entry_points:
+        search.installed(wanted)
+    return search.finish()
+
+
+class _Search:
+    """One search, with what it has found and what went wrong."""
+
+    def __init__(self, requested: Requested, sources: PluginSources, base: Path) -> None:
+        self.base = base
+        self._sources = sources
+        self._entries = {entry.name: entry for entry in sources.plugins}
+        #: Known before anything is loaded: what does not fit its pin must not run.
+        self._pins = {(base / entry.path).resolve(): entry.sha256 for entry in sources.plugins if entry.path}
+        self._allow_writable = requested.allow_writable or sources.allow_writable
+        self._files: dict[Path, list[Found]] = {}
+        self._found: dict[str, Found] = {}
+        self._faults: list[Fault] = []
+
+    def named(self, name: str, path: Path, source: str) -> None:
+        """One plugin of a file."""
+        try:
+            self._put(pick(name, path, self._load(path, source)))
+        except PluginLoadError as error:
+            self._faults += error.faults
+
+    def folder(self, folder: Path, source: str) -> None:
+        """All plugins of a folder."""
+        try:
+            paths = in_folder(folder)
+        except PluginLoadError as error:
+            self._faults += error.faults
+            return
+        for path in paths:
+            try:
+                for each in self._load(path, source):
+                    self._put(each)
+            except PluginLoadError as error:
+                self._faults += error.faults
+
+    def installed(self, wanted: frozenset[str]) -> None:
+        """Plugins of installed packages."""
+        for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda each: each.name):
+            if entry.name not in wanted:
+                continue
+            package = entry.dist.name if entry.dist is not None else entry.value
+            place = f"entry point {entry.name} of {package}"
+            try:
+                cls = entry.load()
+            except Exception as error:
+                self._faults.append(Fault("", 0, f"{place}: {type(error).__name__}: {error}"))
+                continue
+            kind = kind_of(cls) if isinstance(cls, type) else None
+            if kind is None or plugin_name(cls) != entry.name:
+                text = f"{place}: {entry.value} is no plugin named {entry.name}; tell the package's authors"
+                self._faults.append(Fault("", 0, text))
+                continue
+            found = Found(entry.name, cls, kind, place, version=entry.dist.version if entry.dist is not None else "")
+            self._faults += check(found)
+            self._put(found)
+
+    def finish(self) -> Catalog:
+        """What was found. Raises PluginLoadError if anything went wrong."""
+        self._faults += self._shadowing()
+        self._faults += self._missing()
+        catalog = Catalog(self._found.values(), self._sources)
+        if self._faults:
+            for found in self._files.values():
+                Catalog(found).unload()
+            raise PluginLoadError(dict.fromkeys(self._faults))
+        return catalog
+
+    def _load(self, path: Path, source: str) -> list[Found]:
+        key = path.resolve()
+        if key not in self._files:
+            pin = self._pins.get(key, "")
+            self._files[key] = load_file(path, source, pin=pin, allow_writable=self._allow_writable)
+        return self._files[key]
+
+    def _put(self, found: Found) -> None:
+        known = self._found.setdefault(found.name, found)
+        if known.cls is not found.cls:
+            first, second = (str(each.path or each.source) for each in (known, found))
+            text = f"a plugin {found.name} is also in {first}; remove one, or give one another name with `name = ...`"
+            raise refuse(second, text)
+
+    def _shadowing(self) -> Iterator[Fault]:
+        for name, found in self._found.items():
+            entry = self._entries.get(name, PluginEntry(name=name))
+            if found.kind is POD and name in SERVED["v1"] and not entry.replace_builtin:
+                text = (
+                    f"a plugin {name} is built in; give yours another name, or say in the configuration that it "
+                    f"takes its place (kind: PluginSources, plugins: [{{name: {name}, replaceBuiltin: true}}])"
+                )
+                yield Fault(str(found.path or found.source), 0, text)
+
+    def _missing(self) -> Iterator[Fault]:
+        for name, entry in self._entries.items():
+            if name not in self._found and not entry.path and name not in SERVED["v1"]:
+                close = nearest(name, self._found)
+                hint = f'did you mean "{close}"?' if close else "give its path, or add its folder to directories"
+                yield Fault("PluginSources", 0, f"plugins: nothing provides {name}; {hint}")

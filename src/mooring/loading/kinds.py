@@ -1,0 +1,90 @@
+"""Kinds of plugins: for pods (the extension points of kube-scheduler) and for batch sessions.
+
+The loader knows of a kind only what is here: which classes belong to it, and how they are checked.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from mooring.framework.plugin import Plugin
+from mooring.framework.points import SignatureError, check_methods, points_of
+
+_SESSION_METHODS = {
+    "on_session_open": "def on_session_open(self, session)",
+    "on_session_close": "def on_session_close(self, session)",
+}
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """One kind of plugins."""
+
+    name: str
+    #: Whether a class, defined in a plugin's file, is a plugin of this kind.
+    claims: Callable[[type], bool]
+    #: What is wrong with such a class, without running it.
+    check: Callable[[type], list[SignatureError]]
+    #: The points it serves, as the configuration calls them.
+    points: Callable[[type], frozenset[str]]
+
+
+def _is_session(cls: type) -> bool:
+    return any(callable(getattr(cls, method, None)) for method in _SESSION_METHODS)
+
+
+def _is_pod(cls: type) -> bool:
+    return issubclass(cls, Plugin) and cls is not Plugin and not _is_session(cls)
+
+
+def _check_session(cls: type) -> list[SignatureError]:
+    problems = []
+    for name, member in vars(cls).items():
+        if not inspect.isfunction(member):
+            continue
+        right = _SESSION_METHODS.get(name)
+        if right is not None:
+            problems += _signature(member, right)
+        elif not name.startswith("_"):
+            near = difflib.get_close_matches(name, _SESSION_METHODS, n=1, cutoff=0.8)
+            if near and not callable(getattr(cls, near[0], None)):
+                hint = f"'{name}' is not called by anybody; did you mean '{_SESSION_METHODS[near[0]]}'?"
+                problems.append(SignatureError(member.__code__.co_firstlineno, hint))
+    return problems
+
+
+def _signature(function: Any, right: str) -> list[SignatureError]:
+    line = function.__code__.co_firstlineno
+    if inspect.iscoroutinefunction(function):
+        return [SignatureError(line, f"'{function.__name__}' must not be async; write '{right}'")]
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        given = ", ".join(inspect.signature(function).parameters)
+        return [SignatureError(line, f"'{function.__name__}' takes ({given}); write '{right}'")]
+    return []
+
+
+def _check_pod(cls: type) -> list[SignatureError]:
+    problems = check_methods(cls)
+    if not problems and not points_of(cls):
+        problems = [SignatureError(0, "serves no extension point; define filter, score or another method of one")]
+    return problems
+
+
+#: Plugins that take part in deciding about one pod after the other.
+POD = Kind("pod", _is_pod, _check_pod, points_of)
+#: Plugins that take part in batch sessions.
+SESSION = Kind("session", _is_session, _check_session, lambda _: frozenset())
+
+KINDS = (POD, SESSION)
+
+
+def plugin_name(cls: type) -> str:
+    """The name that a configuration knows a class by."""
+    name = getattr(cls, "name", "")
+    return name if isinstance(name, str) and name else cls.__name__

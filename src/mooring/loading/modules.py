@@ -1,0 +1,152 @@
+"""Plugin modules: imported from a snapshot under a name of their own, so that two versions can live side by side.
+
+Nothing is read from or written to ``__pycache__``: its entries are told apart by seconds and sizes, which is too coarse
+for a file that is edited and loaded again at once.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import itertools
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from mooring.loading.errors import PluginLoadError, refuse
+from mooring.loading.snapshot import Snapshot
+
+#: All plugin modules are below this one, which does not exist as a file.
+ROOT = "mooring_plugins"
+_number = itertools.count(1)
+
+
+class _Sources(importlib.abc.InspectLoader):
+    """Gives the modules of one snapshot."""
+
+    def __init__(self, name: str, snapshot: Snapshot) -> None:
+        self.name = name
+        self._snapshot = snapshot
+
+    def within(self, fullname: str) -> str | None:
+        """The source of a module, by its path within the snapshot; None if there is no such module."""
+        if not self._snapshot.is_package:
+            return "" if fullname == self.name else None
+        inner = fullname[len(self.name) + 1 :].replace(".", "/")
+        for candidate in (f"{inner}/__init__.py" if inner else "__init__.py", f"{inner}.py"):
+            if candidate in self._snapshot.sources:
+                return candidate
+        return None
+
+    def filename(self, within: str) -> str:
+        """The file that a source came from."""
+        return str(self._snapshot.path / within) if within else str(self._snapshot.path)
+
+    def is_package(self, fullname: str) -> bool:
+        """Whether a module has modules below it."""
+        return (self.within(fullname) or "").endswith("__init__.py")
+
+    def get_source(self, fullname: str) -> str:
+        """The text of a module."""
+        return importlib.util.decode_source(self._snapshot.sources[self.within(fullname) or ""])
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The module, compiled; never from a cache."""
+        within = self.within(fullname) or ""
+        code: CodeType = compile(self._snapshot.sources[within], self.filename(within), "exec", dont_inherit=True)
+        return code
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds modules of loaded snapshots, for relative imports within packages."""
+
+    def __init__(self) -> None:
+        self.loaded: dict[str, _Sources] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a module below ``mooring_plugins``."""
+        if not fullname.startswith(f"{ROOT}."):
+            return None
+        loader = self.loaded.get(".".join(fullname.split(".")[:2]))
+        within = loader.within(fullname) if loader is not None else None
+        if loader is None or within is None:
+            return None
+        origin = loader.filename(within)
+        spec = importlib.machinery.ModuleSpec(fullname, loader, origin=origin, is_package=loader.is_package(fullname))
+        spec.has_location = True
+        return spec
+
+
+_finder = _Finder()
+
+
+def import_snapshot(snapshot: Snapshot) -> ModuleType:
+    """Run a plugin's code and give its module. Raises PluginLoadError with the line that failed."""
+    _ready()
+    stem = "".join(letter if letter.isidentifier() or letter.isdigit() else "_" for letter in snapshot.path.stem)
+    name = f"{ROOT}.{stem}_{next(_number)}"
+    _finder.loaded[name] = loader = _Sources(name, snapshot)
+    try:
+        return importlib.import_module(name)
+    except SyntaxError as error:
+        unload(name)
+        path = error.filename or loader.filename("")
+        raise refuse(path, error.msg or "cannot be parsed", error.lineno or 0) from None
+    except BaseException as error:
+        unload(name)
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise _broken(error, snapshot) from error
+
+
+def unload(name: str) -> None:
+    """Forget a module and everything below it; objects made from it live on as long as somebody holds them."""
+    root = ".".join(name.split(".")[:2])
+    _finder.loaded.pop(root, None)
+    for known in [each for each in sys.modules if each == root or each.startswith(f"{root}.")]:
+        del sys.modules[known]
+    parent = sys.modules.get(ROOT)
+    if parent is not None:
+        vars(parent).pop(root.partition(".")[2], None)
+
+
+def loaded_modules() -> tuple[str, ...]:
+    """The names of the plugins' root modules that are loaded now."""
+    return tuple(_finder.loaded)
+
+
+def _ready() -> None:
+    if ROOT not in sys.modules:
+        parent = ModuleType(ROOT, "Plugins that were loaded from files.")
+        parent.__path__ = []
+        sys.modules[ROOT] = parent
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+def _broken(error: BaseException, snapshot: Snapshot) -> PluginLoadError:
+    place, line = str(snapshot.path), 0
+    for frame in traceback.extract_tb(error.__traceback__):
+        if Path(frame.filename) == snapshot.path or snapshot.path in Path(frame.filename).parents:
+            place, line = frame.filename, frame.lineno or 0
+    message = f"{type(error).__name__}: {error}"
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        message += _import_remedy(error.name, snapshot)
+    if isinstance(error, SystemExit):
+        message = "ends the process when it is imported; put what is run by hand under `if __name__ == '__main__':`"
+    return refuse(place, message, line)
+
+
+def _import_remedy(name: str, snapshot: Snapshot) -> str:
+    top = name.partition(".")[0]
+    beside = snapshot.path if snapshot.is_package else snapshot.path.parent
+    if (beside / f"{top}.py").is_file() or (beside / top / "__init__.py").is_file():
+        if snapshot.is_package:
+            return f"; write `from . import {top}`"
+        return f"; to use a file beside it, put both into a folder with __init__.py and write `from . import {top}`"
+    return f"; install what provides it for {sys.executable}"

@@ -1,0 +1,127 @@
+"""``kind: PluginSources``: where plugins come from, as a second document of a configuration file."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from mooring.config import ConfigError, FieldError
+from mooring.config.errors import nearest
+from mooring.config.nodes import ReadError, line_of, plain
+from mooring.config.yamltree import read_yaml
+
+API_VERSION: Final = "mooring.dev/v1alpha1"
+KIND: Final = "PluginSources"
+_IS_SOURCES: Final = re.compile(rf"^kind:[ \t]*[\"']?{KIND}[\"']?[ \t]*(#.*)?$", re.MULTILINE)
+_SEPARATOR: Final = re.compile(r"^---([ \t].*)?$")
+_UNKNOWN: Final = re.compile(r"unknown field `(.+?)`")
+
+Sha256 = Annotated[
+    str, msgspec.Meta(pattern=r"^((sha256:)?[0-9a-fA-F]{64})?$", description="A SHA-256 in hexadecimal.")
+]
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Fields in camelCase, none unknown."""
+
+
+class PluginEntry(_Strict, frozen=True, kw_only=True):
+    """One plugin, by name: where it is, and what holds for it wherever it was found."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, description="The plugin's name, as in the profiles.")]
+    path: Annotated[
+        str, msgspec.Meta(description="Its file or package, relative to this file; left out if it is found otherwise.")
+    ] = ""
+    sha256: Annotated[Sha256, msgspec.Meta(description="What `mooring plugin check` prints; another is refused.")] = ""
+    replace_builtin: Annotated[
+        bool, msgspec.Meta(description="Whether it takes the place of the built-in plugin of its name.")
+    ] = False
+
+
+class PluginSources(_Strict, frozen=True, kw_only=True):
+    """Where plugins come from, besides the command line."""
+
+    api_version: Literal["mooring.dev/v1alpha1"]
+    kind: Literal["PluginSources"]
+    directories: Annotated[
+        tuple[str, ...], msgspec.Meta(description="Folders with plugin files and packages, relative to this file.")
+    ] = ()
+    plugins: Annotated[tuple[PluginEntry, ...], msgspec.Meta(description="Single plugins.")] = ()
+    entry_points: Annotated[
+        bool, msgspec.Meta(description="Whether plugins of installed packages can be used (mooring.plugins).")
+    ] = True
+    allow_writable: Annotated[
+        bool, msgspec.Meta(description="Whether to accept files and folders that others can write to.")
+    ] = False
+
+
+#: What holds for a plugin of which the document says nothing.
+NO_SOURCES: Final = PluginSources(api_version="mooring.dev/v1alpha1", kind="PluginSources")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the document."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(PluginSources)}
+
+
+def split(text: str) -> tuple[str, str]:
+    """The configuration and the PluginSources of a file; lines of the other one are blank, so line numbers hold."""
+    if not _IS_SOURCES.search(text):
+        return text, ""
+    documents: list[list[str]] = [[]]
+    for line in text.splitlines():
+        if _SEPARATOR.match(line):
+            documents.append([""])
+        else:
+            documents[-1].append(line)
+    parts: tuple[list[str], list[str]] = ([], [])
+    for lines in documents:
+        chosen = bool(_IS_SOURCES.search("\n".join(lines)))
+        parts[chosen].extend(lines)
+        parts[not chosen].extend([""] * len(lines))
+    rest, sources = ("\n".join(part) + "\n" for part in parts)
+    return rest, sources
+
+
+def read_sources(text: str, *, source: str) -> PluginSources:
+    """Read the document; raises ConfigError with the field and its line."""
+
+    def fail(path: str, message: str, line: int | None, remedy: str | None = None) -> ConfigError:
+        return ConfigError([FieldError(path, message, line, remedy)], stage="decode", source=source)
+
+    if not text.strip():
+        return NO_SOURCES
+    try:
+        root = read_yaml(text)
+    except ReadError as error:
+        raise fail("", str(error), error.line) from None
+    try:
+        sources = msgspec.convert(plain(root), PluginSources)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        path = path.rstrip("`").lstrip(".").replace("[...]", "")
+        unknown = _UNKNOWN.search(message)
+        if unknown is not None:
+            message, path = f'unknown field "{unknown[1]}"', f"{path}.{unknown[1]}".lstrip(".")
+        raise fail(path, message, line_of(root, path), _remedy(message, unknown)) from None
+    names = [entry.name for entry in sources.plugins]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            path = f"plugins[{index}].name"
+            raise fail(path, f"{name} is listed twice", line_of(root, path), "Leave one out.")
+    for index, entry in enumerate(sources.plugins):
+        if entry.sha256 and not entry.path:
+            path = f"plugins[{index}].sha256"
+            message = f"{entry.name} is pinned, but which file it is in is not said"
+            raise fail(path, message, line_of(root, path), "Give its path: what is pinned is a file or package.")
+    return sources
+
+
+def _remedy(message: str, unknown: re.Match[str] | None) -> str | None:
+    if unknown is None:
+        return f"Write  apiVersion: {API_VERSION}." if "mooring.dev" in message or "apiVersion" in message else None
+    known = [field.encode_name for struct in (PluginSources, PluginEntry) for field in msgspec.structs.fields(struct)]
+    close = nearest(unknown[1], known)
+    return f'Did you mean "{close}"?' if close else f"Known are {', '.join(sorted(set(known)))}."

@@ -1,0 +1,80 @@
+"""Setup: from a configuration file and a command line to a checked configuration and the plugins it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mooring.config import SchedulerConfiguration
+from mooring.config.document import Document, read_document
+from mooring.config.load import load_document
+from mooring.framework.plugin import Plugin
+from mooring.loading.catalog import NOTHING, Catalog, Requested, find_plugins
+from mooring.loading.configuration import configuration
+from mooring.loading.kinds import POD
+from mooring.loading.plugin_sources import read_sources, split
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """A configuration in force and the plugins that were found for it."""
+
+    config: SchedulerConfiguration
+    catalog: Catalog
+    #: What a reader should know: plugins that nobody enabled.
+    notes: tuple[str, ...] = ()
+
+    @property
+    def plugins(self) -> dict[str, type[Plugin]]:
+        """The users' plugins for pods, by name."""
+        return self.catalog.classes(POD)
+
+
+def load_setup(text: str | None, *, source: str, requested: Requested = NOTHING, base: Path | None = None) -> Setup:
+    """Read a configuration file's text (None: there is none) and load the plugins that it and the command line name.
+
+    ``base`` is the folder that paths in the file are relative to. Raises ConfigError or PluginLoadError.
+    """
+    if text is None:
+        catalog = find_plugins(requested)
+        return Setup(config_for(catalog), catalog)
+    rest, written = split(text)
+    sources = read_sources(written, source=source)
+    document = read_document(rest, source=source)
+    catalog = find_plugins(requested, sources, base=base, wanted=named_in(document))
+    try:
+        config = load_document(document, plugins=catalog.specs())
+    except ValueError:
+        catalog.unload()
+        raise
+    return Setup(config, catalog, tuple(_idle(config, catalog.classes(POD))))
+
+
+def config_for(catalog: Catalog) -> SchedulerConfiguration:
+    """The configuration without a file: the defaults, and all plugins that were found at all their points."""
+    return configuration(None, plugins=catalog.classes(POD), source="", plugin_source="--plugin")
+
+
+def named_in(document: Document) -> frozenset[str]:
+    """The plugins that a configuration names: enabled at some point, or given arguments."""
+    names: set[str] = set()
+    profile: dict[str, Any]
+    for profile in document.values.get("profiles") or []:
+        names.update(args.name for args in profile.get("pluginConfig") or [])
+        for plugin_set in (profile.get("plugins") or {}).values():
+            names.update(entry.get("name", "") for entry in (plugin_set or {}).get("enabled") or [])
+    return frozenset(names)
+
+
+def enabled_in(config: SchedulerConfiguration) -> frozenset[str]:
+    """The plugins that run in some profile."""
+    return frozenset(entry.name for profile in config.profiles for point in profile.plugins.values() for entry in point)
+
+
+def _idle(config: SchedulerConfiguration, names: Iterable[str]) -> Iterable[str]:
+    enabled = enabled_in(config)
+    for name in names:
+        if name not in enabled:
+            yield f"plugin {name} is in no profile: enable it under profiles[].plugins.multiPoint"
