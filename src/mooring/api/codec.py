@@ -206,6 +206,23 @@ def _raise_first(faults: Iterator[Fault], value: Any, place: _Place) -> None:
 
 def _convert(value: Any, cls: type[ObjectT], place: _Place, *, shown: Any = None) -> ObjectT:
     try:
+        return fit(value, cls)
+    except Misfit as error:
+        fault = error.fault
+        raise place.error(fault.problem, *fault.steps, value=shown or value, remedy=fault.remedy) from None
+
+
+class Misfit(ValueError):
+    """A value that does not have the shape of its kind; ``fault`` says where and why."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.problem)
+        self.fault = fault
+
+
+def fit(value: Any, cls: type[ObjectT]) -> ObjectT:
+    """Make an object of plain dictionaries; nulls count as absent. Raises Misfit."""
+    try:
         return msgspec.convert(value, cls)
     except msgspec.ValidationError:
         pass
@@ -213,8 +230,7 @@ def _convert(value: Any, cls: type[ObjectT], place: _Place, *, shown: Any = None
     try:
         return msgspec.convert(value, cls)
     except msgspec.ValidationError as error:
-        steps, problem, remedy = _explained(str(error), value)
-        raise place.error(problem, *steps, value=shown or value, remedy=remedy) from None
+        raise Misfit(Fault(*_explained(str(error), value))) from None
 
 
 _AT: Final = re.compile(r"(?P<message>.*?)(?: - at `(?:key` in `)?\$(?P<path>[^`]*)`)?", re.DOTALL)
@@ -294,6 +310,6 @@ def _parse_json(data: bytes | str, source: str) -> Any:
         raise ManifestError(f"not valid JSON: {error}", source=source) from None
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)  # bounded: plugins declare kinds too, anew at each reload
 def _decoder(kind: type[ObjectT]) -> "msgspec.json.Decoder[ObjectT]":
     return msgspec.json.Decoder(kind)

@@ -80,11 +80,12 @@ def _run(
     seed: int,
 ) -> Outcome:
     # The engine takes a while to import; wrong options are told before.
+    from mooring.scheduler.build import known_kinds
     from mooring.simulate.run import simulate as run
     from mooring.simulate.scenario import build
 
     given = read(paths, recursive=recursive, stdin=sys.stdin.buffer.read)
-    scenario = build(given, seed=seed)
+    scenario = build(given, seed=seed, kinds=known_kinds(plugins))
     with Progress("pods done:") as progress:
         return run(scenario, config, plugins=plugins, seed=seed, progress=progress)
 

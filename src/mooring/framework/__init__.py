@@ -1,10 +1,15 @@
 """What a plugin author imports: extension points, verdicts, state, the handle, and nodes one by one or in columns."""
 
+from msgspec import Meta
+
+from mooring.framework.custom_resources import CustomResource
+from mooring.framework.custom_structs import DeclarationError
 from mooring.framework.events import ActionType, ClusterEvent, Hint
 from mooring.framework.handle import Handle
 from mooring.framework.node_info import NodeInfo, PodInfo
 from mooring.framework.nodes import Nodes
-from mooring.framework.objects import Lister, ObjectStore
+from mooring.framework.objects import Index, Lister, ObjectStore
+from mooring.framework.permissions import Rule
 from mooring.framework.plugin import ArgsError, Plugin, depends_on
 from mooring.framework.results import PermitWait, PostFilterResult, PreFilterResult
 from mooring.framework.state import CycleState, MissingStateError, StateKey
@@ -19,10 +24,14 @@ __all__ = [
     "ArgsError",
     "ClusterEvent",
     "Code",
+    "CustomResource",
     "CycleState",
+    "DeclarationError",
     "Handle",
     "Hint",
+    "Index",
     "Lister",
+    "Meta",
     "MissingStateError",
     "NodeInfo",
     "NodeTable",
@@ -35,6 +44,7 @@ __all__ = [
     "PodTemplate",
     "PostFilterResult",
     "PreFilterResult",
+    "Rule",
     "StateKey",
     "Status",
     "Verdicts",

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
+from mooring.framework.api_reader import ApiReader
 from mooring.framework.binding import Binder, NoBinder
 from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.framework.nodes import Nodes
@@ -74,6 +75,7 @@ class Handle:
         activate: Callable[[Iterable[str]], None] | None = None,
         binder: Binder | None = None,
         volumes: VolumeWriter | None = None,
+        api: ApiReader | None = None,
     ) -> None:
         self.profile_name = profile_name
         self.table = table if table is not None else NodeTable()
@@ -88,6 +90,8 @@ class Handle:
         self.binder: Binder = binder if binder is not None else NoBinder()
         #: Writes to volumes and claims; None in runs without a cluster, where what is assumed of them stays assumed.
         self.volumes = volumes
+        #: Reads from the API server, for ``run``; None in runs without a cluster.
+        self.api = api
         self._activate = activate
         #: Set by the profile once its plugins are there.
         self.runner: Runner

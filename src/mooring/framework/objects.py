@@ -1,13 +1,19 @@
-"""Objects beside nodes and pods (volumes, services, budgets, ...), by kind, for plugins to look up."""
+"""Objects beside nodes and pods (volumes, services, custom resources, ...), by kind, for plugins to look up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Generic, Protocol, TypeVar, cast
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Generic, Protocol, TypeVar, cast
 
-from mooring.api.meta import KubeObject
+from mooring.api.label_selectors import Selector, compile_selector, selector_from_labels
+from mooring.api.meta import KubeObject, LabelSelector
+from mooring.framework.events import ActionType
 
 T = TypeVar("T", bound=KubeObject)
+F = TypeVar("F", bound=Callable[..., Any])
+#: What an index sorts by: a key, several of them, or None for objects that it leaves out.
+IndexKey = Callable[[T], "Hashable | None"]
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
@@ -18,30 +24,108 @@ class ObjectListener(Protocol[T_contra]):
         """Take note of the change."""
 
 
+class Index(Generic[T]):
+    """Objects of a kind by a key of your choice; kept current for as long as somebody holds it."""
+
+    def __init__(self, key: IndexKey[T]) -> None:
+        self._key = key
+        self._found: dict[Hashable, dict[tuple[str, str], T]] = {}
+
+    def get(self, key: Hashable) -> list[T]:
+        """The objects with this key, in the order in which they came."""
+        return list(self._found.get(key, {}).values())
+
+    def __call__(self, old: T | None, new: T | None, /) -> None:
+        """Take note of a change."""
+        if old is not None:
+            for key in self._keys(old):
+                group = self._found.get(key, {})
+                group.pop((old.namespace, old.name), None)
+                if not group:
+                    self._found.pop(key, None)
+        if new is not None:
+            for key in self._keys(new):
+                self._found.setdefault(key, {})[new.namespace, new.name] = new
+
+    def _keys(self, item: T) -> Iterable[Hashable]:
+        made = self._key(item)
+        if made is None:
+            return ()
+        return made if isinstance(made, (tuple, list, set, frozenset)) else (made,)
+
+
 class Lister(Generic[T]):
-    """All objects of one kind."""
+    """All objects of one kind.
 
-    __slots__ = ("_by_namespace", "_listeners", "version")
+    As an attribute of a plugin class it declares that the plugin reads the kind: ``reports = Lister(NodeReport)``.
+    ``self.reports`` is then the live lister, in step with the cluster before the first decision, and pods that the
+    plugin turned down are tried again when an object changes (``events`` says at which changes; none never wakes).
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_attribute", "_by_namespace", "_indexes", "_listeners", "events", "hint", "kind", "version")
+
+    def __init__(self, kind: type[T] | None = None, *, events: ActionType = ActionType.ALL) -> None:
+        #: What it lists, where it declares something.
+        self.kind = kind
+        self.events = events
+        #: (plugin, pod, old, new) -> Hint, if the plugin has one.
+        self.hint: Callable[..., Any] | None = None
+        self._attribute = ""
         self._by_namespace: dict[str, dict[str, T]] = {}
         self._listeners: list[ObjectListener[T]] = []
+        self._indexes: weakref.WeakSet[Index[T]] = weakref.WeakSet()
         #: Rises with every change: what was derived from an older version may be stale.
         self.version = 0
+
+    # Declaring
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._attribute = name
+
+    def __get__(self, plugin: Any, owner: type | None = None) -> Lister[T]:
+        if plugin is None or self.kind is None:
+            return self
+        live: Lister[T] = plugin.handle.lister(self.kind)
+        vars(plugin)[self._attribute] = live
+        return live
+
+    def queueing_hint(self, method: F) -> F:
+        """Decorate the method ``(self, pod, old, new) -> Hint`` that says whether a change may help a waiting pod."""
+        self.hint = method
+        return method
+
+    # Reading
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """An object by name."""
         return self._by_namespace.get(namespace, {}).get(name)
 
-    def list(self, namespace: str | None = None) -> Iterable[T]:
-        """The objects of one namespace, or of all."""
+    def list(
+        self, namespace: str | None = None, selector: Mapping[str, str] | LabelSelector | Selector | None = None
+    ) -> Iterable[T]:
+        """The objects of one namespace, or of all; with a selector, those whose labels it matches."""
         if namespace is not None:
-            return self._by_namespace.get(namespace, {}).values()
-        return [item for objects in self._by_namespace.values() for item in objects.values()]
+            found: Iterable[T] = self._by_namespace.get(namespace, {}).values()
+        else:
+            found = [item for objects in self._by_namespace.values() for item in objects.values()]
+        if selector is None:
+            return found
+        matches = _compiled(selector).matches
+        return [item for item in found if matches(item.labels)]
+
+    def index(self, key: IndexKey[T]) -> Index[T]:
+        """The objects by a key of your choice: ``self.by_zone = self.reports.index(lambda r: r.spec.zone)``."""
+        made = Index(key)
+        for item in self.list():
+            made(None, item)
+        self._indexes.add(made)
+        return made
 
     def listen(self, listener: ObjectListener[T]) -> None:
         """Be told about every change from now on."""
         self._listeners.append(listener)
+
+    # Feeding
 
     def put(self, item: T) -> None:
         """Add or replace an object."""
@@ -60,9 +144,17 @@ class Lister(Generic[T]):
         self.version += 1
         for listener in self._listeners:
             listener(old, new)
+        for index in self._indexes:
+            index(old, new)
 
     def __len__(self) -> int:
         return sum(len(objects) for objects in self._by_namespace.values())
+
+
+def _compiled(selector: Mapping[str, str] | LabelSelector | Selector) -> Selector:
+    if isinstance(selector, Selector):
+        return selector
+    return compile_selector(selector) if isinstance(selector, LabelSelector) else selector_from_labels(selector)
 
 
 class ObjectStore:
@@ -85,3 +177,7 @@ class ObjectStore:
     def remove(self, item: KubeObject) -> None:
         """Remove an object."""
         self.lister(type(item)).remove(item.name, item.namespace)
+
+    def drop(self, kind: type[KubeObject]) -> None:
+        """Forget a kind and all its objects: nobody reads it any more."""
+        self._listers.pop(kind, None)

@@ -11,6 +11,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from mooring.framework.handle import Handle
+    from mooring.framework.permissions import Rule
     from mooring.framework.templates import PodTemplate
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,12 +32,16 @@ class Plugin:
 
     Define any of the methods of ``mooring.framework.points``; ``filter`` and ``score`` answer for one node,
     ``filter_nodes`` and ``score_nodes`` for all of them. ``setup`` runs once, when ``args`` and ``handle`` are there.
+    ``async def run(self)``, if there is one, runs beside a live scheduler until the plugin is replaced.
     """
 
     #: The name in the configuration; the class name unless set.
     name: ClassVar[str] = ""
     #: Declared arguments: a class with typed attributes (decoded strictly), or None to get what was written.
     Args: ClassVar[type | None] = None
+
+    #: What the plugin must be allowed beside reading the kinds that it lists, for ``mooring rbac``.
+    permissions: ClassVar[tuple[Rule, ...]] = ()
 
     args: Any
     handle: Handle

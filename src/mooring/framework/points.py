@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
+
+from mooring.framework.declared import check_listers
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -48,6 +51,7 @@ POINTS: tuple[Point, ...] = (
     Point("post_bind", "postBind", ("state", "pod", "node_name"), may_await=True),
     Point("events_to_register", "", ()),
     Point("what_if", "", ("state", "pod", "victims")),
+    Point("run", "", (), may_await=True),
 )
 
 BY_METHOD = {point.method: point for point in POINTS}
@@ -96,6 +100,7 @@ def check_methods(cls: type) -> list[SignatureError]:
                 if near and not callable(getattr(cls, near[0], None)):
                     hint = f"'{name}' is no extension point; did you mean '{BY_METHOD[near[0]].signature}'?"
                     problems.append(SignatureError(_line(member), hint))
+    problems += [SignatureError(_attribute_line(cls, name), text) for name, text in check_listers(cls)]
     return problems
 
 
@@ -112,6 +117,16 @@ def _check_signature(function: Callable[..., Any], point: Point) -> list[Signatu
         text = f"'{point.method}' takes ({given}); write '{point.signature}'"
         problems.append(SignatureError(_line(function), text))
     return problems
+
+
+def _attribute_line(cls: type, name: str) -> int:
+    """Where a class says ``name = ...``, as far as its source can be read."""
+    try:
+        lines, first = inspect.getsourcelines(cls)
+    except (OSError, TypeError):
+        return 0
+    pattern = re.compile(rf"\s+{re.escape(name)}\s*(:.*)?=")
+    return next((first + place for place, line in enumerate(lines) if pattern.match(line)), first)
 
 
 def _line(function: Callable[..., Any]) -> int:

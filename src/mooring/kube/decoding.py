@@ -22,6 +22,9 @@ _KNOWN_TYPES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 #: The annotation of the bookmark that ends the initial objects of a streamed list.
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
+#: Kinds whose decoders are kept: all that are watched, and not every class that plugins ever declared.
+_DECODERS: Final = 64
+
 log: Final = structlog.get_logger(__name__)
 
 
@@ -124,8 +127,14 @@ def _decode_odd(raw: msgspec.Raw, model: type[ObjectT]) -> ObjectT | None:
     try:
         return decode_json(bytes(raw), model)
     except ManifestError as error:
-        log.warning("an object is not understood and passed over", kind=model.__name__, error=str(error))
+        _warn_once(model.__name__, str(error))
         return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _warn_once(kind: str, text: str) -> None:
+    """Tell of a fault when it is first seen: the same object comes again with every list."""
+    log.warning("an object is not understood and passed over", kind=kind, error=text)
 
 
 def _bare(raw: msgspec.Raw) -> KubeObject:
@@ -136,12 +145,12 @@ def _bare(raw: msgspec.Raw) -> KubeObject:
         return KubeObject()
 
 
-@functools.cache
+@functools.lru_cache(maxsize=_DECODERS)
 def _list_decoder(model: type[ObjectT]) -> "msgspec.json.Decoder[_List[ObjectT]]":
     return msgspec.json.Decoder(_List[model])  # type: ignore[valid-type]  # a class made at run time
 
 
-@functools.cache
+@functools.lru_cache(maxsize=_DECODERS)
 def _line_decoder(model: type[ObjectT]) -> "msgspec.json.Decoder[_Line[ObjectT]]":
     decoder: Any = msgspec.json.Decoder(_Line[model])  # type: ignore[valid-type]  # a class made at run time
     return decoder  # type: ignore[no-any-return]  # as declared

@@ -22,6 +22,7 @@ from mooring.api.storage import (
 )
 from mooring.api.workloads import ReplicaSet, StatefulSet
 from mooring.kube import Change, Client, Reflector
+from mooring.live.custom import CustomInformers
 from mooring.scheduler.engine import Engine
 
 #: What the scheduler watches. Pods come last: they are decided about with all the others in mind.
@@ -55,9 +56,12 @@ class Informers:
         self._reflectors: dict[type[KubeObject], Reflector[Any]] = {
             kind: Reflector(client, kind, self._apply, fields=_UNFINISHED if kind is Pod else "") for kind in KINDS
         }
+        #: What plugins read beside these.
+        self.custom = CustomInformers(client, self._apply, known=KINDS, drop=engine.cache.objects.drop)
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         """Begin to list and watch."""
+        self.custom.begin(tasks)
         for kind, reflector in self._reflectors.items():
             tasks.create_task(reflector.run(), name=f"watch {kind.__name__}")
 
@@ -77,7 +81,7 @@ class Informers:
             kind.__name__
             for kind, reflector in self._reflectors.items()
             if not reflector.synced.is_set() or reflector.last_error is not None
-        ]
+        ] + self.custom.lagging()
 
     def _apply(self, changes: list[Change[Any]]) -> None:
         engine = self._engine

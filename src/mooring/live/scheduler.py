@@ -22,6 +22,8 @@ from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
+from mooring.live.api_reader import LiveApiReader
+from mooring.live.background import Background
 from mooring.live.binder import ApiBinder
 from mooring.live.endpoints import make_server, make_watch
 from mooring.live.evictions import Evictions
@@ -78,6 +80,7 @@ class LiveScheduler:
             rng=rng,
             binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
+            api=LiveApiReader(self._client),
             on_error=_plugin_broke,
             watch=make_watch(clock, records=records),
         )
@@ -86,6 +89,7 @@ class LiveScheduler:
         self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
         self._wake = asyncio.Event()
         self.informers = Informers(self._client, self.engine, self._wake.set)
+        self._background = Background()
         self._work: set[asyncio.Task[None]] = set()
         self._binding = 0
         self._leading = asyncio.Event()
@@ -111,8 +115,11 @@ class LiveScheduler:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._events.run(), name="events")
                 self.informers.start(tasks)
+                self._background.begin(tasks)
                 lease = tasks.create_task(self._hold_lease(), name="lease") if self._elects else None
                 await self.informers.synced()
+                await self.informers.custom.watch(self.engine.profiles.kinds)
+                await self._background.keep(self.engine.profiles.plugins)
                 gc.collect()
                 gc.freeze()  # what was listed stays: the collector need not look at it again
                 gc.set_threshold(*_GC_THRESHOLDS)

@@ -6,8 +6,11 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from mooring.api.meta import KubeObject
 from mooring.config import SchedulerConfiguration
+from mooring.framework.api_reader import ApiReader
 from mooring.framework.binding import Binder
+from mooring.framework.declared import CustomKinds, custom_kinds, declared_kinds
 from mooring.framework.handle import EventRecorder, Handle
 from mooring.framework.plugin import Plugin
 from mooring.framework.volume_writer import VolumeWriter
@@ -18,6 +21,11 @@ from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler
+
+
+def known_kinds(plugins: Mapping[str, type[Plugin]] | None) -> CustomKinds:
+    """The custom resources that built-in and other plugins read: what manifests may hold beside Kubernetes' kinds."""
+    return custom_kinds((*BUILTIN.values(), *(plugins or {}).values()))
 
 
 class Profiles:
@@ -35,6 +43,7 @@ class Profiles:
         activate: Callable[[Iterable[str]], None] | None = None,
         binder: Binder | None = None,
         volumes: VolumeWriter | None = None,
+        api: ApiReader | None = None,
         times: PluginTimes | None = None,
     ) -> None:
         self.config = config
@@ -57,12 +66,23 @@ class Profiles:
                 activate=activate,
                 binder=binder,
                 volumes=volumes,
+                api=api,
             )
             percentage = profile.percentage_of_nodes_to_score
             if percentage is None:
                 percentage = config.percentage_of_nodes_to_score
             built = Profile(profile, handle, registry, builtin, times)
             self.cycles[profile.scheduler_name] = Cycle(built, sampler, percentage)
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        """All plugins of all profiles; one that two profiles enable is two."""
+        return [plugin for cycle in self.cycles.values() for plugin in cycle.profile.plugins.values()]
+
+    @property
+    def kinds(self) -> tuple[type[KubeObject], ...]:
+        """What the plugins read beside what every scheduler reads."""
+        return declared_kinds(type(plugin) for plugin in self.plugins)
 
     @property
     def first(self) -> Cycle:

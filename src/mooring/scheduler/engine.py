@@ -18,7 +18,9 @@ from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
+from mooring.framework.api_reader import ApiReader
 from mooring.framework.binding import Binder
+from mooring.framework.custom_resources import event_name
 from mooring.framework.events import ActionType
 from mooring.framework.handle import EventRecorder
 from mooring.framework.plugin import Plugin
@@ -86,6 +88,7 @@ class Engine:
         recorder: EventRecorder | None = None,
         binder: Binder | None = None,
         volumes: VolumeWriter | None = None,
+        api: ApiReader | None = None,
         on_error: ErrorReport | None = None,
         watch: Watch | None = None,
     ) -> None:
@@ -103,6 +106,7 @@ class Engine:
             activate=self._activate,
             binder=binder,
             volumes=volumes,
+            api=api,
             times=watch.plugin_times if watch is not None else None,
         )
         sorter = self.profiles.first.profile.queue_sort[0]
@@ -133,7 +137,7 @@ class Engine:
             old = self.cache.objects.lister(type(item)).get(item.name, item.namespace)
             self.cache.put(item)
             action = ActionType.ADD if old is None else ActionType.UPDATE
-            self.queue.on_event(item.kind, action, old, item)
+            self.queue.on_event(event_name(type(item)), action, old, item)
 
     def remove(self, item: KubeObject) -> None:
         """An object is gone."""
@@ -152,7 +156,7 @@ class Engine:
             self.cache.remove(item)
             return
         self.cache.remove(item)
-        self.queue.on_event(item.kind, ActionType.DELETE, item, None)
+        self.queue.on_event(event_name(type(item)), ActionType.DELETE, item, None)
 
     def _put_pod(self, pod: Pod) -> None:
         if pod.is_finished:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring.framework.declared import declared_events
 from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
@@ -189,7 +190,8 @@ class Profile:
         for point in ("preEnqueue", "preFilter", "filter", "reserve", "permit"):
             for plugin in self._at(point):
                 register = getattr(plugin, "events_to_register", None)
-                found[plugin.name] = tuple(register()) if register is not None else CATCH_ALL
+                registered = tuple(register()) if register is not None else CATCH_ALL
+                found[plugin.name] = (*registered, *declared_events(plugin, registered))
         return found
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from mooring.api.codec import Unknown
+from mooring.api.codec import Misfit, Unknown, fit
 from mooring.api.core import Namespace
 from mooring.api.meta import KubeObject, NamespacedObject, ObjectMeta, OwnerReference, parse_time
 from mooring.api.node import Node
@@ -21,6 +21,8 @@ from mooring.api.policy import PriorityClass
 from mooring.api.quantity import value
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.api.workloads import ReplicaSet
+from mooring.framework.custom_resources import CustomResource
+from mooring.framework.declared import CustomKinds
 from mooring.simulate.admission import Admission, AdmissionError
 from mooring.simulate.naming import uid_of
 from mooring.simulate.sources import Given
@@ -64,8 +66,9 @@ class Scenario(msgspec.Struct, frozen=True):
     start: float
 
 
-def build(given: Sequence[Given], *, seed: int = 0) -> Scenario:
-    """Make a scenario of manifests. Raises ManifestError or InputError."""
+def build(given: Sequence[Given], *, seed: int = 0, kinds: CustomKinds | None = None) -> Scenario:
+    """Make a scenario of manifests; ``kinds`` are those that plugins declare. Raises ManifestError or InputError."""
+    kinds = kinds or {}
     _refuse_twins(given)
     nodes = [_node(each.item) for each in given if isinstance(each.item, Node)]
     admission = Admission(each.item for each in given if isinstance(each.item, PriorityClass))
@@ -91,9 +94,11 @@ def build(given: Sequence[Given], *, seed: int = 0) -> Scenario:
             objects += [each.item, *made.objects]
         elif isinstance(each.item, KubeObject) and not isinstance(each.item, Node):
             objects.append(each.item)
+        elif isinstance(each.item, Unknown):
+            objects += [_fitted(each, kind) for kind in kinds.get((each.item.api_version, each.item.kind), ())]
     pods = [each for each in pods if not each.pod.is_finished]
     objects = _completed(objects, [each.pod for each in pods])
-    return Scenario(nodes, objects, pods, _notes(given, nodes, [each.pod for each in pods]), _start(given))
+    return Scenario(nodes, objects, pods, _notes(given, nodes, [each.pod for each in pods], kinds), _start(given))
 
 
 # Pods
@@ -152,6 +157,15 @@ def _node(node: Node) -> Node:
     if node.status.capacity and not node.status.allocatable:
         return _replace(node, status=_replace(node.status, allocatable=node.status.capacity))
     return node
+
+
+def _fitted(given: Given, kind: type[CustomResource]) -> CustomResource:
+    """An object of a kind that a plugin declared."""
+    assert isinstance(given.item, Unknown)
+    try:
+        return fit(given.item.raw, kind)
+    except Misfit as error:
+        raise given.fault(error.fault.problem, *error.fault.steps, remedy=error.fault.remedy) from None
 
 
 def _completed(objects: list[KubeObject], pods: Iterable[Pod]) -> list[KubeObject]:
@@ -227,12 +241,13 @@ def _ephemeral_claims(pod: Pod) -> Iterable[PersistentVolumeClaim]:
 # What to tell
 
 
-def _notes(given: Sequence[Given], nodes: Sequence[Node], pods: Sequence[Pod]) -> list[str]:
+def _notes(given: Sequence[Given], nodes: Sequence[Node], pods: Sequence[Pod], kinds: CustomKinds) -> list[str]:
     notes = []
-    ignored = Counter(each.item.kind for each in given if isinstance(each.item, Unknown))
+    unknown = [each.item for each in given if isinstance(each.item, Unknown)]
+    ignored = Counter(each.kind for each in unknown if (each.api_version, each.kind) not in kinds)
     if ignored:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
-        notes.append(f"ignored: {kinds} (kinds that the simulation does not know)")
+        listed = ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
+        notes.append(f"ignored: {listed} (kinds that the simulation does not know)")
     closed = [node.name for node in nodes if value(node.status.allocatable.get("pods", 0)) <= 0]
     if closed:
         notes.append(f"no pod can go to {_some(closed)}: status.allocatable has no pods; add for example pods: 110")

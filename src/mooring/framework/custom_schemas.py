@@ -1,0 +1,167 @@
+"""Structural schemas: what an API server needs to know of a declared class to validate, prune and explain objects."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import inspect as shapes
+
+from mooring.framework.custom_resources import CustomResource
+from mooring.framework.custom_structs import DeclarationError
+
+Schema = dict[str, Any]
+
+#: Limits as msgspec and as OpenAPI name them.
+_NUMBER_LIMITS: Final = {"ge": "minimum", "le": "maximum", "multiple_of": "multipleOf"}
+_EXCLUSIVE: Final = {"gt": ("minimum", "exclusiveMinimum"), "lt": ("maximum", "exclusiveMaximum")}
+_TEXT_LIMITS: Final = {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"}
+_LIST_LIMITS: Final = {"min_length": "minItems", "max_length": "maxItems"}
+_MAP_LIMITS: Final = {"min_length": "minProperties", "max_length": "maxProperties"}
+LISTS: Final = (shapes.ListType, shapes.VarTupleType, shapes.SetType, shapes.FrozenSetType, shapes.CollectionType)
+_ABOUT: Final = ("apiVersion", "kind", "metadata")
+_ABOUT_TEXTS: Final = {
+    "apiVersion": "The group and version of this kind.",
+    "kind": "The kind of this object.",
+}
+
+
+def schema_of(kind: type[CustomResource]) -> Schema:
+    """The openAPIV3Schema of a declared kind. Raises DeclarationError for a type that Kubernetes cannot express."""
+    try:
+        schema = _struct(shapes.type_info(kind), kind.__name__)
+    except RecursionError:
+        raise DeclarationError(f"{kind.__name__}: holds itself, which no structural schema can express") from None
+    about: Schema = {name: {"type": "string", "description": text} for name, text in _ABOUT_TEXTS.items()}
+    schema["properties"] = {**about, "metadata": {"type": "object"}, **schema["properties"]}
+    return schema
+
+
+def _struct(shape: shapes.Type, where: str) -> Schema:
+    if not isinstance(shape, shapes.StructType):
+        raise DeclarationError(f"{where}: not a class with typed fields")
+    schema: Schema = {"type": "object"}
+    if text := _documentation(shape.cls):
+        schema["description"] = text
+    top = issubclass(shape.cls, CustomResource)
+    fields = [field for field in shape.fields if not (top and field.encode_name in _ABOUT)]
+    schema["properties"] = {field.encode_name: _field(field, f"{where}.{field.name}", top=top) for field in fields}
+    if required := [field.encode_name for field in fields if field.required]:
+        schema["required"] = required
+    return schema
+
+
+def _field(field: shapes.Field, where: str, *, top: bool) -> Schema:
+    schema = _schema(field.type, where)
+    default = field.default
+    # Absent and empty are the same to a reader; a default that says something is written down by the server.
+    scalar = isinstance(default, (bool, int, float)) or (isinstance(default, str) and bool(default))
+    if scalar and not top:
+        schema["default"] = default
+    return schema
+
+
+def _schema(shape: shapes.Type, where: str) -> Schema:
+    match shape:
+        case shapes.Metadata():
+            return _described(_schema(shape.type, where), shape.extra_json_schema or {})
+        case shapes.StructType():
+            return _struct(shape, where)
+        case shapes.BoolType():
+            return {"type": "boolean"}
+        case shapes.IntType():
+            return {"type": "integer", "format": "int64", **_numbers(shape)}
+        case shapes.FloatType():
+            return {"type": "number", **_numbers(shape)}
+        case shapes.StrType():
+            return {"type": "string", **_limits(shape, _TEXT_LIMITS)}
+        case shapes.DateTimeType():
+            return {"type": "string", "format": "date-time"}
+        case shapes.DictType():
+            values = _schema(shape.value_type, f"{where}[...]")
+            if not isinstance(bare(shape.key_type), shapes.StrType):
+                raise DeclarationError(f"{where}: the keys of a mapping are text in Kubernetes; write dict[str, ...]")
+            return {"type": "object", "additionalProperties": values, **_limits(shape, _MAP_LIMITS)}
+        case _ if isinstance(shape, LISTS):
+            items = _schema(shape.item_type, f"{where}[]")
+            return {"type": "array", "items": items, **_limits(shape, _LIST_LIMITS)}
+        case shapes.LiteralType():
+            return _enum(shape.values, where)
+        case shapes.EnumType():
+            return _enum([each.value for each in shape.cls], where)
+        case shapes.UnionType():
+            return _union(shape, where)
+        case shapes.AnyType() | shapes.RawType():
+            return {"x-kubernetes-preserve-unknown-fields": True}
+    raise DeclarationError(f"{where}: a custom resource cannot hold {type(shape).__name__.removesuffix('Type')}")
+
+
+def _union(shape: shapes.UnionType, where: str) -> Schema:
+    types = [each for each in shape.types if not isinstance(each, shapes.NoneType)]
+    if len(types) == 1:
+        return _schema(types[0], where)
+    if {type(bare(each)) for each in types} <= {shapes.IntType, shapes.StrType, shapes.FloatType}:
+        # Quantities, ports and the like; a server takes no other union of types.
+        return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+    raise DeclarationError(f"{where}: a field can be one type, that or None, or int | str; no other union")
+
+
+def _enum(values: Sequence[Any], where: str) -> Schema:
+    if all(isinstance(value, str) for value in values):
+        return {"type": "string", "enum": list(values)}
+    if all(isinstance(value, int) for value in values):
+        return {"type": "integer", "enum": list(values)}
+    raise DeclarationError(f"{where}: choices must be all text or all whole numbers")
+
+
+def _described(schema: Schema, extra: dict[str, Any]) -> Schema:
+    texts: Schema = {name: extra[name] for name in ("description", "title") if name in extra}
+    rest = {name: value for name, value in extra.items() if name not in (*texts, "examples", "default", "deprecated")}
+    return {**schema, **texts, **rest}
+
+
+def bare(shape: shapes.Type) -> shapes.Type:
+    """A type without what is said about it."""
+    return bare(shape.type) if isinstance(shape, shapes.Metadata) else shape
+
+
+def _limits(shape: Any, names: dict[str, str]) -> Schema:
+    return {ours: value for theirs, ours in names.items() if (value := getattr(shape, theirs, None)) is not None}
+
+
+def _numbers(shape: Any) -> Schema:
+    found = _limits(shape, _NUMBER_LIMITS)
+    for theirs, (limit, exclusive) in _EXCLUSIVE.items():
+        if (value := getattr(shape, theirs)) is not None:
+            found |= {limit: value, exclusive: True}
+    return found
+
+
+def _documentation(cls: type) -> str:
+    """What the author wrote about a class; the base classes' texts are about Mooring."""
+    text = vars(cls).get("__doc__")
+    return inspect.cleandoc(text) if text else ""
+
+
+def column_of(kind: type[CustomResource], heading: str, path: str) -> Schema:
+    """A printer column: the path may use Python's or Kubernetes' names, and must lead to a field."""
+    shape = shapes.type_info(kind)
+    steps: list[str] = []
+    for step in path.lstrip(".").split("."):
+        inner = bare(shape)
+        if isinstance(inner, shapes.UnionType):
+            inner = next(bare(each) for each in inner.types if not isinstance(each, shapes.NoneType))
+        if isinstance(inner, shapes.DictType):
+            steps.append(step)
+            shape = inner.value_type
+            continue
+        fields = inner.fields if isinstance(inner, shapes.StructType) else ()
+        found = next((field for field in fields if step in (field.name, field.encode_name)), None)
+        if found is None:
+            raise DeclarationError(f"{kind.__name__}: column {heading!r} shows {path}, but there is no field {step!r}")
+        steps.append(found.encode_name)
+        shape = found.type
+    kind_of = _schema(shape, path).get("type", "string")
+    shown = kind_of if kind_of in ("integer", "number", "boolean") else "string"
+    return {"name": heading, "type": shown, "jsonPath": "." + ".".join(steps)}

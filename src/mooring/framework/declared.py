@@ -1,0 +1,90 @@
+"""What a plugin class says of itself beside its methods: the kinds that it reads, and what wakes its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mooring.api.codec import KINDS
+from mooring.api.meta import KubeObject
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.framework.custom_resources import CustomResource, event_name
+from mooring.framework.events import ActionType, ClusterEvent, Hint, QueueingHint
+from mooring.framework.objects import Lister
+from mooring.framework.plugin import Plugin
+
+#: The kinds that manifests of a version and kind are decoded into; several where plugins declare one kind each.
+CustomKinds = Mapping[tuple[str, str], tuple[type[CustomResource], ...]]
+
+
+def declared_listers(cls: type) -> dict[str, Lister[Any]]:
+    """The listers that a plugin class declares, by attribute."""
+    found: dict[str, Lister[Any]] = {}
+    for owner in reversed(cls.__mro__):
+        for name, member in vars(owner).items():
+            if isinstance(member, Lister):
+                found[name] = member
+            else:
+                found.pop(name, None)
+    return found
+
+
+def declared_kinds(classes: Iterable[type[Plugin]]) -> tuple[type[KubeObject], ...]:
+    """The kinds that plugin classes read through listers, each once."""
+    kinds = (lister.kind for cls in classes for lister in declared_listers(cls).values())
+    return tuple(dict.fromkeys(kind for kind in kinds if kind is not None))
+
+
+def custom_kinds(classes: Iterable[type[Plugin]]) -> CustomKinds:
+    """The custom resources among them, by the apiVersion and kind of their manifests."""
+    found: dict[tuple[str, str], tuple[type[CustomResource], ...]] = {}
+    for kind in declared_kinds(classes):
+        if issubclass(kind, CustomResource):
+            key = (kind.declaration.api_version, kind.declaration.kind)
+            found[key] = (*found.get(key, ()), kind)
+    return found
+
+
+def declared_events(plugin: Plugin, registered: Iterable[ClusterEvent]) -> list[ClusterEvent]:
+    """What wakes a plugin's pods because of what it reads, unless it registered for that kind itself."""
+    named = {event.resource for event in registered}
+    found = []
+    for lister in declared_listers(type(plugin)).values():
+        if lister.kind is None or not lister.events or event_name(lister.kind) in named:
+            continue
+        found.append(ClusterEvent(event_name(lister.kind), ActionType(lister.events), _hint(plugin, lister)))
+    return found
+
+
+def _hint(plugin: Plugin, lister: Lister[Any]) -> QueueingHint:
+    kind, method = lister.kind, lister.hint
+    assert kind is not None
+
+    def hint(pod: Pod, old: Any, new: Any) -> Hint:
+        # Another plugin may have a class of its own for the same resource; its objects are not ours to read.
+        if not isinstance(old if new is None else new, kind):
+            return Hint.SKIP
+        if method is None:
+            return Hint.QUEUE
+        answer: Hint = method(plugin, pod, old, new)
+        return answer
+
+    return hint
+
+
+def check_listers(cls: type) -> list[tuple[str, str]]:
+    """What is wrong with the listers that a plugin class declares: attribute and message."""
+    problems = []
+    for name, lister in declared_listers(cls).items():
+        kind = lister.kind
+        if kind in (Node, Pod):
+            use = "self.handle.nodes" if kind is Node else "self.handle.pods"
+            problems.append((name, f"'{name} = Lister({kind.__name__})': read {use}, which every plugin has"))
+        elif not (isinstance(kind, type) and issubclass(kind, KubeObject)):
+            text = f"'{name} = Lister(...)': give it the class of a custom resource, or a kind of mooring.api"
+            problems.append((name, text))
+        elif kind is CustomResource or not (issubclass(kind, CustomResource) or kind in KINDS.values()):
+            text = f"'{name} = Lister({kind.__name__})': declare the kind as a subclass of CustomResource"
+            problems.append((name, text))
+    return problems
