@@ -175,5 +175,5 @@ def _resource(kind: type[KubeObject]) -> Resource[Any]:
 
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    # Not `await task`: that could not tell its end from our own being cancelled.
+    await asyncio.wait({task})

@@ -205,8 +205,9 @@ class LiveScheduler:
                 await asyncio.sleep(0)
                 continue
             with contextlib.suppress(TimeoutError):
-                pause = min(1.0, max(0.01, queue.next_tick - time.time()))
-                await asyncio.wait_for(self._wake.wait(), pause)
+                # Not wait_for, which in Python 3.11 loses a cancellation that comes together with the event.
+                async with asyncio.timeout(min(1.0, max(0.01, queue.next_tick - time.time()))):
+                    await self._wake.wait()
 
     def _slice(self) -> bool:
         """Decide for a few milliseconds; whether there is more to decide."""
