@@ -2,6 +2,7 @@
 
 from mooring.cluster.controllers.base import ControllerLoop, Tools
 from mooring.cluster.controllers.budgets import Budgets
+from mooring.cluster.controllers.daemonsets import DaemonSets
 from mooring.cluster.controllers.deployments import Deployments
 from mooring.cluster.controllers.ephemeral import EphemeralClaims
 from mooring.cluster.controllers.events import OldEvents
@@ -10,6 +11,7 @@ from mooring.cluster.controllers.jobs import Jobs
 from mooring.cluster.controllers.namespaces import Namespaces
 from mooring.cluster.controllers.nodes import NodeTaints, OrphanedPods, TaintEviction
 from mooring.cluster.controllers.replicasets import ReplicaSets, ReplicationControllers
+from mooring.cluster.controllers.statefulsets import StatefulSets
 from mooring.cluster.controllers.volumes import Volumes
 
 
@@ -21,6 +23,8 @@ def all_controllers(tools: Tools) -> ControllerLoop:
         Deployments,
         ReplicaSets,
         ReplicationControllers,
+        StatefulSets,
+        DaemonSets,
         Jobs,
         Budgets,
         NodeTaints,

@@ -7,10 +7,18 @@ from mooring.cluster.documents import Document, look
 _NO_POD: Final = "a null labelSelector results in matching no pod"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+#: Kinds that people expect something of, which does not happen here.
+_IDLE: Final = {
+    "cronjobs.batch": "CronJobs",
+    "ingresses.networking.k8s.io": "Ingresses",
+    "networkpolicies.networking.k8s.io": "NetworkPolicies",
+}
 
 
 def warnings_for(storage: str, document: Document) -> list[str]:
     """The warnings about a new object."""
+    if storage in _IDLE:
+        return [f"the embedded cluster has no controller for {_IDLE[storage]}: it is stored, and nothing happens"]
     if storage == "pods":
         return _pod(document["spec"], "spec")
     template = look(document, "spec", "template", "spec")

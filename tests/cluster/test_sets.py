@@ -1,0 +1,143 @@
+"""StatefulSets and DaemonSets: numbered pods in order, and a pod on every node that fits."""
+
+from typing import Any
+
+from tests.cluster.conftest import PODS, Client, make, template
+
+STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
+DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+SELECTOR = {"matchLabels": {"a": "b"}}
+NEW_IMAGE = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "new"}]}}}}
+
+
+async def _pods(client: Client) -> dict[str, dict[str, Any]]:
+    return {each["metadata"]["name"]: each for each in (await client.get(PODS))["items"]}
+
+
+async def _until(client: Client, path: str, holds: Any, started: list[str] | None = None) -> Any:
+    """Wait until an object is as it should be; meanwhile every pod is bound, to its own node if it has one."""
+
+    async def look() -> Any:
+        for name, pod in (await _pods(client)).items():
+            if not pod["spec"].get("nodeName"):
+                if started is not None:
+                    started.append(name)
+                await client.bind(name, _node(pod))
+        answer = await client.ask("GET", path)
+        return answer.body if answer.status == 200 and holds(answer.body) else None
+
+    return await client.wait(look)
+
+
+def _node(pod: dict[str, Any]) -> str:
+    affinity = pod["spec"].get("affinity")
+    if not affinity:
+        return "node-0"
+    terms = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    return str(terms[0]["matchFields"][0]["values"][0])
+
+
+def _stateful_set(**spec: Any) -> dict[str, Any]:
+    given = {"replicas": 3, "serviceName": "s", "selector": SELECTOR, "template": template(a="b"), **spec}
+    return make("apps/v1", "StatefulSet", "s", spec=given)
+
+
+def _is_done(document: dict[str, Any]) -> bool:
+    status, wanted = document["status"], document["spec"]["replicas"]
+    counts = {status.get(key, 0) for key in ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")}
+    seen = status.get("observedGeneration") == document["metadata"]["generation"]
+    return seen and counts == {wanted} and status["currentRevision"] == status["updateRevision"]
+
+
+async def test_stateful_sets_start_in_order_with_claims_of_their_own(live: Client) -> None:
+    """The next pod is made when the one before it is ready; names, labels and claims bear its number."""
+    claim = make("v1", "PersistentVolumeClaim", "data")
+    claim["spec"] = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await live.create(STATEFUL_SETS, _stateful_set(volumeClaimTemplates=[claim]))
+    started: list[str] = []
+    await _until(live, f"{STATEFUL_SETS}/s", _is_done, started)
+    assert started == ["s-0", "s-1", "s-2"]
+    second = (await _pods(live))["s-1"]
+    assert (second["spec"]["hostname"], second["spec"]["subdomain"]) == ("s-1", "s")
+    assert second["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "1"
+    assert second["spec"]["volumes"][0] == {"name": "data", "persistentVolumeClaim": {"claimName": "data-s-1"}}
+    claims = [each["metadata"]["name"] for each in (await live.get(CLAIMS))["items"]]
+    assert claims == ["data-s-0", "data-s-1", "data-s-2"]
+
+
+async def test_stateful_sets_shrink_and_roll_from_the_last(live: Client) -> None:
+    """A partition keeps the first ones as they are."""
+    await live.create(STATEFUL_SETS, _stateful_set(podManagementPolicy="Parallel"))
+    await _until(live, f"{STATEFUL_SETS}/s", _is_done)
+    partition = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
+    await live.patch(f"{STATEFUL_SETS}/s", {"spec": {**NEW_IMAGE["spec"], **partition}})
+    await _until(live, f"{STATEFUL_SETS}/s", lambda each: each["status"].get("updatedReplicas") == 1)
+    images = {name: each["spec"]["containers"][0]["image"] for name, each in (await _pods(live)).items()}
+    assert images == {"s-0": "busybox", "s-1": "busybox", "s-2": "new"}
+    await live.patch(f"{STATEFUL_SETS}/s", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
+    started: list[str] = []
+    await _until(live, f"{STATEFUL_SETS}/s", _is_done, started)
+    assert started == ["s-1", "s-0"]
+    await live.patch(f"{STATEFUL_SETS}/s", {"spec": {"replicas": 1}})
+    await _until(live, f"{STATEFUL_SETS}/s", _is_done)
+    assert list(await _pods(live)) == ["s-0"]
+
+
+async def test_daemon_sets_cover_the_nodes_that_fit(live: Client) -> None:
+    """Selectors and taints count, cordons do not; a node that comes gets its pod, one that no longer fits loses it."""
+    await live.patch("/api/v1/nodes/node-1", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
+    await live.patch("/api/v1/nodes/node-2", {"spec": {"unschedulable": True}})
+    inner = template(a="b")
+    inner["spec"]["nodeSelector"] = {"kubernetes.io/os": "linux"}
+    await live.create(DAEMON_SETS, make("apps/v1", "DaemonSet", "d", spec={"selector": SELECTOR, "template": inner}))
+
+    def ready(count: int) -> Any:
+        return lambda each: each["status"].get("numberReady") == each["status"]["desiredNumberScheduled"] == count
+
+    await _until(live, f"{DAEMON_SETS}/d", ready(2))
+    assert {each["spec"]["nodeName"] for each in (await _pods(live)).values()} == {"node-0", "node-2"}
+    await live.patch("/api/v1/nodes/node-1", {"spec": {"taints": []}})
+    done = await _until(live, f"{DAEMON_SETS}/d", ready(3))
+    assert done["status"] == {
+        "currentNumberScheduled": 3,
+        "desiredNumberScheduled": 3,
+        "numberMisscheduled": 0,
+        "numberReady": 3,
+        "observedGeneration": 1,
+        "updatedNumberScheduled": 3,
+        "numberAvailable": 3,
+    }
+    await live.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {"kubernetes.io/os": "other"}}})
+    await _until(live, f"{DAEMON_SETS}/d", ready(2))
+    assert {each["spec"]["nodeName"] for each in (await _pods(live)).values()} == {"node-0", "node-1"}
+
+
+async def test_daemon_sets_roll_out(live: Client) -> None:
+    """One node at a time, by default."""
+    spec = {"selector": SELECTOR, "template": template(a="b")}
+    await live.create(DAEMON_SETS, make("apps/v1", "DaemonSet", "d", spec=spec))
+    await _until(live, f"{DAEMON_SETS}/d", lambda each: each["status"].get("numberAvailable") == 3)
+    await live.patch(f"{DAEMON_SETS}/d", NEW_IMAGE)
+    least: list[int] = []
+
+    def rolled_out(each: dict[str, Any]) -> bool:
+        status = each["status"]
+        least.append(status.get("numberAvailable", 0))
+        return bool(status.get("updatedNumberScheduled") == status.get("numberAvailable") == 3)
+
+    await _until(live, f"{DAEMON_SETS}/d", rolled_out)
+    assert min(least) >= 2
+    assert {each["spec"]["containers"][0]["image"] for each in (await _pods(live)).values()} == {"new"}
+
+
+async def test_what_nothing_is_done_about_is_said(live: Client) -> None:
+    """A CronJob is stored, and its maker is told that this is all."""
+    inner = template()
+    inner["spec"]["restartPolicy"] = "Never"
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": inner}}}
+    answer = await live.ask(
+        "POST", "/apis/batch/v1/namespaces/default/cronjobs", make("batch/v1", "CronJob", "c", spec=spec)
+    )
+    assert answer.status == 201
+    assert any("has no controller for CronJobs" in each for each in answer.warnings)
