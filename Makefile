@@ -13,17 +13,16 @@ WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint golden bench clean setup-run setup-dev python
+.PHONY: help demo up test lint golden bench clean setup-run setup-dev python
 
 help:  ## Show this list.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: setup-run  ## Schedule an example cluster (50 nodes, 200 pods, two profiles) and show what went where.
-	@echo "-- mooring simulate -f examples/demo/cluster --config examples/demo/scheduler.yaml \\"
-	@echo "       --plugin CheapestNode=examples/plugins/cheapest_node/cheapest_node.py"
-	@echo
-	@$(BIN)/mooring simulate -f examples/demo/cluster --config examples/demo/scheduler.yaml \
-		--plugin CheapestNode=examples/plugins/cheapest_node/cheapest_node.py
+demo: setup-run  ## Start an embedded cluster, schedule an example workload on it, show what went where and why.
+	@$(BIN)/python scripts/demo.py
+
+up: setup-run  ## Start an embedded cluster with a scheduler, and keep it running; ARGS="--nodes 20" and so on.
+	@$(BIN)/mooring up $(ARGS)
 
 test: setup-dev  ## Run all tests, golden decisions and configurations included.
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) tests examples
