@@ -9,6 +9,7 @@ otherwise.
 import asyncio
 import heapq
 import itertools
+import random
 import re
 from typing import Final
 
@@ -17,6 +18,7 @@ import structlog
 from mooring.cluster.controllers.base import Tools
 from mooring.cluster.deletion import DeleteOptions
 from mooring.cluster.documents import Document, condition, controller_of, look, rfc3339, seconds_of
+from mooring.cluster.node_leases import renew_lease
 from mooring.cluster.pod_status import ended_status, restarted_status, running_status
 from mooring.cluster.schema.kubernetes import VERSION
 from mooring.cluster.store import DELETED, Change
@@ -32,6 +34,9 @@ KUBELET: Final = "mooring.dev/kubelet"
 
 _log: Final = structlog.get_logger("mooring.cluster")
 _JOB_SECONDS: Final = 1.0
+_ABOUT_NODES: Final = frozenset({"node", "live"})
+#: How often a node renews its lease, in seconds: less often than a kubelet, for there may be thousands in one process.
+_RENEW_EVERY: Final = 30.0
 _LONGEST_BACKOFF: Final = 300.0
 _UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd]?)")
@@ -152,12 +157,14 @@ class Kubelets:
             timer.cancel()
 
     def _act(self, action: str, namespace: str, name: str, uid: str) -> None:
-        document = self._tools.find("nodes" if action == "node" else "pods", namespace, name)
+        document = self._tools.find("nodes" if action in _ABOUT_NODES else "pods", namespace, name)
         if document is None or document["metadata"]["uid"] != uid:
             return
         try:
             if action == "node":
                 self._greet(document)
+            elif action == "live":
+                self._live(document)
             else:
                 self._tend(action, document)
         except Exception:
@@ -211,10 +218,20 @@ class Kubelets:
             self._tools.set_status("pods", pod, ended_status(pod, now, code))
 
     def _greet(self, node: Document) -> None:
-        """Let a node say that it is ready, and fill in what it left out."""
-        if not runs(node) or condition(node, "Ready") is not None:
+        """Let a node say that it is ready, and fill in what it left out; from then on it gives signs of life."""
+        if not runs(node):
             return
-        self._tools.set_status("nodes", node, node_status(node, rfc3339(self._tools.now())))
+        if condition(node, "Ready") is None:
+            self._tools.set_status("nodes", node, node_status(node, rfc3339(self._tools.now())))
+        renew_lease(self._tools, node)
+        self._plan(random.uniform(0.0, _RENEW_EVERY), "live", node)
+
+    def _live(self, node: Document) -> None:
+        """Renew the node's lease, as a kubelet does."""
+        if not runs(node):
+            return
+        renew_lease(self._tools, node)
+        self._plan(_RENEW_EVERY, "live", node)
 
 
 def runs(node: Document) -> bool:

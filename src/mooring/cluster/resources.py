@@ -4,12 +4,16 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from mooring.cluster.errors import Target
-from mooring.cluster.schema.shape import Shape
+from mooring.cluster.schema.shape import OBJECT, Shape
 
 #: What can be done with a resource that is stored.
 STORED: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 #: What can be done with a question such as a SubjectAccessReview.
 ASKED: Final = ("create",)
+#: What can be done with what is measured.
+READ: Final = ("get", "list")
+#: The group of what a metrics server tells.
+METRICS: Final = "metrics.k8s.io"
 
 
 class Resource(NamedTuple):
@@ -96,8 +100,8 @@ BUILT_IN: Final = (
     _core("nodes", "Node", "no", subresources="status", namespaced=False),
     _core("persistentvolumeclaims", "PersistentVolumeClaim", "pvc", subresources="status"),
     _core("persistentvolumes", "PersistentVolume", "pv", subresources="status", namespaced=False),
-    Resource("", "v1", "pods", "Pod", True, ("po",), ("all",), ("binding", "ephemeralcontainers", "eviction", "log",
-             "resize", "status")),
+    Resource("", "v1", "pods", "Pod", True, ("po",), ("all",), ("attach", "binding", "ephemeralcontainers", "eviction",
+             "exec", "log", "portforward", "proxy", "resize", "status")),
     _core("podtemplates", "PodTemplate"),
     Resource("", "v1", "replicationcontrollers", "ReplicationController", True, ("rc",), ("all",), ("scale", "status")),
     _core("resourcequotas", "ResourceQuota", "quota", subresources="status"),
@@ -142,6 +146,8 @@ BUILT_IN: Final = (
     _named("resource.k8s.io", "resourceclaims", "ResourceClaim", subresources="status"),
     _named("resource.k8s.io", "resourceclaimtemplates", "ResourceClaimTemplate"),
     _cluster("resource.k8s.io", "resourceslices", "ResourceSlice"),
+    Resource(METRICS, "v1beta1", "nodes", "NodeMetrics", False, verbs=READ, custom_shape=Shape(OBJECT)),
+    Resource(METRICS, "v1beta1", "pods", "PodMetrics", True, verbs=READ, custom_shape=Shape(OBJECT)),
 )  # fmt: skip
 
 

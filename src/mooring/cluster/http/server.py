@@ -16,9 +16,11 @@ from mooring.cluster.errors import ApiError, Target, forbidden, method_not_allow
 from mooring.cluster.http import patches, reading, special, writing
 from mooring.cluster.http.answers import answer_document, answer_error
 from mooring.cluster.http.context import Api
+from mooring.cluster.http.metrics import measured
 from mooring.cluster.http.negotiation import wants_aggregated_discovery
 from mooring.cluster.http.paths import Place, parse_place
 from mooring.cluster.http.queries import call_of, flag
+from mooring.cluster.resources import METRICS
 
 _log: Final = structlog.get_logger("mooring.cluster")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -110,6 +112,8 @@ class HttpServer:
             ),
             place,
         )
+        if place.resource.group == METRICS:
+            return measured(self._api, place, request)
         if watching:
             return await reading.watch(self._api, place, request)
         if place.subresource and place.subresource not in {"status", "ephemeralcontainers", "resize"}:

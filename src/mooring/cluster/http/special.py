@@ -24,6 +24,7 @@ _SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
 _TOKEN_REQUEST: Final = "io.k8s.api.authentication.v1.TokenRequest"
 _PATHS: Final = ("/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 _BOUND: Final = success(201)
+_WISHES: Final = {"attach": "attach to", "exec": "run commands in", "portforward": "connect to", "proxy": "connect to"}
 #: What `mooring cluster status` and `stop` ask for: the process that serves.
 PROCESS: Final = "/mooring/process"
 
@@ -85,6 +86,10 @@ async def subresource(api: Api, place: Place, request: web.BaseRequest, call: Ca
             body = parse_body(await request.read(), request.headers.get("Content-Type", ""))
             stored = finalize_namespace(api.registry, place.resource, name, body)
             return answer(stored.encoded)
+        case _, ("attach" | "exec" | "portforward" | "proxy"):
+            api.registry.get(place.resource, namespace, name)
+            raise bad_request(f'pod "{name}" runs on a fake node of Mooring: nothing is executed there, so there is'
+                              f" nothing to {_WISHES[place.subresource]}")  # fmt: skip
         case "GET", "log":
             api.registry.get(place.resource, namespace, name)
             raise ApiError(

@@ -7,6 +7,11 @@ from mooring.cluster.documents import Document, look
 _NO_POD: Final = "a null labelSelector results in matching no pod"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+_NO_CEL: Final = (
+    "x-kubernetes-validations: the embedded cluster does not evaluate these rules (CEL): objects that they forbid are"
+    " accepted"
+)
 #: Kinds that people expect something of, which does not happen here.
 _IDLE: Final = {
     "cronjobs.batch": "CronJobs",
@@ -19,6 +24,8 @@ def warnings_for(storage: str, document: Document) -> list[str]:
     """The warnings about a new object."""
     if storage in _IDLE:
         return [f"the embedded cluster has no controller for {_IDLE[storage]}: it is stored, and nothing happens"]
+    if storage == _DEFINITIONS and "x-kubernetes-validations" in repr(document["spec"]):
+        return [_NO_CEL]
     if storage == "pods":
         return _pod(document["spec"], "spec")
     template = look(document, "spec", "template", "spec")
