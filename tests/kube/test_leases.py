@@ -320,3 +320,32 @@ def test_the_spec_is_complete_enough_to_be_replaced() -> None:
         "holder_identity", "lease_duration_seconds", "acquire_time", "renew_time", "lease_transitions", "strategy",
         "preferred_holder",
     }  # fmt: skip
+
+
+def test_one_from_whom_it_was_taken_knows_at_the_next_renewal() -> None:
+    async def main() -> float:
+        store = Store()
+        one = elector(store, "a")
+        await one.acquire()
+        assert store.lease is not None
+        thief = LeaseSpec(holder_identity="thief", lease_duration_seconds=15)
+        store.lease = Lease(metadata=ObjectMeta(name="kube-scheduler", resource_version="stolen"), spec=thief)
+        await one.hold()
+        assert (one.leader, one.holds(asyncio.get_running_loop().time())) == ("thief", False)
+        return asyncio.get_running_loop().time()
+
+    assert run(main()) == pytest.approx(2, abs=0.1)
+
+
+def test_nobody_acts_on_a_lease_that_ran_out_while_they_slept() -> None:
+    async def main() -> None:
+        store = Store()
+        one = elector(store, "a")
+        assert not one.holds(0)
+        # The answer takes three seconds, which others need not have waited for.
+        store.fault = lambda operation: 3.0 if operation == "answer" else None
+        await one.acquire()
+        assert [one.holds(time) for time in (3, 14.9, 15, 100)] == [True, True, False, False]
+        assert one.is_leader
+
+    run(main())

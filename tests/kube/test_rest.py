@@ -24,6 +24,7 @@ from mooring.kube import (
     Gone,
     Invalid,
     NotFound,
+    NotLeading,
     OutcomeUnknown,
     PatchType,
     ServerError,
@@ -367,3 +368,22 @@ def test_the_collector_is_eased_while_anyone_is_inside() -> None:
             assert gc.get_threshold()[0] > before[0]
         assert gc.get_threshold()[0] > before[0]
     assert gc.get_threshold() == before
+
+
+async def test_nothing_is_written_by_one_who_may_not(api: Api) -> None:
+    allowed = [True]
+    api.put(f"{PODS}/p", {"metadata": {}})
+    api.fault = first(Fault(status=429, headers={"Retry-After": "0"}))
+
+    def may_write() -> bool:
+        # What is sent again is asked about again.
+        return allowed.pop() if allowed else False
+
+    async with client(api, may_write=may_write) as kube:
+        with pytest.raises(NotLeading):
+            await kube.bind(POD, "n")
+        assert [method for method, *_ in api.requests] == ["POST"]
+        with pytest.raises(NotLeading):
+            await kube.delete(Pod, "p", namespace="default")
+        assert (await kube.get(Pod, "p", namespace="default")).name == "p"
+    assert f"{PODS}/p" in api.objects

@@ -117,6 +117,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
+    loop.add_signal_handler(signal.SIGUSR2, scheduler.debug)
     try:
         await task
     except asyncio.CancelledError:

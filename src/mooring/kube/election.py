@@ -76,6 +76,11 @@ class ElectionThread:
         elector = self._elector
         return elector.leader if elector is not None else ""
 
+    def holds(self) -> bool:
+        """Whether nobody else can have the lease now; to be asked before each write. From any thread."""
+        elector, loop = self._elector, self._loop
+        return elector is not None and loop is not None and elector.holds(loop.time())
+
     def overdue(self) -> float:
         """By how many seconds a lease that we believe to hold has run out. For health checks; from any thread."""
         elector, loop = self._elector, self._loop

@@ -35,6 +35,10 @@ class BadAnswer(OutcomeUnknown):
     """The server, or something that stands before it, answered with what is no answer of an API server."""
 
 
+class NotLeading(KubeError):
+    """Nothing was sent, because another scheduler may lead by now."""
+
+
 class ApiError(KubeError):
     """The server refused: `status` is the HTTP code, `reason` Kubernetes' word for it, `message` for people."""
 

@@ -84,6 +84,8 @@ class LeaseElector:
         self._lease: Lease | None = None
         self._seen: LeaseSpec = LeaseSpec()
         self._seen_at = float("-inf")
+        #: When the last renewal that succeeded began: others count from a moment after that.
+        self._renewed_at = float("-inf")
         self._reported = ""
 
     @property
@@ -95,6 +97,10 @@ class LeaseElector:
     def is_leader(self) -> bool:
         """Whether we were seen to hold it last."""
         return self.leader == self._settings.identity
+
+    def holds(self, time: float) -> bool:
+        """Whether at that time of our loop nobody else can have the lease, for all we know."""
+        return self.is_leader and time < self._renewed_at + self._settings.lease_duration
 
     def overdue(self, time: float) -> float:
         """By how many seconds a lease that we believe to hold has run out by that time of our loop; 0 if it has not."""
@@ -110,7 +116,7 @@ class LeaseElector:
         log.info("Successfully acquired lease", lock=self._described())
 
     async def hold(self) -> None:
-        """Renew the lease until that fails for as long as the renew deadline; then return: it is lost."""
+        """Renew the lease until somebody else has it or that fails for as long as the renew deadline; then return."""
         while True:
             await asyncio.sleep(self._settings.retry_period)
             if not await self._renew():
@@ -141,17 +147,23 @@ class LeaseElector:
         while (left := deadline - self._time()) > 0:
             if await self._attempt(left):
                 return True
+            if self.leader and not self.is_leader and self._is_valid():
+                log.warning("The lease was taken over", lock=self._described(), leader=self.leader)
+                return False
             await asyncio.sleep(min(self._settings.retry_period, max(0.0, deadline - self._time())))
         return False
 
     async def _attempt(self, limit: float) -> bool:
         """Take or renew the lease if that is ours to do. False if it is not, or if it did not work."""
+        begun = self._time()
         try:
             async with asyncio.timeout(limit):
                 done = await self._try()
         except (KubeError, TimeoutError) as error:
             log.debug("the lease was not acquired or renewed", lock=self._described(), error=str(error) or "timed out")
             done = False
+        if done:
+            self._renewed_at = begun
         self._report()
         return done
 

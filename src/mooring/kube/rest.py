@@ -27,6 +27,7 @@ from mooring.kube.errors import (
     Gone,
     KubeError,
     NotFound,
+    NotLeading,
     TooManyRequests,
     error_from_answer,
 )
@@ -83,7 +84,8 @@ class Client:
     `qps` and `burst` limit all requests together, binds first, then status and reads, then events; `qps` of 0 or less
     means no limit. What fails on the way is sent again, a few times, where that cannot do harm: reads, deletes and
     patches always, binds and creations only where they were surely not carried out. `observe` hears the method, status
-    and seconds of each answer (status 0: none came).
+    and seconds of each answer (status 0: none came). `may_write` is asked at the last moment before anything that
+    changes an object is sent, however often; where it says no, NotLeading is raised.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Client:
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.monotonic,
         observe: Callable[[str, int, float], None] | None = None,
+        may_write: Callable[[], bool] | None = None,
     ) -> None:
         self.access = access
         self.timeouts = timeouts or Timeouts()
@@ -118,6 +121,7 @@ class Client:
         self._limiter = RateLimiter(qps, burst, clock=clock)
         self._clock = clock
         self._observe = observe
+        self._may_write = may_write
 
     async def __aenter__(self) -> "Client":
         return self
@@ -290,8 +294,8 @@ class Client:
         )
 
     async def call(self, method: str, target: str, body: bytes | None = None) -> bytes:
-        """Send anything else, such as a TokenReview, and read the raw answer. Raises ApiError and its kin."""
-        answer = await self._call(method, target, body=body)
+        """Send what changes no object, such as a TokenReview, and read the raw answer. Raises ApiError and its kin."""
+        answer = await self._call(method, target, body=body, writes=False)
         return answer.body
 
     # How it is done.
@@ -307,11 +311,15 @@ class Client:
         idempotent: bool | None = None,
         lean: bool = False,
         timeout: float | None = None,
+        writes: bool = True,
     ) -> Answer:
         transport = self._lane if lean else self._http
         limit = timeout or self.timeouts.request
+        fence = self._may_write if writes and method != "GET" else None
 
         async def send() -> Answer:
+            if fence is not None and not fence():
+                raise NotLeading("the lease is not held any more: another scheduler may lead by now")
             answer = await transport.request(
                 method, target, body=body, content_type=content_type, timeout=limit, priority=priority
             )

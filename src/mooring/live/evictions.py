@@ -63,7 +63,12 @@ class Evictions:
         lower = [info.pod for info in nominator.on_node(node) if info.pod.priority < preemptor.priority]
         for pod in lower:
             nominator.remove(pod.uid)
-        await asyncio.gather(*(self._reporter.patch(pod, {"nominatedNodeName": None}) for pod in lower))
+        patches = (self._reporter.patch(pod, {"nominatedNodeName": None}) for pod in lower)
+        for pod, problem in zip(lower, await asyncio.gather(*patches, return_exceptions=True), strict=True):
+            if isinstance(problem, KubeError):
+                log.warning("could not withdraw a nomination", pod=pod.key, node=node, error=str(problem))
+            elif problem is not None:
+                raise problem
 
     async def _evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
         waiting = self._engine.profiles.waiting_pods.get(victim.uid)

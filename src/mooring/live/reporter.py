@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +11,13 @@ import structlog
 
 from mooring.api.meta import format_time
 from mooring.api.pod import Pod
-from mooring.kube import Client, EventRecorder, KubeError, NotFound
+from mooring.kube import Client, Conflict, EventRecorder, KubeError, NotFound
 from mooring.scheduler.engine import Decided, Failed
 
 log = structlog.get_logger("mooring.live")
+
+#: How long to wait before a patch that met another is sent again.
+_CONFLICT_SECONDS = 0.05
 
 
 class Reporter:
@@ -23,6 +27,8 @@ class Reporter:
         self._client = client
         self._events = events
         self._clock = clock
+        #: What is being written about pods that could not be placed, by uid.
+        self._under_way: dict[str, asyncio.Future[None]] = {}
 
     def bound(self, decided: Decided) -> None:
         """A pod has its node."""
@@ -55,7 +61,24 @@ class Reporter:
             pod, reason=failed.reason, message=message, nominated=failed.nominated_node, now=self._clock()
         )
         if patch is not None:
-            await self.patch(pod, patch)
+            await self._in_turn(pod, patch)
+
+    async def settled(self, uid: str) -> None:
+        """Wait until nothing is being written about a pod: an old failure must not be told after a newer success."""
+        while (writing := self._under_way.get(uid)) is not None:
+            await asyncio.wait([writing])
+
+    async def _in_turn(self, pod: Pod, status: dict[str, Any]) -> None:
+        while (before := self._under_way.get(pod.uid)) is not None:
+            await asyncio.wait([before])
+        writing = self._under_way[pod.uid] = asyncio.get_running_loop().create_future()
+        try:
+            await self.patch(pod, status)
+        except KubeError as error:
+            log.warning("could not write the pod's status", pod=pod.key, error=str(error))
+        finally:
+            del self._under_way[pod.uid]
+            writing.set_result(None)
 
     def preempted(self, victim: Pod, preemptor: Pod, node: str) -> None:
         """A pod had to go."""
@@ -71,14 +94,21 @@ class Reporter:
         )
 
     async def patch(self, pod: Pod, status: dict[str, Any]) -> None:
-        """Patch a pod's status; a pod that is gone needs none."""
-        try:
-            body = msgspec.json.encode({"status": status})
-            await self._client.patch_status(Pod, pod.name, body, namespace=pod.namespace)
-        except NotFound:
-            pass
-        except KubeError as error:
-            log.warning("could not write the pod's status", pod=pod.key, error=str(error))
+        """Patch a pod's status; a pod that is gone needs none. Raises KubeError."""
+        # With the uid, a pod that was deleted and made again under the same name is left alone.
+        body = msgspec.json.encode({"metadata": {"uid": pod.uid}, "status": status})
+        for again in (True, True, False):
+            try:
+                await self._client.patch_status(Pod, pod.name, body, namespace=pod.namespace)
+            except NotFound:
+                return
+            except Conflict:
+                # Somebody else writes to the pod at this moment; or it is another pod by now, and stays as it is.
+                if not again:
+                    raise
+                await asyncio.sleep(_CONFLICT_SECONDS)
+            else:
+                return
 
 
 def condition_patch(pod: Pod, *, reason: str, message: str, nominated: str | None, now: float) -> dict[str, Any] | None:

@@ -25,6 +25,7 @@ from mooring.kube import Access, Client, ElectionSettings, ElectionThread, Event
 from mooring.live.api_reader import LiveApiReader
 from mooring.live.background import Background
 from mooring.live.binder import ApiBinder
+from mooring.live.debugger import CacheDebugger
 from mooring.live.endpoints import make_server, make_watch
 from mooring.live.evictions import Evictions
 from mooring.live.informers import Informers
@@ -71,7 +72,7 @@ class LiveScheduler:
         self._config = config
         self._access = access
         connection = config.client_connection
-        self._client = Client(access, qps=connection.qps, burst=connection.burst)
+        self._client = Client(access, qps=connection.qps, burst=connection.burst, may_write=self._may_write)
         self._binder = ApiBinder(self._client)
         self.engine = Engine(
             config,
@@ -94,6 +95,7 @@ class LiveScheduler:
         self._binding = 0
         self._leading = asyncio.Event()
         self._election: ElectionThread | None = None
+        self._lost = False
         #: The endpoints, if they are served.
         self.server = None if serve is None else self._server(serve)
         #: Set when everything was read and (if need be) the lease is held.
@@ -104,6 +106,14 @@ class LiveScheduler:
 
     def _draining(self) -> bool:
         return self._binder.in_flight >= _BUSY_IN_FLIGHT
+
+    def debug(self) -> None:
+        """Compare the cache with the API server, in the background, and log what came of it."""
+        self._start(CacheDebugger(self._client, self.engine).report())
+
+    async def cache_differences(self) -> set[str]:
+        """What the cache says otherwise than the API server, once both are at rest: nothing, unless there is a bug."""
+        return await CacheDebugger(self._client, self.engine).differences()
 
     # Life
 
@@ -152,18 +162,23 @@ class LiveScheduler:
         )
 
     async def _finish(self) -> None:
-        """Finish or forget what is under way, while reflectors and events still run."""
-        if self._work:
+        """Finish or forget what is under way, while reflectors and events still run; at once if the lease is lost."""
+        if self._work and not self._lost:
             await asyncio.wait(self._work, timeout=_GRACE_SECONDS)
         for task in self._work:
             task.cancel()
-        await self._events.drain(_GRACE_SECONDS)
+        if not self._lost:
+            await self._events.drain(_GRACE_SECONDS)
 
     # The lease
 
     @property
     def _elects(self) -> bool:
         return self._config.leader_election.leader_elect
+
+    def _may_write(self) -> bool:
+        """Asked before each write: a process that was paused must not act on a lease that ran out meanwhile."""
+        return not self._elects or (not self._lost and self._election is not None and self._election.holds())
 
     async def _hold_lease(self) -> None:
         """Stand for election on a thread of its own; a lost lease ends everything."""
@@ -188,6 +203,7 @@ class LiveScheduler:
         thread.start()
         try:
             await lost.wait()
+            self._lost = True
             raise LostLeaseError("the lease was lost: another scheduler leads, or the API server cannot be reached")
         finally:
             await asyncio.to_thread(thread.stop)
@@ -232,6 +248,7 @@ class LiveScheduler:
 
     async def _bind(self, decided: Decided) -> None:
         try:
+            await self._reporter.settled(decided.queued.uid)
             failed = await self.engine.bind(decided)
         finally:
             self._binding -= 1
@@ -243,6 +260,8 @@ class LiveScheduler:
 
     async def _fail(self, failed: Failed) -> None:
         pod = self.informers.pod(failed.queued.pod.key) or failed.queued.pod
+        if pod.uid != failed.queued.uid:
+            return  # deleted, and made again under its name: what is said now would be about another pod
         await self._reporter.failed(failed, pod)
         if failed.victims:
             await self._evictions.carry_out(failed)

@@ -1,0 +1,117 @@
+"""The cache debugger: on a signal, what the scheduler believes is compared with the API server, and told.
+
+kube-scheduler has the same on SIGUSR2. Both sides move while they are compared, so only a difference that is there
+twice, some seconds apart, counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import structlog
+
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.kube import Client, KubeError
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.queue import Place
+
+log = structlog.get_logger("mooring.live")
+
+#: How long the watches have to catch up with a list.
+_CATCH_UP_SECONDS = 3.0
+#: So many nodes and pods are described at most.
+_DESCRIBED = 200
+
+
+class CacheDebugger:
+    """Compares the cache and the queue with the API server."""
+
+    def __init__(self, client: Client, engine: Engine) -> None:
+        self._client = client
+        self._engine = engine
+
+    async def report(self) -> None:
+        """Compare, and log what came of it: ``Cache comparison`` with the differences, then what is held."""
+        try:
+            found = await self.differences()
+        except KubeError as error:
+            log.warning("The cache could not be compared", error=str(error))
+            return
+        for each in sorted(found):
+            log.warning("Cache mismatch", difference=each)
+        table, queue = self._engine.cache.table, self._engine.queue
+        log.info(
+            "Cache comparison",
+            differences=len(found),
+            nodes=len(table),
+            pods=len(table.pods),
+            assumed=len(self._engine.cache.assumed),
+            **queue.pending(),
+        )
+        self._dump()
+
+    async def differences(self) -> set[str]:
+        """What the cache says otherwise than the API server, and the table otherwise than one built from scratch."""
+        found = await self._compare()
+        if found:
+            await asyncio.sleep(_CATCH_UP_SECONDS)
+            found &= await self._compare()
+        return found
+
+    async def _compare(self) -> set[str]:
+        nodes = await self._client.list(Node)
+        pods = await self._client.list(Pod)
+        found = set(self._engine.cache.table.check())
+        found |= self._about_nodes(nodes.items)
+        found |= self._about_pods([pod for pod in pods.items if not pod.is_finished])
+        return found
+
+    def _about_nodes(self, nodes: Iterable[Node]) -> set[str]:
+        theirs = {node.name for node in nodes}
+        ours = set(self._engine.cache.table.row_of)
+        return {f"node {name} is not in the cache" for name in theirs - ours} | {
+            f"node {name} is in the cache only" for name in ours - theirs
+        }
+
+    def _about_pods(self, pods: list[Pod]) -> set[str]:
+        engine = self._engine
+        placed = {pod.uid: pod for pod in pods if pod.node_name}
+        waiting = {pod.uid: pod for pod in pods if not pod.node_name and pod.scheduler_name in engine.profiles.cycles}
+        table, assumed = engine.cache.table.pods, engine.cache.assumed
+        queued = {each.uid: each.pod for place, each in engine.queue if place is not Place.IN_FLIGHT}
+        flying = {each.uid for place, each in engine.queue if place is Place.IN_FLIGHT}
+        found = set()
+        for uid, pod in placed.items():
+            known = table.get(uid)
+            if known is None:
+                found.add(f"pod {pod.key} on {pod.node_name} is not in the cache")
+            elif known.pod.node_name != pod.node_name:
+                found.add(f"pod {pod.key} is on {pod.node_name}, in the cache on {known.pod.node_name}")
+            if uid in queued:
+                found.add(f"pod {pod.key} is bound and still in the queue")
+        for uid, info in table.items():
+            if uid not in placed and uid not in assumed:
+                found.add(f"pod {info.pod.key} on {info.pod.node_name} is in the cache only")
+        found |= {f"pod {uid} is assumed but does not exist" for uid in assumed - placed.keys() - waiting.keys()}
+        for uid, pod in waiting.items():
+            if uid not in queued and uid not in flying and uid not in assumed and not pod.is_terminating:
+                found.add(f"pod {pod.key} waits but is not in the queue")
+        found |= {f"pod {pod.key} is in the queue only" for uid, pod in queued.items() if uid not in waiting}
+        nominator = engine.cache.nominator
+        for name in list(nominator.nodes()):
+            gone = [info.pod.key for info in nominator.on_node(name) if info.pod.uid not in waiting]
+            found |= {f"pod {key} is nominated to {name} but does not wait" for key in gone}
+        return found
+
+    def _dump(self) -> None:
+        """What is held, for people: nodes with what is asked of them, and the pods that wait."""
+        engine = self._engine
+        for info in engine.cache.table.nodes[:_DESCRIBED]:
+            promised = [each.pod.key for each in engine.cache.nominator.on_node(info.name)]
+            log.info("Cached node", node=info.name, pods=len(list(info.pods)), nominated=promised)
+        for number, (place, queued) in enumerate(engine.queue):
+            if number == _DESCRIBED:
+                break
+            log.info("Queued pod", pod=queued.key, queue=place.value, attempts=queued.attempts)

@@ -1,0 +1,72 @@
+"""Bindings whose answer is lost: what became of them is found out, not guessed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mooring.api import ObjectMeta, Pod, PodSpec
+from mooring.framework.binding import Binding
+from mooring.kube import Conflict, ConnectionFailed, Forbidden, KubeError, NotFound, OutcomeUnknown, Unavailable
+from mooring.live import binder
+from mooring.live.binder import ApiBinder
+
+HERE = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"), spec=PodSpec(node_name="here"))
+THERE = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"), spec=PodSpec(node_name="there"))
+NOWHERE = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"))
+ANOTHER = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="v"), spec=PodSpec(node_name="here"))
+
+
+class Client:
+    """Answers a bind with an error, and looks with what was planned."""
+
+    def __init__(self, error: KubeError | None, looks: list[Pod | KubeError]) -> None:
+        self.random = random.Random(0)
+        self.error = error
+        self.looks = looks
+
+    async def bind(self, pod: object, node: str) -> None:
+        if self.error is not None:
+            raise self.error
+
+    async def get(self, kind: object, name: str, *, namespace: str) -> Pod:
+        found = self.looks.pop(0)
+        if isinstance(found, KubeError):
+            raise found
+        return found
+
+
+@pytest.mark.parametrize(
+    ("error", "looks", "bound"),
+    [
+        (None, [], True),
+        (OutcomeUnknown("?"), [HERE], True),
+        (OutcomeUnknown("?"), [NOWHERE], False),
+        (OutcomeUnknown("?"), [THERE], False),
+        (OutcomeUnknown("?"), [ANOTHER], False),
+        (OutcomeUnknown("?"), [NotFound(404)], False),
+        # The server is away for a while: it is asked until it answers.
+        (Unavailable(503), [ConnectionFailed("down"), Unavailable(503), OutcomeUnknown("?"), HERE], True),
+        (Unavailable(503), [ConnectionFailed("down"), NOWHERE], False),
+        (OutcomeUnknown("?"), [Forbidden(403)], False),
+        # A request that was sent twice on the way conflicts with itself.
+        (Conflict(409), [HERE], True),
+        (Conflict(409), [THERE], False),
+        # Surely not carried out: nothing to look for.
+        (ConnectionFailed("down"), [], False),
+        (NotFound(404), [], False),
+    ],
+)
+async def test_what_became_of_it(
+    monkeypatch: pytest.MonkeyPatch, error: KubeError | None, looks: list[Pod | KubeError], bound: bool
+) -> None:
+    async def at_once(seconds: float) -> None:
+        pass
+
+    monkeypatch.setattr(binder.asyncio, "sleep", at_once)
+    client = Client(error, list(looks))
+    binding = Binding.of(NOWHERE, "here")
+    status = await ApiBinder(client).bind(binding)  # type: ignore[arg-type]  # a stand-in
+    assert (status is None) == bound
+    assert not client.looks

@@ -1,0 +1,101 @@
+"""What is told about a pod, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from mooring.framework.results import PostFilterResult
+from mooring.framework.state import CycleState
+from mooring.framework.status import Status
+from mooring.kube import Conflict, KubeError, NotFound, Unavailable
+from mooring.live.reporter import Reporter
+from mooring.scheduler.cycle import Unplaced
+from mooring.scheduler.engine import Failed
+from mooring.scheduler.queue import QueuedPod
+from mooring.testing import make_pod
+
+
+class Recorder:
+    """Takes events."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def record(self, regarding: Any, **said: Any) -> None:
+        self.notes.append(said["note"])
+
+
+class Client:
+    """Takes patches, each when it is let through, after the errors that were planned."""
+
+    def __init__(self, *errors: KubeError) -> None:
+        self.errors = list(errors)
+        self.tries = 0
+        self.messages: list[str] = []
+        self.uids: list[str] = []
+        self.gate = asyncio.Event()
+
+    async def patch_status(self, kind: Any, name: str, patch: bytes, *, namespace: str) -> None:
+        await self.gate.wait()
+        self.tries += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        body = msgspec.json.decode(patch)
+        self.uids.append(body["metadata"]["uid"])
+        self.messages.append(body["status"]["conditions"][0]["message"])
+
+
+def failed(message: str) -> Failed:
+    pod = make_pod("p").obj()
+    status = Status.unschedulable(message)
+    unplaced = Unplaced(message, status, CycleState(), result=PostFilterResult())
+    return Failed(QueuedPod(pod=pod, key=pod.key, profile="default-scheduler", timestamp=0.0), unplaced)
+
+
+def reporter(client: Client) -> Reporter:
+    return Reporter(client, Recorder(), lambda: 0.0)  # type: ignore[arg-type]  # stand-ins
+
+
+def test_what_was_said_first_is_written_first_and_a_bind_waits_for_it() -> None:
+    async def scenario() -> list[str]:
+        client = Client()
+        told, one = reporter(client), failed("one")
+        pod = one.queued.pod
+        tasks = [asyncio.create_task(told.failed(each, pod)) for each in (one, failed("two"))]
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(told.settled(pod.uid))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        client.gate.set()
+        await asyncio.gather(*tasks, waiting)
+        assert client.uids == [pod.uid, pod.uid]
+        return client.messages
+
+    assert asyncio.run(scenario()) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("errors", "tries", "written"),
+    [
+        ([], 1, ["no"]),
+        ([NotFound(404)], 1, []),
+        ([Conflict(409)], 2, ["no"]),
+        ([Conflict(409)] * 3, 3, []),
+        ([Unavailable(503)], 1, []),
+    ],
+)
+def test_what_cannot_be_written_harms_nobody(errors: list[KubeError], tries: int, written: list[str]) -> None:
+    async def scenario() -> Client:
+        client = Client(*errors)
+        client.gate.set()
+        told, attempt = reporter(client), failed("no")
+        await told.failed(attempt, attempt.queued.pod)
+        await asyncio.wait_for(told.settled(attempt.queued.uid), 1)
+        return client
+
+    client = asyncio.run(scenario())
+    assert (client.tries, client.messages) == (tries, written)
