@@ -1,0 +1,1 @@
+"""The same random clusters through kube-scheduler and through Mooring, on real API servers."""
