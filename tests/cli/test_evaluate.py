@@ -135,3 +135,14 @@ def test_every_line_has_an_answer(case: dict[str, Any]) -> None:
     (answer,) = answers(result)
     assert result.exit_code == (1 if "error" in answer else 0)
     assert "error" in answer or "filter" in answer
+
+
+def test_it_says_that_extenders_are_left_out() -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [{"urlPrefix": "http://nowhere.invalid", "filterVerb": "filter"}],
+    }
+    (answer,) = answers(evaluate(json.dumps({**CASE, "config": config})))
+    assert "extenders are not asked" in answer["note"]
+    assert answer["filter"]["n1"]["code"] == "Success"

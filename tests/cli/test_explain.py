@@ -99,6 +99,17 @@ def test_decided_again_from_manifests(manifests, pod, says):
         assert text in result.stdout
 
 
+def test_it_says_that_extenders_are_left_out(manifests, tmp_path):
+    config = tmp_path / "scheduler.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "extenders: [{urlPrefix: 'http://nowhere.invalid', filterVerb: filter}]\n"
+    )
+    result = explain("web", "-f", manifests, "--config", str(config))
+    assert "Chosen: n2" in result.stdout
+    assert "Extenders were not asked." in result.stdout
+
+
 @pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
 def test_for_programs(manifests, output, load):
     result = explain("web", "-f", manifests, "-o", output)

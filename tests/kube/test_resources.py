@@ -62,7 +62,7 @@ def test_names_cannot_leave_their_place() -> None:
     ],
 )
 def test_pages(body: bytes, names: list[str], version: str, token: str) -> None:
-    page = decode_page(body, Pod)
+    page = decode_page(body, resource_of(Pod))
     assert ([pod.name for pod in page.items], page.resource_version, page.continue_token) == (names, version, token)
     assert all(pod.kind == "Pod" for pod in page.items)
 
@@ -70,24 +70,25 @@ def test_pages(body: bytes, names: list[str], version: str, token: str) -> None:
 @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"metadata":3}', b'{"metadata":{},"items":{}}'])
 def test_what_is_no_list(body: bytes) -> None:
     with pytest.raises(BadAnswer):
-        decode_page(body, Pod)
+        decode_page(body, resource_of(Pod))
 
 
 @pytest.mark.parametrize("kind", [Pod, Lease])
 def test_lines(kind: type[KubeObject]) -> None:
+    resource = resource_of(kind)
     # Lease has no status of its own, so its decoder would take a Status for a Lease.
-    added = decode_line(b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}', kind)
+    added = decode_line(b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}', resource)
     assert isinstance(added, WatchEvent)
     assert (added.type, added.version) == ("ADDED", "7")
-    error = decode_line(b'{"type":"ERROR","object":{"status":"Failure","code":410,"reason":"Expired"}}', kind)
+    error = decode_line(b'{"type":"ERROR","object":{"status":"Failure","code":410,"reason":"Expired"}}', resource)
     assert isinstance(error, Gone)
-    odd = decode_line(b'{"type":"MODIFIED","object":{"spec":"x","metadata":{"resourceVersion":"8"}}}', kind)
+    odd = decode_line(b'{"type":"MODIFIED","object":{"spec":"x","metadata":{"resourceVersion":"8"}}}', resource)
     assert odd == WatchEvent("MODIFIED", None, "8")
-    gone = decode_line(b'{"type":"DELETED","object":{"spec":"x","metadata":{"name":"n"}}}', kind)
+    gone = decode_line(b'{"type":"DELETED","object":{"spec":"x","metadata":{"name":"n"}}}', resource)
     assert isinstance(gone, WatchEvent)
     assert gone.object is not None
     assert gone.object.name == "n"
-    vague = decode_line(b'{"type":"ERROR","object":"?"}', kind)
+    vague = decode_line(b'{"type":"ERROR","object":"?"}', resource)
     assert isinstance(vague, ApiError)
     assert vague.status == 500
 
@@ -95,7 +96,7 @@ def test_lines(kind: type[KubeObject]) -> None:
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"type":"ADDED"}', b'{"type":"SHOUTED","object":{}}'])
 def test_what_is_no_line(line: bytes) -> None:
     with pytest.raises(BadAnswer):
-        decode_line(line, Pod)
+        decode_line(line, resource_of(Pod))
 
 
 def node(name: str, uid: int, version: int) -> Node:

@@ -48,8 +48,8 @@ class NodeStatus(Model, kw_only=True):
     declared_features: tuple[str, ...] = ()
 
 
-class Node(KubeObject, kw_only=True):
-    """A machine that pods run on."""
+class Node(KubeObject, kw_only=True, dict=True, gc=True):
+    """A machine that pods run on. Like a pod, it has a dictionary beside its fields."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "Node")

@@ -50,7 +50,8 @@ def _placement(decision: DecisionView) -> list[Part]:
     if decision.was_nominated:
         return [f"{text} Room had been made there before, so it was looked at first."]
     if not decision.candidates:
-        return [f"{text} No scores were needed." if decision.feasible_nodes == 1 else text]
+        alone = f"{text} No scores were needed." if decision.feasible_nodes == 1 else text
+        return [alone, *_verdicts("Turned down by extenders", decision.verdicts)]
     plugins = list(decision.candidates[0].scores)
     columns = (
         Column("Node"), Column("Total", "right"), *(Column(plugin, "right") for plugin in plugins)
@@ -60,14 +61,17 @@ def _placement(decision: DecisionView) -> list[Part]:
     ]
     left_out = decision.feasible_nodes - len(rows)
     footer = f"... and {left_out} more feasible node(s)" if left_out > 0 else ""
-    return [text, Grid("Scores, weighted: the chosen node and the next best", columns, list(rows), footer)]
+    scores = Grid("Scores, weighted: the chosen node and the next best", columns, list(rows), footer)
+    return [text, scores, *_verdicts("Turned down by extenders", decision.verdicts)]
+
+
+def _verdicts(title: str, verdicts: list[VerdictView]) -> list[Part]:
+    columns = (Column("Plugin"), Column("Nodes", "right"), Column("Reason"), Column("Such as"))
+    return [Grid(title, columns, [_verdict(each) for each in verdicts])] if verdicts else []
 
 
 def _failure(decision: DecisionView) -> list[Part]:
-    found: list[Part] = [decision.message]
-    if decision.verdicts:
-        columns = (Column("Plugin"), Column("Nodes", "right"), Column("Reason"), Column("Such as"))
-        found.append(Grid("Verdicts", columns, [_verdict(each) for each in decision.verdicts]))
+    found: list[Part] = [decision.message, *_verdicts("Verdicts", decision.verdicts)]
     if decision.preemption is not None:
         found.append(_preemption(decision.preemption))
     return found

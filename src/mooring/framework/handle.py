@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
@@ -24,6 +24,9 @@ from mooring.framework.table import NodeTable, PodListener
 from mooring.framework.templates import PodTemplate
 from mooring.framework.volume_writer import VolumeWriter
 from mooring.framework.waiting import WaitingPods
+
+if TYPE_CHECKING:
+    from mooring.framework.preemption.asking import PreemptionExtenders
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -76,6 +79,7 @@ class Handle:
         binder: Binder | None = None,
         volumes: VolumeWriter | None = None,
         api: ApiReader | None = None,
+        extenders: PreemptionExtenders | None = None,
     ) -> None:
         self.profile_name = profile_name
         self.table = table if table is not None else NodeTable()
@@ -92,6 +96,8 @@ class Handle:
         self.volumes = volumes
         #: Reads from the API server, for ``run``; None in runs without a cluster.
         self.api = api
+        #: Who else is asked before pods are evicted, if anybody is.
+        self.extenders = extenders
         self._activate = activate
         #: Set by the profile once its plugins are there.
         self.runner: Runner

@@ -53,6 +53,8 @@ class NodeStatuses:
         self._rejections: list[Rejections] = []
         #: Single verdicts, which go before those in bulk.
         self._single: dict[int, Status] = {}
+        #: Verdicts on nodes that are not in the table: an extender may say something of any name.
+        self._strangers: dict[str, Status] = {}
 
     def add(self, rejections: Rejections) -> None:
         """Add a plugin's verdicts; a row must not be added twice."""
@@ -61,6 +63,14 @@ class NodeStatuses:
     def set(self, row: int, status: Status) -> None:
         """Set one node's verdict, whatever was said in bulk."""
         self._single[row] = status
+
+    def set_by_name(self, name: str, status: Status) -> None:
+        """Set the verdict on a node of that name, be there one or not."""
+        row = self.table.row_of.get(name)
+        if row is None:
+            self._strangers[name] = status
+        else:
+            self.set(row, status)
 
     def get(self, name: str) -> Status:
         """A node's verdict by name."""
@@ -115,6 +125,8 @@ class NodeStatuses:
         for status, rows in self.groups():
             for reason in status.reasons:
                 counts[reason] += len(rows)
+        for status in self._strangers.values():
+            counts.update(status.reasons)
         return counts
 
 

@@ -14,7 +14,11 @@ import structlog
 from mooring.api import KubeObject
 from mooring.api.codec import decode_json
 from mooring.api.manifest_error import ManifestError
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.api.whole import keep_json
 from mooring.kube.errors import ApiError, BadAnswer, error_from_status
+from mooring.kube.resources import Resource
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -70,9 +74,12 @@ class WatchEvent(NamedTuple, Generic[ObjectT]):
     version: str
 
 
-def decode_page(body: bytes, model: type[ObjectT]) -> Page[ObjectT]:
+def decode_page(body: bytes, resource: Resource[ObjectT]) -> Page[ObjectT]:
     """Decode a list. Raises BadAnswer."""
+    model = resource.model
     try:
+        if resource.keep_json is not None:
+            return _decode_whole_page(body, resource)
         page = _list_decoder(model).decode(body)
         items = page.items or []
         metadata = page.metadata
@@ -85,9 +92,12 @@ def decode_page(body: bytes, model: type[ObjectT]) -> Page[ObjectT]:
     return Page(items, metadata.resource_version, metadata.continue_)
 
 
-def decode_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
+def decode_line(line: bytes, resource: Resource[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
     """Decode a line of a watch; the error with which a server ends one is handed back. Raises BadAnswer."""
+    model = resource.model
     try:
+        if resource.keep_json is not None:
+            return _decode_whole_line(line, resource)
         decoded = _line_decoder(model).decode(line)
     except msgspec.ValidationError:
         return _decode_odd_line(line, model)
@@ -96,6 +106,28 @@ def decode_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[ObjectT] | Api
     if decoded.type not in _KNOWN_TYPES:
         return _decode_odd_line(line, model)
     return WatchEvent(decoded.type, decoded.object, decoded.object.metadata.resource_version)  # type: ignore[arg-type]  # checked above
+
+
+def _decode_whole_page(body: bytes, resource: Resource[ObjectT]) -> Page[ObjectT]:
+    raw = _raw_page(body)
+    items = [each for each in (_decode_whole(item, resource) for item in raw.items or ()) if each is not None]
+    return Page(items, raw.metadata.resource_version, raw.metadata.continue_)
+
+
+def _decode_whole_line(line: bytes, resource: Resource[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
+    raw = msgspec.json.decode(line, type=_RawLine)
+    decoded = _decode_whole(raw.object, resource) if raw.type in _KNOWN_TYPES and raw.type != "BOOKMARK" else None
+    if decoded is None:
+        return _decode_odd_line(line, resource.model)
+    return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)  # type: ignore[arg-type]  # checked above
+
+
+def _decode_whole(raw: msgspec.Raw, resource: Resource[ObjectT]) -> ObjectT | None:
+    """An object, with the text it was read from if that is wanted."""
+    decoded = _decode_odd(raw, resource.model)
+    if isinstance(decoded, Pod | Node) and resource.keep_json is not None and resource.keep_json(decoded):
+        keep_json(decoded, bytes(raw))
+    return decoded
 
 
 def _raw_page(body: bytes) -> _RawList:

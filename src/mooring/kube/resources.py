@@ -1,6 +1,7 @@
 """Where each kind of object lives on an API server: group, version, plural and whether it is namespaced."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
@@ -46,6 +47,8 @@ class Resource(Generic[ObjectT]):
     kind: str
     plural: str
     namespaced: bool
+    #: Of which objects the text they were read from is kept too (see `mooring.api.whole`); None for none.
+    keep_json: Callable[[ObjectT], bool] | None = None
 
     @property
     def api_version(self) -> str:

@@ -182,7 +182,7 @@ class Client:
         token = ""
         while True:
             target = path + query(labelSelector=labels, fieldSelector=fields, limit=limit, **{"continue": token})
-            page = decode_page(await self._download(target), resource.model)
+            page = decode_page(await self._download(target), resource)
             yield page
             token = page.continue_token
             if not token:

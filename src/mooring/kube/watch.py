@@ -41,7 +41,6 @@ async def watch(
         **({"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"} if initial else {}),
     )
     await client.admit()
-    model = selection.resource.model
     async with client.stream(target) as chunks:
         rest = b""
         async for chunk in chunks.iter_any():
@@ -52,7 +51,7 @@ async def watch(
             for line in lines:
                 if not line.strip():
                     continue
-                event = decode_line(line, model)
+                event = decode_line(line, selection.resource)
                 if isinstance(event, ApiError):
                     if batch:
                         yield batch

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from mooring.api.core import Namespace, ReplicationController, Service
 from mooring.api.meta import KubeObject
@@ -21,7 +24,7 @@ from mooring.api.storage import (
     VolumeAttachment,
 )
 from mooring.api.workloads import ReplicaSet, StatefulSet
-from mooring.kube import Change, Client, Reflector
+from mooring.kube import Change, Client, Reflector, Resource, resource_of
 from mooring.live.custom import CustomInformers
 from mooring.scheduler.engine import Engine
 
@@ -47,14 +50,35 @@ KINDS: tuple[type[KubeObject], ...] = (
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
+class Shown(msgspec.Struct, frozen=True):
+    """The objects that are shown to others, which need all of their fields."""
+
+    nodes: bool = False
+    waiting_pods: bool = False
+    placed_pods: bool = False
+
+    def resource(self, kind: type[KubeObject]) -> Resource[Any]:
+        """How objects of a kind are read, so that they can be shown."""
+        resource: Resource[Any] = resource_of(kind)
+        if kind is Node and self.nodes:
+            return replace(resource, keep_json=lambda _node: True)
+        if kind is Pod and (self.waiting_pods or self.placed_pods):
+            return replace(resource, keep_json=self._is_shown)
+        return resource
+
+    def _is_shown(self, pod: Pod) -> bool:
+        return self.placed_pods if pod.node_name else self.waiting_pods
+
+
 class Informers:
     """Keeps the engine's view of the cluster current."""
 
-    def __init__(self, client: Client, engine: Engine, changed: Callable[[], None]) -> None:
+    def __init__(self, client: Client, engine: Engine, changed: Callable[[], None], shown: Shown) -> None:
         self._engine = engine
         self._changed = changed
         self._reflectors: dict[type[KubeObject], Reflector[Any]] = {
-            kind: Reflector(client, kind, self._apply, fields=_UNFINISHED if kind is Pod else "") for kind in KINDS
+            kind: Reflector(client, shown.resource(kind), self._apply, fields=_UNFINISHED if kind is Pod else "")
+            for kind in KINDS
         }
         #: What plugins read beside these.
         self.custom = CustomInformers(client, self._apply, known=KINDS, drop=engine.cache.objects.drop)

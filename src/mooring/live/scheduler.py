@@ -28,11 +28,13 @@ from mooring.live.binder import ApiBinder
 from mooring.live.debugger import CacheDebugger
 from mooring.live.endpoints import make_server, make_watch
 from mooring.live.evictions import Evictions
-from mooring.live.informers import Informers
+from mooring.live.extenders import ExtenderClient
+from mooring.live.informers import Informers, Shown
 from mooring.live.reporter import Reporter
 from mooring.live.server import Server, ServerSettings
 from mooring.live.volumes import ApiVolumeWriter
-from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.engine import Asking, Decided, Engine, Failed
+from mooring.scheduler.extenders import Extenders
 
 log = structlog.get_logger("mooring.live")
 
@@ -42,6 +44,8 @@ _SLICE_SECONDS = 0.005
 _MAX_IN_FLIGHT = 64
 #: With so many binds in flight the API server has enough to do: events wait.
 _BUSY_IN_FLIGHT = 32
+#: While extenders are asked, pods held at Permit are looked after so often.
+_PERMIT_SECONDS = 0.5
 #: How long a stop waits for binds and events under way.
 _GRACE_SECONDS = 5.0
 
@@ -74,6 +78,8 @@ class LiveScheduler:
         connection = config.client_connection
         self._client = Client(access, qps=connection.qps, burst=connection.burst, may_write=self._may_write)
         self._binder = ApiBinder(self._client)
+        self._extender_client = ExtenderClient()
+        self._extenders = Extenders(config.extenders, self._extender_client.send)
         self.engine = Engine(
             config,
             plugins=plugins,
@@ -84,12 +90,13 @@ class LiveScheduler:
             api=LiveApiReader(self._client),
             on_error=_plugin_broke,
             watch=make_watch(clock, records=records),
+            extenders=self._extenders,
         )
         self._events = EventRecorder(self._client, hold_back=self._draining)
         self._reporter = Reporter(self._client, self._events, clock)
         self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
         self._wake = asyncio.Event()
-        self.informers = Informers(self._client, self.engine, self._wake.set)
+        self.informers = Informers(self._client, self.engine, self._wake.set, shown=self._shown())
         self._background = Background()
         self._work: set[asyncio.Task[None]] = set()
         self._binding = 0
@@ -100,6 +107,15 @@ class LiveScheduler:
         self.server = None if serve is None else self._server(serve)
         #: Set when everything was read and (if need be) the lease is held.
         self.ready = asyncio.Event()
+
+    def _shown(self) -> Shown:
+        """Which objects extenders get to see in full."""
+        extenders = self._extenders
+        return Shown(
+            nodes=extenders.want_nodes,
+            waiting_pods=extenders.decide,
+            placed_pods=extenders.want_victims,
+        )
 
     def _pod(self, key: str) -> Pod | None:
         return self.informers.pod(key)
@@ -146,6 +162,7 @@ class LiveScheduler:
         finally:
             if self.server is not None:
                 await self.server.stop()
+            await self._extender_client.close()
             await self._client.close()
 
     def _server(self, settings: ServerSettings) -> Server:
@@ -216,8 +233,10 @@ class LiveScheduler:
             self._wake.clear()
             queue.tick()
             self.engine.profiles.waiting_pods.expire(time.time())
-            busy = self._slice()
-            if busy:
+            asking = self._slice()
+            if asking is not None:
+                await self._ask(asking)
+            if self._busy:
                 await asyncio.sleep(0)
                 continue
             with contextlib.suppress(TimeoutError):
@@ -225,21 +244,42 @@ class LiveScheduler:
                 async with asyncio.timeout(min(1.0, max(0.01, queue.next_tick - time.time()))):
                     await self._wake.wait()
 
-    def _slice(self) -> bool:
-        """Decide for a few milliseconds; whether there is more to decide."""
+    @property
+    def _busy(self) -> bool:
+        """Whether there is something to decide."""
+        return self.engine.queue.ready and self._binder.in_flight < _MAX_IN_FLIGHT
+
+    def _slice(self) -> Asking | None:
+        """Decide for a few milliseconds, or until extenders have to be asked."""
         engine, until = self.engine, time.perf_counter() + _SLICE_SECONDS
         room = _MAX_IN_FLIGHT - self._binder.in_flight
         while room > 0 and engine.queue.ready:
             outcome = engine.schedule_one()
-            if isinstance(outcome, Decided):
-                room -= 1
-                self._binding += 1
-                self._start(self._bind(outcome))
-            elif isinstance(outcome, Failed):
-                self._start(self._fail(outcome))
+            if isinstance(outcome, Asking):
+                return outcome
+            room -= isinstance(outcome, Decided)
+            self._carry_out(outcome)
             if time.perf_counter() > until:
                 break
-        return room > 0 and engine.queue.ready
+        return None
+
+    async def _ask(self, asking: Asking) -> None:
+        """See an attempt to its end that extenders have a say in. Meanwhile no other pod is tried."""
+        task = asyncio.get_running_loop().create_task(self.engine.ask(asking))
+        try:
+            while not task.done():
+                await asyncio.wait([task], timeout=_PERMIT_SECONDS)
+                self.engine.profiles.waiting_pods.expire(time.time())
+        finally:
+            task.cancel()
+        self._carry_out(task.result())
+
+    def _carry_out(self, outcome: Decided | Failed | None) -> None:
+        if isinstance(outcome, Decided):
+            self._binding += 1
+            self._start(self._bind(outcome))
+        elif isinstance(outcome, Failed):
+            self._start(self._fail(outcome))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

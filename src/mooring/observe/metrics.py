@@ -111,6 +111,12 @@ class SchedulerMetrics(Collector):
         self._victims = Histograms(
             "scheduler_preemption_victims", "How many pods a preemption evicts.", (), exponential(1, 2, 7)
         )
+        self._extenders = Histograms(
+            "mooring_extender_request_duration_seconds",
+            "How long extenders take to answer, in seconds.",
+            ("extender", "verb", "result"),
+            _ATTEMPT_BOUNDS,
+        )
         self._permit_wait = Histograms(
             "scheduler_permit_wait_duration_seconds",
             "How long pods are held back at Permit, in seconds.",
@@ -145,6 +151,10 @@ class SchedulerMetrics(Collector):
 
     # When somebody asks
 
+    def extender_called(self, extender: str, verb: str, success: bool, seconds: float) -> None:
+        """An extender was asked."""
+        self._extenders.child(extender, verb, "success" if success else "error").observe(seconds)
+
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """Everything in the format that the reader prefers, with its content type."""
         encode, content_type = choose_encoder(accept)
@@ -169,6 +179,7 @@ class SchedulerMetrics(Collector):
             self._sli,
             self._victims,
             self._permit_wait,
+            self._extenders,
         ):
             yield histograms.family()
         yield self._evaluations()

@@ -84,6 +84,7 @@ class Decision(msgspec.Struct, gc=False, kw_only=True):
     was_nominated: bool = False
     # For one that did not:
     message: str = ""
+    #: Of a pod that got a node, those of extenders only.
     verdicts: tuple[Verdict, ...] = ()
     preemption: Preemption | None = None
 
@@ -164,9 +165,9 @@ class DecisionRecords:
 
 
 def _size(decision: Decision) -> int:
-    if not decision.waits:
+    if not decision.waits and not decision.verdicts:
         return _RECORD_BYTES + _CANDIDATE_BYTES * len(decision.candidates)
-    size = _RECORD_BYTES + len(decision.message)
+    size = _RECORD_BYTES + _CANDIDATE_BYTES * len(decision.candidates) + len(decision.message)
     for verdict in decision.verdicts:  # counted in full although they may be shared: better too much than too little
         size += _VERDICT_BYTES + _NAME_BYTES * len(verdict.nodes)
     if decision.preemption is not None:

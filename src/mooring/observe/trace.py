@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from mooring.framework.status import Status
 from mooring.observe.records import Candidate
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What an extender said in an attempt."""
+
+    #: Its URL.
+    extender: str
+    #: filter, prioritize or preempt.
+    verb: str
+    #: Node -> verdict.
+    rejected: dict[str, Status] = {}
+    #: Node -> weighted score.
+    scores: dict[str, int] = {}
+    error: str = ""
 
 
 class Trace:
@@ -15,6 +32,7 @@ class Trace:
         "pre_filtered",
         "pre_scored",
         "ranks",
+        "said",
         "scored",
         "scorers",
         "started",
@@ -31,3 +49,5 @@ class Trace:
         self.pre_filtered = self.filtered = self.pre_scored = self.scored = self.post_filter_started = 0.0
         self.scorers: tuple[str, ...] = ()
         self.candidates: tuple[Candidate, ...] = ()
+        #: By extenders, in order.
+        self.said: tuple[Said, ...] = ()

@@ -7,7 +7,7 @@ import msgspec
 from mooring.api.pod import Pod
 from mooring.framework import ActionType, ClusterEvent, CycleState, Hint, Plugin, PostFilterResult, Status
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.preemption import Evaluator
+from mooring.framework.preemption import AskExtenders, Evaluator
 
 
 class DefaultPreemption(Plugin):
@@ -37,13 +37,18 @@ class DefaultPreemption(Plugin):
             return Status.unresolvable("waiting for the preemption for this pod to be finished")
         return None
 
-    def post_filter(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> tuple[PostFilterResult, Status]:
+    def post_filter(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult, Status] | AskExtenders:
         """Choose a node and its victims."""
-        result, status = self._evaluator.preempt(state, pod, statuses)
-        if status.message:
-            return result, Status(status.code, (f"preemption: {status.message}",))
-        return result, status
+        answer = self._evaluator.preempt(state, pod, statuses)
+        return answer.and_then(_worded) if isinstance(answer, AskExtenders) else _worded(answer)
 
     def events_to_register(self) -> list[ClusterEvent]:
         """Deleted pods end the wait for victims; whether to try again is for the other plugins to say."""
         return [ClusterEvent("Pod", ActionType.DELETE, lambda _pod, _old, _new: Hint.SKIP)]
+
+
+def _worded(outcome: tuple[PostFilterResult, Status]) -> tuple[PostFilterResult, Status]:
+    result, status = outcome
+    return (result, Status(status.code, (f"preemption: {status.message}",))) if status.message else outcome

@@ -18,6 +18,7 @@ from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.waiting import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
 from mooring.observe.metrics import ProfileMetrics
 from mooring.scheduler.answers import as_status, failure
+from mooring.scheduler.extenders import Extenders
 from mooring.scheduler.profile import Bound, Profile
 
 _WAITING = "one or more plugins asked to wait and no plugin rejected pod"
@@ -97,19 +98,21 @@ async def bind(
     node_name: str,
     working: tuple[Bound, ...],
     points: ProfileMetrics | None = None,
+    extenders: Extenders | None = None,
 ) -> Status:
-    """Run PreBind (of the plugins that have something to do), Bind and PostBind."""
+    """Run PreBind (of the plugins that have something to do), Bind (an extender's, if one binds) and PostBind."""
     started = perf_counter()
     status = await _pre_bind(working, state, pod, node_name)
     started = _note(points, "PreBind", status, started)
     if not status.is_success:
         return status
-    status = await _bind(profile, state, pod, node_name)
+    bound = await extenders.bind(pod, node_name) if extenders is not None else None
+    status = bound if bound is not None else await _bind(profile, state, pod, node_name)
     started = _note(points, "Bind", status, started)
     if not status.is_success:
         return status
-    for bound in profile.post_bind:
-        await _call_outside(bound, "PostBind", state, pod, node_name)
+    for plugin in profile.post_bind:
+        await _call_outside(plugin, "PostBind", state, pod, node_name)
     _note(points, "PostBind", SUCCESS, started)
     return SUCCESS
 

@@ -13,6 +13,7 @@ from mooring.framework.binding import Binder
 from mooring.framework.declared import CustomKinds, custom_kinds, declared_kinds
 from mooring.framework.handle import EventRecorder, Handle
 from mooring.framework.plugin import Plugin
+from mooring.framework.preemption.asking import PreemptionExtenders
 from mooring.framework.volume_writer import VolumeWriter
 from mooring.framework.waiting import WaitingPods
 from mooring.observe.plugin_times import PluginTimes
@@ -45,6 +46,7 @@ class Profiles:
         volumes: VolumeWriter | None = None,
         api: ApiReader | None = None,
         times: PluginTimes | None = None,
+        extenders: PreemptionExtenders | None = None,
     ) -> None:
         self.config = config
         self.cache = cache
@@ -67,6 +69,7 @@ class Profiles:
                 binder=binder,
                 volumes=volumes,
                 api=api,
+                extenders=extenders,
             )
             percentage = profile.percentage_of_nodes_to_score
             if percentage is None:

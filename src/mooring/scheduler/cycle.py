@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -13,9 +14,12 @@ from mooring.api.pod import Pod
 from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.framework.node_statuses import NodeStatuses, fit_message
 from mooring.framework.nodes import Nodes
+from mooring.framework.preemption.asking import AskExtenders
+from mooring.framework.preemption.candidate import Candidate
 from mooring.framework.results import PostFilterResult, PreFilterResult
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
+from mooring.framework.templates import PodTemplate
 from mooring.observe.trace import Trace
 from mooring.scheduler.answers import BadAnswerError, PluginFailure, as_status, failure
 from mooring.scheduler.filtering import Filtering
@@ -64,6 +68,26 @@ class PreFiltered(msgspec.Struct, frozen=True):
     narrowed_by: tuple[str, ...] = ()
 
 
+class Diagnosis(msgspec.Struct, frozen=True):
+    """Why no node will do."""
+
+    statuses: NodeStatuses
+    #: What PreFilter said, if it was PreFilter that turned the pod down.
+    text: str = ""
+    rejectors: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What the Filter plugins left."""
+
+    #: None for all rows.
+    rows: Rows | None
+    #: How many nodes were looked at, and which (None for all).
+    examined: int
+    looked_at: Rows | None
+
+
 class Cycle:
     """Decides for one profile. Between two calls the table may change; within one it must not."""
 
@@ -100,19 +124,16 @@ class Cycle:
             trace.pre_filtered = perf_counter()
         if not before.status.is_success:
             return self._unplaced(state, pod, before, None)
-        nominated = self._nominated(state, pod, before)
-        if nominated is not None:
-            return nominated
-        among = self.rows_of(before.names)
-        wanted = self._wanted(len(self.table) if among is None else len(among))
-        rows, examined = self.filtering.feasible(state, pod, template, among, wanted)
+        node = self.nominated(state, pod, before)
+        if node is not None:
+            return Placement(node.name, state, 1, 1)
+        found = self.find(state, pod, template, self.rows_of(before.names))
+        rows = found.rows
         if trace is not None:
             trace.filtered = perf_counter()
-        if wanted is not None or self.profile.per_node:
-            self._sampler.advance(examined)
         count = len(self.table) if rows is None else len(rows)
         if count == 0:
-            return self._unplaced(state, pod, before, among)
+            return self._unplaced(state, pod, before, found.looked_at)
         if count == 1 or not self.profile.scorers:
             row = 0 if rows is None else int(rows[0])
         else:
@@ -123,20 +144,36 @@ class Cycle:
                 trace.scored = perf_counter()
                 if trace.ranks:
                     self.scoring.rank(trace, state, pod, template, rows, totals, same, place)
-        return Placement(self.table.nodes[row].name, state, examined, count)
+        return Placement(self.table.nodes[row].name, state, found.examined, count)
 
-    def _wanted(self, total: int) -> int | None:
+    def find(
+        self, state: CycleState, pod: Pod, template: PodTemplate, among: Rows | None, *, sample: bool = False
+    ) -> Found:
+        """Run Filter on some rows (None for all); ``sample`` looks at no more nodes than kube-scheduler would."""
+        wanted = self._wanted(len(self.table) if among is None else len(among), sample=sample)
+        rows, examined = self.filtering.feasible(state, pod, template, among, wanted)
+        if wanted is None and not self.profile.per_node:
+            return Found(rows, examined, among)
+        looked_at = among
+        if sample and rows is not None and len(rows) == wanted:
+            order = self._sampler.rotated() if among is None else among
+            looked_at = np.sort(order[:examined])
+        self._sampler.advance(examined)
+        return Found(rows, examined, looked_at)
+
+    def _wanted(self, total: int, *, sample: bool) -> int | None:
         """How many feasible nodes are enough; None for all of them."""
-        if not self.profile.scorers:
+        if not self.profile.scorers and not sample:
             return 1
         percentage = self._percentage or 0
-        if percentage == 0 and not self.profile.per_node:
+        sample = sample or self.profile.per_node
+        if percentage == 0 and not sample:
             return None
         wanted = nodes_to_find(total, percentage)
         return None if wanted >= total and not self.profile.per_node else wanted
 
-    def _nominated(self, state: CycleState, pod: Pod, before: PreFiltered) -> Placement | None:
-        """The node that room was made on, if it will do now."""
+    def nominated(self, state: CycleState, pod: Pod, before: PreFiltered) -> NodeInfo | None:
+        """The node that room was made on, if the plugins agree to it now."""
         name = pod.status.nominated_node_name or self.handle.nominator.node_of(pod.uid)
         row = self.table.row_of.get(name) if name else None
         if row is None or (before.names is not None and name not in before.names):
@@ -146,7 +183,7 @@ class Cycle:
             status = self.filtering.verdict(state, pod, node)
         except PluginFailure:
             return None  # as kube-scheduler: the other nodes are tried before anything is reported
-        return Placement(node.name, state, 1, 1) if status.is_success else None
+        return node if status.is_success else None
 
     def rows_of(self, names: frozenset[str] | None) -> Rows | None:
         """The rows of some nodes, in order; None for all."""
@@ -209,32 +246,53 @@ class Cycle:
     # No node
 
     def _unplaced(self, state: CycleState, pod: Pod, before: PreFiltered, among: Rows | None) -> Unplaced:
-        text = ""
-        if not before.status.is_success:
-            statuses = NodeStatuses(self.table, before.status)
-            text = before.status.message
-            rejectors = frozenset((before.status.plugin,)) if before.status.plugin else frozenset()
-            pending: frozenset[str] = frozenset()
-        else:
-            absent = absent_status(before)
-            statuses, _ = self.filtering.diagnose(state, pod, among, absent)
-            rejectors = statuses.plugins() | frozenset(before.narrowed_by)
-            pending = statuses.plugins(pending=True)
+        diagnosis = self.diagnosis(state, pod, before, among)
         if self.trace is not None:
             self.trace.post_filter_started = perf_counter()
-        result, post = self.post_filter(state, pod, statuses)
-        message = fit_message(len(self.table), statuses, text, post.message if post is not None else "")
-        return Unplaced(message, Status.unschedulable(message), state, statuses, post, result, rejectors, pending)
+        return self.turned_down(state, diagnosis, *self.post_filter(state, pod, diagnosis.statuses))
+
+    def diagnosis(self, state: CycleState, pod: Pod, before: PreFiltered, among: Rows | None) -> Diagnosis:
+        """What PreFilter, or each Filter plugin, has against the nodes (of these rows; None for all)."""
+        if not before.status.is_success:
+            plugin = before.status.plugin
+            rejectors = frozenset((plugin,)) if plugin else frozenset()
+            return Diagnosis(NodeStatuses(self.table, before.status), before.status.message, rejectors)
+        statuses, _ = self.filtering.diagnose(state, pod, among, absent_status(before))
+        rejectors = statuses.plugins() | frozenset(before.narrowed_by)
+        return Diagnosis(statuses, "", rejectors, statuses.plugins(pending=True))
+
+    def turned_down(
+        self, state: CycleState, diagnosis: Diagnosis, result: PostFilterResult, post: Status | None
+    ) -> Unplaced:
+        """The end of an attempt that found no node."""
+        after = post.message if post is not None else ""
+        message = fit_message(len(self.table), diagnosis.statuses, diagnosis.text, after)
+        status, statuses = Status.unschedulable(message), diagnosis.statuses
+        return Unplaced(message, status, state, statuses, post, result, diagnosis.rejectors, diagnosis.pending)
 
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult, Status | None]:
-        """Run PostFilter until one succeeds, gives up for good, or breaks."""
+        """Run PostFilter where no extender has a say in it."""
+        try:
+            next(self.post_filtering(state, pod, statuses))
+        except StopIteration as done:
+            result: tuple[PostFilterResult, Status | None] = done.value
+            return result
+        raise RuntimeError("a PostFilter plugin wants to ask extenders, but none is interested in the pod")
+
+    def post_filtering(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> Generator[AskExtenders, Sequence[Candidate] | Status, tuple[PostFilterResult, Status | None]]:
+        """Run PostFilter until one succeeds, gives up for good, or breaks; what it asks extenders is handed out."""
         reasons: list[str] = []
         first, kept = "", PostFilterResult()
         for bound in self.profile.post_filter:
             try:
-                result, status = _post_filter_answer(bound.call(state, pod, statuses))
+                answer = bound.call(state, pod, statuses)
+                if isinstance(answer, AskExtenders):
+                    answer = answer.then((yield answer))
+                result, status = _post_filter_answer(answer)
             except Exception as error:
                 broken = failure(f'running PostFilter plugin "{bound.name}"', bound.name, error)
                 return kept, broken.status

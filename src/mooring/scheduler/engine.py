@@ -2,11 +2,13 @@
 
 A shell around it (the live process, or a simulation) feeds ``put`` and ``remove`` with what it observes, calls
 ``schedule_one`` while the queue is ready, and carries out what comes back: a ``Decided`` pod is bound by ``bind``, a
-``Failed`` one is reported and its victims evicted.
+``Failed`` one is reported and its victims evicted. ``Asking`` means that extenders have a say: ``ask`` asks them, and
+until it is done no other pod is tried and events are put off, so that the attempt sees the cluster it began with.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -32,6 +34,8 @@ from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced
+from mooring.scheduler.extenders import Extenders, Question, Reply
+from mooring.scheduler.extenders.attempt import ExtendedAttempt, Steps
 from mooring.scheduler.profile import Bound
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.queue.hints import node_update_actions
@@ -75,6 +79,18 @@ class Failed(msgspec.Struct, frozen=True):
         return "Unschedulable" if status.is_rejected else "SchedulerError"
 
 
+class Asking:
+    """An attempt that waits for what extenders say."""
+
+    def __init__(self, queued: QueuedPod, cycle: Cycle, started: float, steps: Steps[Placement | Unplaced]) -> None:
+        self.queued = queued
+        self.cycle = cycle
+        self.started = started
+        self.steps = steps
+        #: What to ask now.
+        self.questions: tuple[Question, ...] = ()
+
+
 class Engine:
     """Everything that decides, for all profiles of a configuration."""
 
@@ -91,9 +107,18 @@ class Engine:
         api: ApiReader | None = None,
         on_error: ErrorReport | None = None,
         watch: Watch | None = None,
+        extenders: Extenders | None = None,
     ) -> None:
+        """Without ``extenders`` (and a way to reach them), those of the configuration are left out."""
         self.cache = Cache()
         self.watch = watch
+        self._extenders = extenders or None
+        #: The attempt that waits for extenders, events that happened meanwhile (object, whether it is gone), and
+        #: whether there is none such.
+        self._asking: Asking | None = None
+        self._put_off: list[tuple[KubeObject, bool]] = []
+        self._calm = asyncio.Event()
+        self._calm.set()
         #: The newest version of every pod that waits for a node, by uid.
         self._waiting: dict[str, Pod] = {}
         self.profiles = Profiles(
@@ -108,6 +133,7 @@ class Engine:
             volumes=volumes,
             api=api,
             times=watch.plugin_times if watch is not None else None,
+            extenders=self._extenders,
         )
         sorter = self.profiles.first.profile.queue_sort[0]
         self.queue = SchedulingQueue(
@@ -124,12 +150,16 @@ class Engine:
         )
         if watch is not None:
             watch.attach(self.cache, self.queue, self.profiles.cycles)
+            if self._extenders is not None and watch.metrics is not None:
+                self._extenders.observe = watch.metrics.extender_called
 
     # What happens in the cluster
 
     def put(self, item: KubeObject) -> None:
         """An object appeared or changed."""
-        if isinstance(item, Pod):
+        if self._asking is not None:
+            self._put_off.append((item, False))
+        elif isinstance(item, Pod):
             self._put_pod(item)
         elif isinstance(item, Node):
             self._put_node(item)
@@ -141,6 +171,9 @@ class Engine:
 
     def remove(self, item: KubeObject) -> None:
         """An object is gone."""
+        if self._asking is not None:
+            self._put_off.append((item, True))
+            return
         if isinstance(item, Pod):
             placed = self.cache.table.pods.get(item.uid)
             self._waiting.pop(item.uid, None)
@@ -204,7 +237,7 @@ class Engine:
 
     # Decisions
 
-    def schedule_one(self) -> Decided | Failed | None:
+    def schedule_one(self) -> Decided | Failed | Asking | None:
         """Try the next pod; None if there is none, or if it went away meanwhile."""
         queued = self.queue.pop()
         if queued is None:
@@ -215,10 +248,48 @@ class Engine:
             self.queue.done(queued.uid)
             return None
         started = self.watch.begin(queued) if self.watch is not None else 0.0
-        decision = cycle.schedule(pod)
+        if self._extenders is not None and (asked := self._extenders.deciding(pod)):
+            return self._go_on(Asking(queued, cycle, started, ExtendedAttempt(cycle, asked, pod).steps()), None)
+        return self._outcome(queued, cycle, cycle.schedule(pod), started)
+
+    def _outcome(
+        self, queued: QueuedPod, cycle: Cycle, decision: Placement | Unplaced, started: float
+    ) -> Decided | Failed:
         if isinstance(decision, Unplaced):
             return self._failed(queued, decision, started, in_cycle=True)
         return self._decided(queued, cycle, decision, started)
+
+    async def ask(self, asking: Asking) -> Decided | Failed:
+        """See an attempt that extenders have a say in to its end."""
+        assert self._extenders is not None
+        try:
+            while True:
+                replies = await asyncio.gather(*map(self._extenders.ask, asking.questions))
+                outcome = self._go_on(asking, tuple(replies))
+                if not isinstance(outcome, Asking):
+                    return outcome
+        finally:
+            self._asked()
+
+    def _go_on(self, asking: Asking, replies: tuple[Reply, ...] | None) -> Decided | Failed | Asking:
+        try:
+            asking.questions = asking.steps.send(replies)  # type: ignore[arg-type]  # a generator begins with None
+        except StopIteration as done:
+            return self._outcome(asking.queued, asking.cycle, done.value, asking.started)
+        self._asking = asking
+        self._calm.clear()
+        return asking
+
+    def _asked(self) -> None:
+        """No attempt waits any more: what happened meanwhile happens now."""
+        self._asking = None
+        put_off, self._put_off = self._put_off, []
+        for item, is_gone in put_off:
+            if is_gone:
+                self.remove(item)
+            else:
+                self.put(item)
+        self._calm.set()
 
     def _decided(self, queued: QueuedPod, cycle: Cycle, placement: Placement, started: float) -> Decided | Failed:
         node_name, state, profile, watch = placement.node_name, placement.state, cycle.profile, self.watch
@@ -257,13 +328,15 @@ class Engine:
             # From here on only an error can bring the pod back, and that needs no events to be replayed.
             self.queue.done(decided.queued.uid)
             points = watch.points(cycle.profile.name) if watch is not None else None
-            status = await binding.bind(cycle.profile, state, pod, node_name, working, points)
+            status = await binding.bind(cycle.profile, state, pod, node_name, working, points, self._extenders)
         if status.is_success:
             if watch is not None:
                 watch.bound(decided.queued, decided.started, decided.at, decided.record)
             if decided.state.pods_to_activate:
                 self.queue.activate(decided.state.pods_to_activate)
             return None
+        while self._asking is not None:
+            await self._calm.wait()  # an attempt under way counts on the pod being where it is
         self.undo(cycle, decided.state, pod, decided.node_name)
         failed = self._failed(decided.queued, _turned_down(status, decided.state), decided.started)
         self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)

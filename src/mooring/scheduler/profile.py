@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from mooring.config import Profile as ProfileConfig
 
 
+#: The plugin name under which kube-scheduler keeps that an extender turned nodes down: any event wakes the pod.
+EXTENDER = "Extender"
+
+
 class ProfileError(ValueError):
     """A profile that cannot be built; the message says which plugin and why."""
 
@@ -192,6 +196,8 @@ class Profile:
                 register = getattr(plugin, "events_to_register", None)
                 registered = tuple(register()) if register is not None else CATCH_ALL
                 found[plugin.name] = (*registered, *declared_events(plugin, registered))
+        if self.handle.extenders is not None:
+            found[EXTENDER] = CATCH_ALL
         return found
 
 

@@ -118,6 +118,10 @@ class Scoring:
             self._kept = kept
         return total, same
 
+    def note(self, name: str, scores: Ints) -> None:
+        """Somebody else added scores to what ``totals`` just gave."""
+        self._kept.append((name, scores))
+
     def rank(
         self,
         trace: Trace,

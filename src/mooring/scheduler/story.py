@@ -12,6 +12,7 @@ from mooring.api.pod import Pod
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.nodes import Nodes
 from mooring.framework.state import CycleState
+from mooring.observe.trace import Said
 from mooring.scheduler.answers import PluginFailure
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced, absent_status
 from mooring.scheduler.queue import QueuedPod
@@ -69,6 +70,19 @@ class Story:
                 message=status.message,
                 victims=len(unplaced.result.victims),
             )
+
+    def extended(self, pod: Pod, said: tuple[Said, ...]) -> None:
+        """What extenders said in an attempt."""
+        if self._verbosity < _NODES:
+            return
+        for each in said:
+            who = {"pod": pod.key, "extender": each.extender}
+            if each.error:
+                log.info("Extender failed", verb=each.verb, error=each.error, **who)
+            for node, status in list(each.rejected.items())[:_LINES]:
+                log.info("Extender rejected node", node=node, status=status.code.title, reason=status.message, **who)
+            for node, score in list(each.scores.items())[:_LINES]:
+                log.info("Extender scored node for pod", node=node, score=score, **who)
 
     @staticmethod
     def _nodes(cycle: Cycle, pod: Pod, *, scored: bool) -> None:

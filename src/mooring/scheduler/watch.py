@@ -6,15 +6,15 @@ Part of the hot path when it is on. The engine works without one; whoever wants 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 
 from mooring.api.pod import Pod
-from mooring.framework.status import Code
+from mooring.framework.status import Code, Status
 from mooring.observe.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, ProfileMetrics, SchedulerMetrics
 from mooring.observe.plugin_times import PluginTimes
 from mooring.observe.records import Decision, DecisionRecords, Phases, Preemption, Verdict
-from mooring.observe.trace import Trace
+from mooring.observe.trace import Said, Trace
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
@@ -100,6 +100,7 @@ class Watch:
         trace, now = self._trace, perf_counter()
         if self.story is not None:
             self.story.placed(cycle, queued.pod, placement, scored=trace.scored > 0)
+            self.story.extended(queued.pod, trace.said)
         nominated = trace.filtered == 0.0
         filtered = now if nominated else trace.filtered
         metrics = self.metrics
@@ -131,6 +132,7 @@ class Watch:
             scorers=trace.scorers,
             candidates=trace.candidates,
             was_nominated=nominated,
+            verdicts=_said(trace.said) if trace.said else (),
         )
         self.records.put(decision)
         return decision
@@ -176,6 +178,7 @@ class Watch:
         outcome = UNSCHEDULABLE if unplaced.status.is_rejected else ERROR
         if self.story is not None and in_cycle:
             self.story.unplaced(queued.pod, unplaced)
+            self.story.extended(queued.pod, self._trace.said)
         if self.metrics is not None:
             self._profiles[profile].attempted(outcome, now - started)
             if in_cycle:
@@ -243,11 +246,20 @@ def verdicts(unplaced: Unplaced) -> tuple[Verdict, ...]:
         status = unplaced.status
         return (Verdict(status.plugin, status.code.title, status.reasons, 0, ()),) if status.plugin else ()
     nodes = statuses.table.nodes
-    found: dict[tuple[str, str, tuple[str, ...]], tuple[int, tuple[str, ...]]] = {}
-    for status, rows in statuses.groups():
+    return _grouped(
+        (status, len(rows), [nodes[row].name for row in rows[:_NAMES].tolist()]) for status, rows in statuses.groups()
+    )
+
+
+def _said(said: tuple[Said, ...]) -> tuple[Verdict, ...]:
+    """What extenders had against nodes, although a node was found."""
+    return _grouped((status, 1, [node]) for each in said for node, status in each.rejected.items())
+
+
+def _grouped(verdicts: Iterable[tuple[Status, int, list[str]]]) -> tuple[Verdict, ...]:
+    found: dict[tuple[str, str, tuple[str, ...]], tuple[int, list[str]]] = {}
+    for status, count, names in verdicts:
         key = (status.plugin, status.code.title, status.reasons)
-        count, names = found.get(key, (0, ()))
-        missing = _NAMES - len(names)
-        names += tuple(nodes[row].name for row in rows[:missing].tolist()) if missing > 0 else ()
-        found[key] = (count + len(rows), names)
-    return tuple(Verdict(*key, count, names) for key, (count, names) in found.items())
+        before, known = found.get(key, (0, []))
+        found[key] = (before + count, (known + names)[:_NAMES])
+    return tuple(Verdict(*key, count, tuple(names)) for key, (count, names) in found.items())

@@ -47,11 +47,15 @@ def evaluate(case: Mapping[str, Any], catalog: Catalog = _NO_PLUGINS) -> dict[st
     pod = _decode(case.get("pod"), "pod")
     if not isinstance(pod, Pod):
         raise CaseError("pod: not a Pod; give the pod to place as an object with kind: Pod")
+    config = _config(case, catalog)
     try:
-        cycle = Profiles(_config(case, catalog), cache, plugins=catalog.classes(), rng=random.Random(0)).first
+        cycle = Profiles(config, cache, plugins=catalog.classes(), rng=random.Random(0)).first
     except ProfileError as error:
         raise CaseError(f"config: {error}") from None
-    return answer(cycle, pod)
+    result = answer(cycle, pod)
+    if config.extenders:
+        result["note"] = "extenders are not asked: this is what the plugins say without them"
+    return result
 
 
 def answer(cycle: Cycle, pod: Pod) -> dict[str, Any]:

@@ -59,7 +59,10 @@ def explain_again(
     found = explain(engine, key)
     if found is None:
         raise InputError(f"pod {key} is being deleted: nothing is decided about it any more")
-    return _as_it_is(found, target)
+    found = _as_it_is(found, target)
+    if config.extenders:
+        found = _replace(found, note=f"{found.note} Extenders were not asked.")
+    return found
 
 
 def _without_node(pod: Pod) -> Pod:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from mooring.api.policy import PodDisruptionBudget
 from mooring.framework.handle import Handle
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.node_statuses import NodeStatuses, fit_message
+from mooring.framework.preemption.asking import AskExtenders
 from mooring.framework.preemption.budgets import Budgets
 from mooring.framework.preemption.candidate import Candidate, best
 from mooring.framework.preemption.search import can_search_together, search_one, search_together
@@ -31,23 +32,39 @@ class Evaluator:
         self._handle = handle
         self._wanted = wanted
 
-    def preempt(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> tuple[PostFilterResult, Status]:
-        """Where to make room, and which pods go; or why it does not help."""
+    def preempt(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult, Status] | AskExtenders:
+        """Where to make room, and which pods go; or why it does not help.
+
+        Where an extender has a say in it, the answer is what to ask it; return that from ``post_filter`` as it is.
+        """
         refusal = self._ineligible(pod, statuses)
         if refusal:
             return _UNTOUCHED, Status.unschedulable(refusal)
         outcome = NodeStatuses(self._handle.table, _NOT_HELPFUL)
-        chosen = self._best(state, pod, statuses.rows_with(Code.UNSCHEDULABLE), outcome)
-        if chosen is not None:
-            name = self._handle.table.nodes[chosen.row].name
-            # Those already on their way out need not be told again.
-            leaving = tuple(info.pod.uid for info in chosen.victims if not info.pod.is_terminating)
-            return PostFilterResult(name, leaving), Status()
+        extenders = self._handle.extenders
+        asked = extenders is not None and extenders.weigh_victims(pod)
+        found = self._candidates(state, pod, statuses.rows_with(Code.UNSCHEDULABLE), outcome, every=asked)
+        if found:
+            return AskExtenders(tuple(found), self._chosen) if asked else self._chosen(found)
         errors = sorted(status.message for status, _ in outcome.groups() if status.code is Code.ERROR)
         if errors:
             return _UNTOUCHED, Status.error(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
         text = fit_message(len(self._handle.table), outcome)
         return PostFilterResult(nominated_node=""), Status.unschedulable(text)
+
+    def _chosen(self, left: Sequence[Candidate] | Status) -> tuple[PostFilterResult, Status]:
+        """The best of the candidates that are left."""
+        if isinstance(left, Status):
+            return _UNTOUCHED, left
+        if not left:
+            return _UNTOUCHED, Status.unschedulable("no candidate node for preemption")
+        chosen = best(left, self._handle.clock())
+        name = self._handle.table.nodes[chosen.row].name
+        # Those already on their way out need not be told again.
+        leaving = tuple(info.pod.uid for info in chosen.victims if not info.pod.is_terminating)
+        return PostFilterResult(name, leaving), Status()
 
     def _ineligible(self, pod: Pod, statuses: NodeStatuses) -> str:
         if not pod.may_preempt:
@@ -60,16 +77,20 @@ class Evaluator:
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
-    def _best(self, state: CycleState, pod: Pod, rows: Rows, outcome: NodeStatuses) -> Candidate | None:
+    def _candidates(
+        self, state: CycleState, pod: Pod, rows: Rows, outcome: NodeStatuses, *, every: bool
+    ) -> list[Candidate]:
+        """Candidates among which the best is; all that were found, if every one is wanted."""
         handle = self._handle
         if not len(rows):
-            return None
+            return []
         wanted = self._wanted(len(rows))
         offset = handle.random.randrange(len(rows))
         rows = np.concatenate((rows[offset:], rows[:offset]))
         budgets = Budgets(handle.lister(PodDisruptionBudget).list())
         together = can_search_together(handle.runner.filter_plugins(state))
-        found, count, harmless = [], 0, False
+        found: list[Candidate] = []
+        count, harmless = 0, False
         # In portions: enough candidates end the search, and one portion is usually enough.
         size = max(wanted, 64) if together else 16
         for start in range(0, len(rows), size):
@@ -77,9 +98,9 @@ class Evaluator:
             crowded = self._crowded(portion) if together else portion
             if together:
                 rest = portion[~np.isin(portion, crowded)] if len(crowded) else portion
-                harvest = search_together(handle, state, pod, rest, budgets, outcome)
+                harvest = search_together(handle, state, pod, rest, budgets, outcome, every=every)
                 count, harmless = count + harvest.count, harmless or harvest.harmless
-                found += [harvest.best] if harvest.best is not None else []
+                found += harvest.candidates
             for row in crowded.tolist():
                 result = search_one(handle, state, pod, handle.table.nodes[row], budgets)
                 if isinstance(result, Candidate):
@@ -89,7 +110,7 @@ class Evaluator:
                     outcome.set(row, result)
             if harmless and count >= wanted:
                 break
-        return best(found, handle.clock()) if found else None
+        return found
 
     def _crowded(self, rows: Rows) -> Rows:
         """The rows that have nominated pods, which have to be simulated one by one."""

@@ -77,18 +77,34 @@ def search_one(handle: Handle, state: CycleState, pod: Pod, node: NodeInfo, budg
 
 
 class Harvest(msgspec.Struct, frozen=True):
-    """What a search over many nodes found: how many candidates, and the best of them."""
+    """What a search over many nodes found: how many candidates, and the best of them, or all."""
 
     count: int = 0
     #: Whether some candidate violates no budget.
     harmless: bool = False
-    best: Candidate | None = None
+    #: The best one first; the others only if they were asked for.
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def best(self) -> Candidate | None:
+        """The candidate to take, if there is one."""
+        return self.candidates[0] if self.candidates else None
 
 
 def search_together(
-    handle: Handle, state: CycleState, pod: Pod, rows: Rows, budgets: Budgets, statuses: NodeStatuses
+    handle: Handle,
+    state: CycleState,
+    pod: Pod,
+    rows: Rows,
+    budgets: Budgets,
+    statuses: NodeStatuses,
+    *,
+    every: bool = False,
 ) -> Harvest:
-    """The victims on many nodes; the verdicts on nodes that cannot be helped go into ``statuses``."""
+    """The victims on many nodes; the verdicts on nodes that cannot be helped go into ``statuses``.
+
+    ``every`` names the victims of all candidates, not only those of the best.
+    """
     rows, index = _potential_victims(handle, pod, rows, statuses)
     if not len(rows):
         return Harvest()
@@ -106,7 +122,7 @@ def search_together(
     if not helped.any():
         return Harvest()
     lost = _reprieve(models, values, victims, helped)
-    return _harvest(handle, rows, index, lost, violating, helped, statuses)
+    return _harvest(handle, rows, index, lost, violating, helped, statuses, every=every)
 
 
 def _potential_victims(handle: Handle, pod: Pod, rows: Rows, statuses: NodeStatuses) -> tuple[Rows, Ints]:
@@ -189,7 +205,15 @@ def _reprieve(models: list[tuple[str, WhatIf]], values: list[Ints], victims: Vic
 
 
 def _harvest(
-    handle: Handle, rows: Rows, index: Ints, lost: Mask, violating: Mask, helped: Mask, statuses: NodeStatuses
+    handle: Handle,
+    rows: Rows,
+    index: Ints,
+    lost: Mask,
+    violating: Mask,
+    helped: Mask,
+    statuses: NodeStatuses,
+    *,
+    every: bool,
 ) -> Harvest:
     """Compare the candidates by kube-scheduler's rules, as vectors, and name the victims on the best one."""
     counts = lost.sum(axis=1)
@@ -208,10 +232,12 @@ def _harvest(
     sums = ((priorities + PRIORITY_OFFSET) * lost).sum(axis=1)
     violations = (lost & violating[places]).sum(axis=1)
     order = np.lexsort((-starts, counts[places], sums, top, violations))
-    winner = int(order[0])
-    victims = [columns.infos[number] for number in index[winner][lost[winner]].tolist()]
-    best = Candidate(int(rows[places[winner]]), tuple(sorted(victims, key=by_importance)), int(violations[winner]))
-    return Harvest(len(places), bool((violations == 0).any()), best)
+    candidates = []
+    for place in order.tolist() if every else order[:1].tolist():
+        victims = [columns.infos[number] for number in index[place][lost[place]].tolist()]
+        sorted_victims = tuple(sorted(victims, key=by_importance))
+        candidates.append(Candidate(int(rows[places[place]]), sorted_victims, int(violations[place])))
+    return Harvest(len(places), bool((violations == 0).any()), tuple(candidates))
 
 
 _LOWEST = np.iinfo(np.int64).min
