@@ -12,9 +12,10 @@ import msgspec
 from mooring.config import PluginSpec
 from mooring.config.builtin import SERVED
 from mooring.config.errors import nearest
+from mooring.loading.checks import check_class
 from mooring.loading.configuration import plugin_spec
 from mooring.loading.errors import Fault, PluginLoadError, refuse
-from mooring.loading.files import Found, check, in_folder, kind_of, load_file, pick
+from mooring.loading.files import Found, in_folder, kind_of, load_file, pick
 from mooring.loading.kinds import POD, Kind, plugin_name
 from mooring.loading.modules import unload
 from mooring.loading.plugin_sources import NO_SOURCES, PluginEntry, PluginSources
@@ -144,7 +145,7 @@ class _Search:
                 self._faults.append(Fault("", 0, text))
                 continue
             found = Found(entry.name, cls, kind, place, version=entry.dist.version if entry.dist is not None else "")
-            self._faults += check(found)
+            self._faults += check_class(cls, kind)
             self._put(found)
 
     def finish(self) -> Catalog:

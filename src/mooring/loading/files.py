@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from mooring.framework.plugin import Plugin
-from mooring.loading.errors import Fault, PluginLoadError, refuse
+from mooring.loading.checks import check_class, check_strays
+from mooring.loading.errors import PluginLoadError, refuse
 from mooring.loading.kinds import KINDS, Kind, plugin_name
 from mooring.loading.modules import import_snapshot, unload
 from mooring.loading.requirements import check_requirements
@@ -60,7 +61,8 @@ def load_file(path: Path, source: str, *, pin: str = "", allow_writable: bool = 
     check_requirements(path)
     module = import_snapshot(snapshot)
     found = list(_plugins(module, snapshot, source))
-    faults = [fault for each in found for fault in check(each)]
+    faults = [fault for each in found for fault in check_class(each.cls, each.kind)]
+    faults += check_strays(module)
     if faults or not found:
         unload(module.__name__)
     if faults:
@@ -93,13 +95,6 @@ def _is_plugin_file(entry: Path) -> bool:
     if name.startswith((".", "_", "test_")) or name.endswith("_test.py") or name == "conftest.py":
         return False
     return (entry / "__init__.py").is_file() if entry.is_dir() else entry.suffix == ".py"
-
-
-def check(found: Found) -> Iterator[Fault]:
-    """What is wrong with a plugin class, found without running it."""
-    for problem in found.kind.check(found.cls):
-        path = inspect.getsourcefile(found.cls) if problem.line and found.path is None else None
-        yield Fault(path or str(found.path or ""), problem.line, f"{found.name}: {problem.message}")
 
 
 def kind_of(cls: type) -> Kind | None:

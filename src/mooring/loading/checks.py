@@ -1,0 +1,124 @@
+"""Checking a plugin class as a compiler would: everything that is wrong with it, each with its line and remedy."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from mooring import __version__
+from mooring.framework.plugin import Plugin, args_struct, dependence
+from mooring.framework.points import BY_METHOD
+from mooring.loading.errors import Fault
+from mooring.loading.kinds import Kind, plugin_name
+from mooring.loading.requirements import fits, misfit
+from mooring.loading.source_checks import ClassSource, blocking_calls, class_source
+
+#: Methods that are asked only if one of the others is there.
+_NEEDS = {
+    "normalize_scores": ("score", "score_nodes"),
+    "pre_score": ("score", "score_nodes"),
+    "add_pod": ("pre_filter",),
+    "remove_pod": ("pre_filter",),
+    "what_if": ("filter", "filter_nodes"),
+    "pre_bind_pre_flight": ("pre_bind",),
+}
+_PER_TEMPLATE = ("pre_filter", "pre_score")
+_PER_NODE = ("filter", "filter_nodes", "score", "score_nodes")
+
+
+def check_class(cls: type, kind: Kind) -> list[Fault]:
+    """What is wrong with a plugin class, found without running it, in the order of its lines."""
+    source = class_source(cls)
+    path = source.path if source is not None else inspect.getfile(cls) if cls.__module__ in sys.modules else ""
+    found: list[tuple[int, str]] = [(problem.line, problem.message) for problem in kind.check(cls)]
+    found += _requires(cls, source)
+    if source is not None:
+        found += blocking_calls(source)
+    if issubclass(cls, Plugin):
+        found += _lonely(cls, source)
+        found += _declared(cls, source)
+        found += _args(cls, source)
+    name = plugin_name(cls)
+    return [Fault(path, line or _line(source), f"{name}: {message}") for line, message in sorted(found)]
+
+
+def check_strays(module: ModuleType) -> list[Fault]:
+    """Classes that look like plugins but do not derive from Plugin, so that nobody would find them."""
+    faults = []
+    for cls in list(vars(module).values()):
+        if not isinstance(cls, type) or cls.__module__ != module.__name__ or issubclass(cls, Plugin):
+            continue
+        method = next((name for name in vars(cls) if _is_point(vars(cls)[name], name)), None)
+        if method is not None:
+            source = class_source(cls)
+            text = f"{cls.__name__} has '{method}' but is no plugin; write 'class {cls.__name__}(Plugin):'"
+            faults.append(Fault(getattr(module, "__file__", "") or "", _line(source), text))
+    return faults
+
+
+def _is_point(member: object, name: str) -> bool:
+    point = BY_METHOD.get(name)
+    if point is None or not point.parameters or not inspect.isfunction(member):
+        return False
+    return tuple(inspect.signature(member).parameters)[1:] == point.parameters
+
+
+def _line(source: ClassSource | None, member: str = "") -> int:
+    if source is None:
+        return 0
+    return source.line_of(member) if member else source.line
+
+
+def _requires(cls: type, source: ClassSource | None) -> Iterator[tuple[int, str]]:
+    """The versions of Mooring that a plugin says it works with."""
+    requires = getattr(cls, "requires", "")
+    if not requires:
+        return
+    line = _line(source, "requires")
+    if not isinstance(requires, str) or not requires.startswith("mooring"):
+        yield line, f'requires is {requires!r}; write for example  requires = "mooring>=0.1,<2"'
+        return
+    versions = requires.removeprefix("mooring").strip()
+    problem = misfit(__version__, versions)
+    if problem is not None:
+        yield line, f"requires: {problem}"
+    elif not fits(__version__, versions):
+        yield line, f"requires {requires}, but this is mooring {__version__}; use a version of the plugin made for it"
+
+
+def _lonely(cls: type[Plugin], source: ClassSource | None) -> Iterator[tuple[int, str]]:
+    for method, others in _NEEDS.items():
+        if callable(getattr(cls, method, None)) and not any(callable(getattr(cls, each, None)) for each in others):
+            right = " or ".join(f"'{BY_METHOD[each].signature}'" for each in others)
+            yield _line(source, method), f"'{method}' is never called without {right}"
+
+
+def _declared(cls: type[Plugin], source: ClassSource | None) -> Iterator[tuple[int, str]]:
+    for method in _PER_TEMPLATE + _PER_NODE:
+        declared = dependence(getattr(cls, method, None))
+        if declared is None or (declared == "template") == (method in _PER_TEMPLATE):
+            continue
+        right = '"template"' if method in _PER_TEMPLATE else '"node" or "node", "pods"'
+        yield _line(source, method), f"'{method}' declares depends_on(\"{declared}\"); it can depend on {right}"
+
+
+def _args(cls: type[Plugin], source: ClassSource | None) -> Iterator[tuple[int, str]]:
+    declared: Any = cls.Args
+    if declared is None:
+        return
+    line = _line(source, "Args")
+    if not isinstance(declared, type):
+        yield line, "Args must be a class with typed attributes, as in  class Args:  reverse: bool = False"
+        return
+    try:
+        hints = get_type_hints(declared)
+        args_struct(cls)
+    except Exception as error:
+        yield line, f"Args cannot be understood: {error}"
+        return
+    for name, value in vars(declared).items():
+        if not name.startswith("_") and name not in hints and not callable(value) and not hasattr(value, "__get__"):
+            yield line, f"Args.{name} has no type; write  {name}: {type(value).__name__} = {value!r}"

@@ -1,0 +1,53 @@
+"""Calling code that may hang: on a thread of its own, which is left behind if it does."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class HangsError(RuntimeError):
+    """A call did not come back in time."""
+
+    def __init__(self, seconds: float, stack: traceback.StackSummary) -> None:
+        super().__init__(f"did not come back within {seconds:g} s")
+        #: Where it was, innermost last.
+        self.stack = stack
+
+    def place_in(self, cls: type) -> tuple[str, int]:
+        """The innermost line in the file of a class."""
+        path = getattr(sys.modules.get(cls.__module__), "__file__", "") or ""
+        line = next((frame.lineno or 0 for frame in reversed(self.stack) if frame.filename == path), 0)
+        return path, line
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """What a call gives, or what it raises; HangsError if that takes too long."""
+    outcome: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(call())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    thread = threading.Thread(target=run, name="mooring-plugin-check", daemon=True)
+    thread.start()
+    try:
+        return outcome.result(seconds)
+    except TimeoutError:
+        if outcome.done():
+            raise
+        raise HangsError(seconds, stack_of(thread.ident or 0)) from None
+
+
+def stack_of(thread: int) -> traceback.StackSummary:
+    """What a thread is doing now; empty if it has ended."""
+    frame = sys._current_frames().get(thread)
+    return traceback.extract_stack(frame) if frame is not None else traceback.StackSummary()

@@ -1,0 +1,81 @@
+"""What people are told of plugins: where each came from, what it does, how it fares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mooring.config import SchedulerConfiguration
+from mooring.framework.points import CONFIG_POINTS
+from mooring.loading.catalog import Catalog
+
+
+class PluginRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One plugin in one profile, or in none."""
+
+    name: str
+    profile: str = ""
+    source: str
+    points: tuple[str, ...] = ()
+    #: Its weight at score; 0 where it does not score.
+    weight: int = 0
+    version: str = ""
+    sha256: str = ""
+    #: running, idle (in no profile), built in; or what is wrong.
+    state: str
+    calls: int = 0
+    failures: int = 0
+    over_budget: int = 0
+    #: The mean time of a call in microseconds; None where nothing is known.
+    mean_micros: float | None = None
+
+
+def plugin_rows(
+    config: SchedulerConfiguration, catalog: Catalog, *, fares: dict[str, dict[str, Any]] | None = None
+) -> list[PluginRow]:
+    """A row for each plugin of each profile, and for those that nobody enabled.
+
+    ``fares`` has, by name, what a running scheduler knows: state, calls, failures, over_budget, mean_micros.
+    """
+    rows = []
+    enabled: set[str] = set()
+    for profile in config.profiles:
+        names = dict.fromkeys(entry.name for point in CONFIG_POINTS for entry in profile.plugins.get(point, ()))
+        enabled.update(names)
+        for name in names:
+            points = tuple(p for p in CONFIG_POINTS if any(each.name == name for each in profile.plugins.get(p, ())))
+            weight = next((each.weight for each in profile.plugins.get("score", ()) if each.name == name), 0)
+            rows.append(_row(name, catalog, fares, profile=profile.scheduler_name, points=points, weight=weight))
+    for name, found in catalog.found.items():
+        if name not in enabled:
+            rows.append(_row(name, catalog, fares, points=tuple(sorted(found.kind.points(found.cls)))))
+    return rows
+
+
+def _row(
+    name: str,
+    catalog: Catalog,
+    fares: dict[str, dict[str, Any]] | None,
+    *,
+    profile: str = "",
+    points: tuple[str, ...],
+    weight: int = 0,
+) -> PluginRow:
+    found = catalog.found.get(name)
+    known = (fares or {}).get(name, {})
+    state = "running" if profile else "idle"
+    if found is None:
+        return PluginRow(
+            **{"name": name, "profile": profile, "source": "built in", "state": state, **known},
+            points=points,
+            weight=weight,
+        )
+    source = str(found.path) if found.path is not None else found.source
+    return PluginRow(
+        **{"name": name, "profile": profile, "source": source, "state": state, **known},
+        points=points,
+        weight=weight,
+        version=found.version,
+        sha256=found.sha256,
+    )

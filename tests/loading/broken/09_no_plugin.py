@@ -1,0 +1,3 @@
+class BlockAll:
+    def filter(self, state, pod, node):
+        return "never"

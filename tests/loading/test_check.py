@@ -1,0 +1,94 @@
+"""`mooring plugin check`: what it says of broken plugins, to the letter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mooring.cli.main import main
+
+BROKEN = Path(__file__).parent / "broken"
+ROOT = Path(__file__).parents[2]
+
+
+def check(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["plugin", "check", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("file", sorted(BROKEN.glob("*.py")), ids=lambda file: file.stem)
+def test_broken_plugins(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The expected text is beside each plugin; write it anew with `mooring plugin check FILE > FILE.txt`."""
+    monkeypatch.chdir(BROKEN)
+    result = check(file.name)
+    assert result.exit_code == 1
+    assert result.stdout == file.with_suffix(".txt").read_text()
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(list(BROKEN.glob("*.py"))) >= 10
+
+
+def test_the_examples_are_well() -> None:
+    result = check(*sorted(path for path in (ROOT / "examples/plugins").iterdir() if path.is_dir()))
+    assert result.exit_code == 0, result.stdout
+    assert "NodeNumber: ok (score; sha256 " in result.stdout
+
+
+def test_a_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    import mooring.cli.plugin.check as command
+
+    monkeypatch.setattr(command, "_SECONDS", 0.5)
+    monkeypatch.setattr("builtins.still_hanging", threading.Event(), raising=False)
+    (tmp_path / "slow.py").write_text(
+        "from mooring.framework import Plugin\n\nclass Slow(Plugin):\n"
+        "    def filter(self, state, pod, node):\n        still_hanging.wait()\n"
+    )
+    result = check(tmp_path / "slow.py")
+    __builtins__["still_hanging"].set()
+    assert result.stdout == f"{tmp_path}/slow.py:5: Slow: did not come back within 0.5 s\n"
+
+
+def test_arguments_in_a_configuration(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+        "- plugins: {multiPoint: {enabled: [{name: NodeNumber}]}}\n"
+        "  pluginConfig:\n  - {name: NodeNumber, args: {revers: true}}\n"
+    )
+    result = check(ROOT / "examples/plugins/nodenumber", "--config", config)
+    assert result.exit_code == 1
+    told = (
+        f'{config}:6: profiles[0].pluginConfig[0].args: Object contains unknown field `revers`. Did you mean "reverse"?'
+    )
+    assert told in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("nowhere", "nowhere: no such file"),
+        ("empty", "empty: defines no plugin"),
+        ("a.txt", "a.txt: not a Python file"),
+    ],
+)
+def test_nothing_to_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, told: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a.txt").write_text("")
+    result = check(path)
+    assert result.exit_code == 1
+    assert result.stdout.startswith(told)
+
+
+def test_list(tmp_path: Path) -> None:
+    folder = ROOT / "examples/plugins/nodenumber"
+    result = CliRunner().invoke(main, ["plugin", "list", "--plugins-dir", str(folder)])
+    row = result.stdout.splitlines()[2].split()
+    assert row == ["NodeNumber", "default-scheduler", "score", "1", "running", str(folder / "nodenumber.py")]
+    everything = CliRunner().invoke(main, ["plugin", "list", "-a", "-o", "json"])
+    assert '"source": "built in"' in everything.stdout
+    assert "no plugins but the built-in ones" in CliRunner().invoke(main, ["plugin", "list"]).stderr
