@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from mooring.api.pod import Pod
 from mooring.api.selectors import EVERYTHING, compile_selector
 from mooring.framework import Nodes, NodeTable
+from mooring.framework.pod_columns import start_of
 from mooring.framework.terms import PodTerm
 from mooring.testing import make_node, make_pod, selector
 
@@ -79,6 +82,33 @@ def test_equal_pods_share_a_template():
     other = make_pod("other").label(app="y").req(cpu="1").obj()
     assert table.template(one) is table.template(two)
     assert table.template(one) is not table.template(other)
+
+
+@pytest.mark.parametrize(
+    ("change", "counts_otherwise"),
+    [
+        ({"status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}}, False),
+        ({"metadata": {"labels": {"app": "other"}}}, True),
+        ({"metadata": {"annotations": {"a": "b"}}}, True),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, True),
+        ({"spec": {"priority": 7}}, True),
+    ],
+)
+def test_only_what_counts_changes_a_row(change, counts_otherwise):
+    table = NodeTable()
+    table.add_node(make_node("n").obj())
+    pod = make_pod("p").req(cpu="1").node("n").obj()
+    table.add_pod(pod)
+    before = table.changes.position
+    raw = msgspec.to_builtins(pod)
+    for part, fields in change.items():
+        raw[part] = raw.get(part, {}) | fields
+    changed = msgspec.convert(raw, Pod)
+    table.add_pod(changed)
+    assert (table.changes.position != before) is counts_otherwise
+    assert table.pods[pod.uid].pod is changed
+    assert table.pod_columns.starts[0] == start_of(changed)
+    assert table.check() == []
 
 
 def test_a_heartbeat_leaves_the_row_alone():

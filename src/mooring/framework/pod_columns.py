@@ -47,6 +47,10 @@ class PodColumns:
         for slot, amount in info.template.scalars:
             amounts[slot] = amount
 
+    def restart(self, info: PodInfo) -> None:
+        """A pod's start became known, perhaps."""
+        self.starts[info.index] = start_of(info.pod)
+
     def remove(self, info: PodInfo) -> None:
         """Take a pod out."""
         index, last = info.index, len(self.infos) - 1

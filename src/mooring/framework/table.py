@@ -198,11 +198,17 @@ class NodeTable:
 
     def add_pod(self, pod: Pod, node_name: str | None = None) -> PodInfo:
         """Put a pod on a node (by default the one its spec names), or replace the pod of that uid."""
-        if pod.uid in self.pods:
+        name, template = node_name or pod.node_name, self.templates.of(pod)
+        known = self.pods.get(pod.uid)
+        if known is not None:
+            if _counts_alike(known, pod, template, name):
+                # What most updates are: a binding seen that was assumed, a kubelet's report. No answer changes by it.
+                known.pod = pod
+                self.pod_columns.restart(known)
+                return known
             self.remove_pod(pod.uid)
-        info = PodInfo(pod, self.templates.of(pod))
+        info = PodInfo(pod, template)
         self.pods[pod.uid] = info
-        name = node_name or pod.node_name
         row = self.row_of.get(name)
         if row is None:
             self._orphans.setdefault(name, {})[pod.uid] = info
@@ -366,6 +372,20 @@ class NodeTable:
     def check(self) -> list[str]:
         """What this table says otherwise than one built from scratch: nothing, unless there is a bug."""
         return differences(self, self.rebuilt())
+
+
+def _counts_alike(known: PodInfo, pod: Pod, template: PodTemplate, node_name: str) -> bool:
+    """Whether a newer version of a pod counts on its node exactly as the known one does."""
+    old, node = known.pod, known.node
+    return (
+        known.template is template
+        and node is not None
+        and node.name == node_name
+        and old.is_terminating == pod.is_terminating
+        and old.priority == pod.priority
+        and old.annotations == pod.annotations
+        and not pod.spec.volumes
+    )
 
 
 def _same_metadata(old: Node, new: Node) -> bool:

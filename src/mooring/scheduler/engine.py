@@ -196,16 +196,17 @@ class Engine:
             self.remove(pod)
         elif pod.node_name:
             known = self.cache.table.pods.get(pod.uid)
+            old = known.pod if known is not None else None
             was_assumed = pod.uid in self.cache.assumed
             self._waiting.pop(pod.uid, None)
             self.cache.put(pod)
             self.queue.delete(pod)
             if self.watch is not None:
                 self.watch.left(pod)
-            if known is None or was_assumed:
+            if old is None or was_assumed:
                 self.queue.assigned_pod_added(pod)  # kube-scheduler tells of a binding when it sees it, not before
             else:
-                self.queue.assigned_pod_updated(known.pod, pod)
+                self.queue.assigned_pod_updated(old, pod)
         elif pod.scheduler_name in self.profiles.cycles:
             self._put_waiting(pod)
 
