@@ -61,7 +61,7 @@ controlplane: setup-dev  ## Build etcd, kube-apiserver and the rest from Go modu
 	@$(BIN)/python -m tests.e2e.controlplane build
 
 e2e: controlplane  ## Run the tests on a real control plane.
-	@$(BIN)/python -m pytest $(ARGS) tests/e2e
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) tests/e2e
 
 bench-live: setup-dev  ## Measure binds per second, start-up and latency beside kube-scheduler on a real control plane.
 	@$(BIN)/python -m bench.live

@@ -26,7 +26,7 @@ DEMO = Path("examples", "demo")
 OPTIONS = (
     "--nodes=0",
     "--config=examples/demo/scheduler.yaml",
-    "--plugin=CheapestNode=examples/plugins/cheapest_node/cheapest_node.py",
+    "--plugins-dir=examples/plugins/cheapest_node",
 )
 _START_SECONDS, _SETTLE_SECONDS, _QUIET_SECONDS = 15.0, 30.0, 1.0
 Object = dict[str, Any]

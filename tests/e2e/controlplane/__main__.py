@@ -1,4 +1,4 @@
-"""`python -m tests.e2e.controlplane build|run|where`: build the control plane, or keep one running to play with."""
+"""`python -m tests.e2e.controlplane build|run|ready|where`: build the control plane, or keep one running to play."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ def run_command(controller_manager: bool, kwok: bool, kube_scheduler: bool) -> N
     with ControlPlane(controller_manager=controller_manager, kwok=kwok, kube_scheduler=kube_scheduler) as plane:
         print(f"export KUBECONFIG={plane.kubeconfig()}\nexport PATH={cache_folder()}:$PATH", flush=True)
         signal.pause()
+
+
+@main.command()
+def ready() -> None:
+    """Say by the exit code whether all that tests need is built."""
+    raise SystemExit(bool(missing()))
 
 
 @main.command()

@@ -1,0 +1,56 @@
+"""The documentation: its commands work, and show what the text says. Those for kubectl are run by `make e2e`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.commands import PAGES, ROOT, Reader, blocks
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [
+        ("README.md", ["50 nodes, 200 pods; profiles default-scheduler, thrifty"]),
+        (
+            "docs/quickstart.md",
+            [
+                "PLACEMENTS",
+                "Done in ",
+                "Nodes: 12, ready 12",
+                "pod/quickstart-07 created",
+                "\nnode-07\n",
+                "Pod default/quickstart-07 is on node node-07.",
+                "0/12 nodes are available: 12 Insufficient cpu",
+            ],
+        ),
+        ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has ended."]),
+    ],
+)
+def test_its_commands_work(page: str, shown: list[str], tmp_path: Path) -> None:
+    with Reader(tmp_path) as reader:
+        reader.read(page, with_kubectl=False)
+    for text in shown:
+        assert text in reader.output
+
+
+def test_every_page_with_commands_is_read() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [str(each.relative_to(ROOT)) for each in pages if "<!-- run" in each.read_text()]
+    assert sorted(found) == sorted(PAGES)
+    assert all(blocks(page) for page in PAGES)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *PAGES[1:], "docs/architecture.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text())
+    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+
+
+def test_every_make_target_of_the_readme_exists() -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^ {4}|`)make ([a-z0-9-]+)", (ROOT / "README.md").read_text(), re.MULTILINE))
+    assert named
+    assert named <= targets
