@@ -1,6 +1,6 @@
 """The extender's program: `process.py RULES LOG PORT_FILE`. It reads the rules anew for every request.
 
-Rules are a JSON object, verb -> behaviour:
+Rules are a JSON object, verb -> behaviour, or the end of the path (`name/verb`) where several extenders are played:
 
     filter      {"reject": {node: why}, "unresolvable": {node: why}, "drop": [node], "add": [node]}
     prioritize  {"scores": {node: number}}
@@ -24,6 +24,11 @@ from typing import Any
 _LOCK = threading.Lock()
 
 
+class Server(ThreadingHTTPServer):
+    def handle_error(self, *_args: object) -> None:
+        """Those who ask may go away."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("rules", type=Path)
@@ -33,7 +38,7 @@ def main() -> None:
     parser.add_argument("--key")
     parser.add_argument("--client-ca")
     options = parser.parse_args()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), make_handler(options.rules, options.log))
+    server = Server(("127.0.0.1", 0), make_handler(options.rules, options.log))
     server.daemon_threads = True
     if options.cert:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -57,7 +62,8 @@ def make_handler(rules: Path, log: Path) -> type[BaseHTTPRequestHandler]:
             with _LOCK, log.open("a") as file:
                 file.write(json.dumps(note) + "\n")
             verb = self.path.rpartition("/")[2]
-            rule = json.loads(rules.read_text()).get(verb, {})
+            every = json.loads(rules.read_text())
+            rule = every.get("/".join(self.path.split("/")[-2:]), every.get(verb, {}))
             time.sleep(rule.get("delay", 0))
             if rule.get("cut"):
                 self.close_connection = True
