@@ -1,4 +1,4 @@
-from mooring.framework import Plugin
+from mooring.framework import PermitWait, Plugin
 
 
 class NodeNumber(Plugin):
@@ -10,3 +10,11 @@ class NodeNumber(Plugin):
     def score(self, state, pod, node):
         match = pod.name[-1] == node.name[-1]
         return 10 if match != self.args.reverse else 0
+
+
+class PatientNodeNumber(NodeNumber):
+    """The same; and a pod that is to go to node-3 is bound after three seconds."""
+
+    def permit(self, state, pod, node_name):
+        digit = node_name[-1]
+        return PermitWait(10, allow_after=int(digit)) if digit.isdecimal() else None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mooring.api.meta import KubeObject
     from mooring.cli.running import Running
     from mooring.kube import Access
-    from mooring.loading import Requested
+    from mooring.loading import Requested, Setup
     from mooring.observe.explanation import Explanation
 
 
@@ -64,13 +64,15 @@ def pod(
 
     The exit code is 1 when nothing can be told of the pod, 2 for a wrong command line.
     """
+    from mooring.cli.inputs import read_setup
     from mooring.cli.running import Running, read_token, scheduler_of
 
     key = _key(pod, namespace)
     if files:
         if scheduler and click.get_current_context().get_parameter_source("scheduler") is not None:
             click.echo("note: manifests were given, so no scheduler is asked", err=True)
-        objects, again = _from_manifests(files, recursive=recursive), ""
+        setup = read_setup(config_file, requested)
+        objects, again = _from_manifests(files, setup, recursive=recursive), ""
     else:
         known = None if scheduler or token or token_file else scheduler_of(kubeconfig)
         running = known or Running(
@@ -84,8 +86,9 @@ def pod(
             _show(answer, output)
             return
         again = answer
-        objects = _from_cluster(kubeconfig, again)
-    _show(_decide_again(objects, key, config_file, requested, again), output)
+        setup = read_setup(config_file, requested)
+        objects = _from_cluster(kubeconfig, setup, again)
+    _show(_decide_again(objects, key, setup, again), output)
 
 
 def _key(pod: str, namespace: str) -> str:
@@ -108,17 +111,13 @@ def _ask(running: Running, key: str) -> Explanation | str:
 # Deciding again
 
 
-def _decide_again(
-    objects: Iterable[KubeObject], key: str, config_file: str | None, requested: Requested, reason: str
-) -> Explanation:
+def _decide_again(objects: Iterable[KubeObject], key: str, setup: Setup, reason: str) -> Explanation:
     import msgspec
 
-    from mooring.cli.inputs import read_setup
     from mooring.scheduler.profile import ProfileError
     from mooring.simulate.explain import explain_again
     from mooring.simulate.sources import InputError
 
-    setup = read_setup(config_file, requested)
     try:
         found = explain_again(objects, key, setup.config, plugins=setup.plugins)
     except (InputError, ProfileError) as error:
@@ -128,19 +127,21 @@ def _decide_again(
     return found
 
 
-def _from_manifests(files: tuple[str, ...], *, recursive: bool) -> list[KubeObject]:
+def _from_manifests(files: tuple[str, ...], setup: Setup, *, recursive: bool) -> list[KubeObject]:
     from mooring.api.manifest_error import ManifestError
+    from mooring.scheduler.build import known_kinds
     from mooring.simulate.scenario import build
     from mooring.simulate.sources import InputError, read
 
     try:
-        scenario = build(read(files, recursive=recursive, stdin=sys.stdin.buffer.read))
+        given = read(files, recursive=recursive, stdin=sys.stdin.buffer.read)
+        scenario = build(given, kinds=known_kinds(setup.plugins))
     except (InputError, ManifestError) as error:
         raise click.ClickException(str(error)) from None
     return [*scenario.nodes, *scenario.objects, *(each.pod for each in scenario.pods)]
 
 
-def _from_cluster(kubeconfig: str, reason: str) -> list[KubeObject]:
+def _from_cluster(kubeconfig: str, setup: Setup, reason: str) -> list[KubeObject]:
     import asyncio
 
     from mooring.kube import AccessError, KubeError, load_access
@@ -152,22 +153,24 @@ def _from_cluster(kubeconfig: str, reason: str) -> list[KubeObject]:
     for warning in access.warnings:
         click.echo(f"note: {warning}", err=True)
     try:
-        return asyncio.run(_listed(access))
+        return asyncio.run(_listed(access, setup))
     except KubeError as error:
         raise click.ClickException(f"{reason}\nNor can the cluster be read: {error}") from None
 
 
-async def _listed(access: Access) -> list[KubeObject]:
+async def _listed(access: Access, setup: Setup) -> list[KubeObject]:
     from mooring.api.node import Node
     from mooring.api.pod import Pod
     from mooring.kube import Client, Forbidden, NotFound
+    from mooring.live.custom import resource_for
     from mooring.live.informers import KINDS
+    from mooring.scheduler.build import enabled_kinds
 
     found: list[KubeObject] = []
     async with Client(access) as client:
-        for kind in KINDS:
+        for kind in dict.fromkeys((*KINDS, *enabled_kinds(setup.config, setup.plugins))):
             try:
-                page = await client.list(kind)
+                page = await client.list(resource_for(kind))
             except (Forbidden, NotFound) as error:
                 if kind in (Node, Pod):
                     raise

@@ -28,6 +28,11 @@ class PostFilterResult(msgspec.Struct, frozen=True):
 
 
 class PermitWait(msgspec.Struct, frozen=True):
-    """Permit: hold the pod back for up to so many seconds."""
+    """Permit: hold the pod back for up to so many seconds.
+
+    Somebody has to allow it meanwhile (``handle.waiting_pods``), or else it is turned down; with ``allow_after`` that
+    happens by itself after so many seconds.
+    """
 
     seconds: float
+    allow_after: float | None = None

@@ -14,11 +14,19 @@ MAX_WAIT_SECONDS = 15 * 60.0
 class WaitingPod:
     """A pod that one or more Permit plugins asked to wait."""
 
-    def __init__(self, pod: Pod, node_name: str, deadlines: dict[str, tuple[float, float]]) -> None:
+    def __init__(
+        self,
+        pod: Pod,
+        node_name: str,
+        deadlines: dict[str, tuple[float, float]],
+        allowed: dict[str, float] | None = None,
+    ) -> None:
         self.pod = pod
         self.node_name = node_name
         #: Plugin -> (seconds it asked for, moment when they are over).
         self._pending = deadlines
+        #: Plugin -> moment at which it has no objection any more.
+        self._allowed = allowed or {}
         #: The outcome once there is one.
         self.verdict: Status | None = None
         self._done: list[Callable[[Status], None]] = []
@@ -39,7 +47,10 @@ class WaitingPod:
         self._settle(Status.unschedulable(message).by(plugin))
 
     def expire(self, now: float) -> None:
-        """Turn the pod down if a plugin's time is over."""
+        """Turn the pod down if a plugin's time is over; before that, let those go that said when."""
+        for plugin in [plugin for plugin, moment in self._allowed.items() if now >= moment]:
+            del self._allowed[plugin]
+            self.allow(plugin)
         for plugin, (seconds, deadline) in self._pending.items():
             if now >= deadline:
                 text = f"rejected due to timeout after waiting {go_duration(seconds)} at plugin {plugin}"
@@ -48,8 +59,9 @@ class WaitingPod:
 
     @property
     def next_deadline(self) -> float:
-        """When the first plugin's time is over."""
-        return min((deadline for _, deadline in self._pending.values()), default=float("inf"))
+        """When the first plugin's time is over, or its objection."""
+        moments = [deadline for _, deadline in self._pending.values()]
+        return min((*moments, *self._allowed.values()), default=float("inf"))
 
     def when_settled(self, callback: Callable[[Status], None]) -> None:
         """Call back with the verdict, at once if there is one."""
@@ -89,6 +101,11 @@ class WaitingPods:
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    @property
+    def next_deadline(self) -> float:
+        """When something happens by itself to one of the pods."""
+        return min((waiting.next_deadline for waiting in self._pods.values()), default=float("inf"))
 
     def expire(self, now: float) -> None:
         """Turn down every pod whose time is over."""

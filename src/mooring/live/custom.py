@@ -75,7 +75,7 @@ class _Informer:
 
     def __init__(self, client: Client, kind: type[KubeObject], apply: Callable[[list[Change[Any]]], None]) -> None:
         self._client = client
-        self._resource = _resource(kind)
+        self._resource = resource_for(kind)
         self._apply = apply
         self._reflector = self._new()
         self._served = True
@@ -166,7 +166,9 @@ class _Informer:
 _FIRST = asyncio.FIRST_COMPLETED
 
 
-def _resource(kind: type[KubeObject]) -> Resource[Any]:
+def resource_for(kind: type[KubeObject]) -> Resource[Any]:
+    """Where a kind, declared or built in, lives on an API server."""
+    """Where a kind, declared or built in, lives on an API server."""
     if not issubclass(kind, CustomResource):
         return resource_of(kind)
     declared = kind.declaration

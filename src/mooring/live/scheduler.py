@@ -228,11 +228,11 @@ class LiveScheduler:
     # Decisions
 
     async def _schedule(self) -> None:
-        queue = self.engine.queue
         while True:
+            queue, waiting = self.engine.queue, self.engine.profiles.waiting_pods
             self._wake.clear()
             queue.tick()
-            self.engine.profiles.waiting_pods.expire(time.time())
+            waiting.expire(time.time())
             asking = self._slice()
             if asking is not None:
                 await self._ask(asking)
@@ -241,7 +241,8 @@ class LiveScheduler:
                 continue
             with contextlib.suppress(TimeoutError):
                 # Not wait_for, which in Python 3.11 loses a cancellation that comes together with the event.
-                async with asyncio.timeout(min(1.0, max(0.01, queue.next_tick - time.time()))):
+                moment = min(queue.next_tick, waiting.next_deadline)
+                async with asyncio.timeout(min(1.0, max(0.01, moment - time.time()))):
                     await self._wake.wait()
 
     @property

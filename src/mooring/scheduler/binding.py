@@ -42,6 +42,7 @@ def unreserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> 
 def permit(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
     """Run Permit. A Wait puts the pod among the waiting ones, for ``wait_on_permit`` to wait for."""
     waits: dict[str, tuple[float, float]] = {}
+    allowed: dict[str, float] = {}
     now = profile.handle.clock()
     for bound in profile.permit:
         try:
@@ -52,13 +53,15 @@ def permit(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Sta
         if seconds is not None:
             seconds = min(seconds, MAX_WAIT_SECONDS)
             waits[bound.name] = (seconds, now + seconds)
+            if isinstance(answer, PermitWait) and answer.allow_after is not None:
+                allowed[bound.name] = now + answer.allow_after
             continue
         status = _checked(answer, bound, "Permit")
         if not status.is_success:
             return status
     if not waits:
         return SUCCESS
-    profile.handle.waiting_pods.add(WaitingPod(pod, node_name, waits))
+    profile.handle.waiting_pods.add(WaitingPod(pod, node_name, waits, allowed))
     return Status.wait(_WAITING)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.codec import decode_object
-from mooring.api.manifest_error import ManifestError
+from mooring.api.codec import Misfit, Unknown, decode_object, fit
+from mooring.api.manifest_error import ManifestError, path_text
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.config import ConfigError, SchedulerConfiguration, load_config
+from mooring.framework.custom_resources import CustomResource
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.nodes import Nodes
 from mooring.framework.state import CycleState
@@ -21,7 +22,7 @@ from mooring.framework.status import Status
 from mooring.loading import Catalog
 from mooring.loading.setup import config_for
 from mooring.scheduler.answers import PluginFailure
-from mooring.scheduler.build import Profiles
+from mooring.scheduler.build import Profiles, known_kinds
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle, absent_status
 from mooring.scheduler.profile import ProfileError
@@ -40,10 +41,14 @@ class CaseError(ValueError):
 def evaluate(case: Mapping[str, Any], catalog: Catalog = _NO_PLUGINS) -> dict[str, Any]:
     """Answer one case: ``{"objects": [...], "pod": {...}, "config"?: {...}}``; the catalog has plugins to use."""
     cache = Cache()
+    kinds = known_kinds(catalog.classes())
     for number, raw in enumerate(_objects(case)):
         item = _decode(raw, f"objects[{number}]")
         if isinstance(item, KubeObject):
             cache.put(item)
+        elif isinstance(item, Unknown):
+            for kind in kinds.get((item.api_version, item.kind), ()):
+                cache.put(_fitted(item, kind, f"objects[{number}]"))
     pod = _decode(case.get("pod"), "pod")
     if not isinstance(pod, Pod):
         raise CaseError("pod: not a Pod; give the pod to place as an object with kind: Pod")
@@ -130,6 +135,14 @@ def _decode(raw: Any, where: str) -> object:
         return decode_object(raw)
     except ManifestError as error:
         raise CaseError(f"{where}: {error}") from None
+
+
+def _fitted(item: Unknown, kind: type[CustomResource], where: str) -> CustomResource:
+    """An object of a kind that a plugin declares."""
+    try:
+        return fit(item.raw, kind)
+    except Misfit as error:
+        raise CaseError(f"{where}: {path_text(error.fault.steps)}: {error.fault.problem}") from None
 
 
 def _config(case: Mapping[str, Any], catalog: Catalog) -> SchedulerConfiguration:

@@ -10,6 +10,11 @@ from mooring.cli.lazy import LazyGroup
 COMMANDS = {
     "check": ("mooring.cli.plugin.check", "check", "Check plugins as a compiler would, without a cluster."),
     "list": ("mooring.cli.plugin.listing", "listing", "Show plugins: where they came from, what they do and cost."),
+    "manifests": (
+        "mooring.cli.plugin.manifests",
+        "manifests",
+        "Print the definitions, roles, samples and configuration that follow from plugins.",
+    ),
 }
 
 

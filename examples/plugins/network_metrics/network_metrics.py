@@ -1,0 +1,121 @@
+from collections import Counter, defaultdict
+from typing import Annotated
+
+import numpy as np
+
+from mooring.framework import CustomResource, Lister, Meta, Plugin, Status, Verdicts
+
+HOSTNAME = "kubernetes.io/hostname"
+TOO_FAR = Status.unschedulable("node(s) were too far from the pods that this pod talks to")
+Matrix = Annotated[dict[str, dict[str, float]], Meta(examples=[{"node-1": {"node-2": 5}}])]
+
+
+class NetworkMetrics(
+    CustomResource, group="network.example.com", version="v1", plural="networkmetrics", short_names=("nm",)
+):
+    """What was measured between nodes: from, to, and how much."""
+
+    class Spec:
+        class Metrics:
+            bandwidth: Annotated[Matrix, Meta(description="Mbit/s from a node to another.")] = {}
+            latency: Annotated[Matrix, Meta(description="Milliseconds from a node to another.")] = {}
+
+        metrics: Metrics
+
+    spec: Spec
+
+
+class NetworkAware(Plugin):
+    """Keeps pods that talk to each other on nodes that are near each other. Answers for all nodes at once."""
+
+    class Args:
+        #: Pods with the same value of this label talk to each other.
+        label: str = "network.example.com/group"
+        namespace: str = "kube-system"
+        name: str = "cluster-metrics"
+        max_latency_ms: float | None = None
+        min_bandwidth_mbps: float | None = None
+
+    metrics = Lister(NetworkMetrics)
+    volumes_only = False  # as a listener: all pods, not just those with volumes
+
+    def setup(self):
+        self.peers = defaultdict(Counter)  # group -> node name -> how many pods of the group are there
+        self.made_of = None
+        self.handle.listen(self)  # tells of all pods that are on a node: those that are there, then each that comes
+
+    # An index of our own, kept by pod events
+
+    def pod_added(self, info, row):
+        self._count(info, row, 1)
+
+    def pod_removed(self, info, row):
+        self._count(info, row, -1)
+
+    def _count(self, info, row, change):
+        group = info.pod.labels.get(self.args.label)
+        if group is not None:
+            nodes = self.peers[group]
+            name = self.handle.table.nodes[row].name
+            nodes[name] += change
+            if not nodes[name]:
+                del nodes[name]
+
+    # Answers
+
+    def filter_nodes(self, state, pod, nodes):
+        peers = self._peers(pod)
+        if not len(peers):
+            return None
+        codes, far = nodes.codes(HOSTNAME), np.zeros(len(nodes), dtype=bool)
+        if self.args.max_latency_ms is not None:
+            far |= (self.latency[peers][:, codes] > self.args.max_latency_ms).any(axis=0)
+        if self.args.min_bandwidth_mbps is not None:
+            far |= (self.bandwidth[peers][:, codes] < self.args.min_bandwidth_mbps).any(axis=0)
+        return Verdicts.reject(far, TOO_FAR)
+
+    def score_nodes(self, state, pod, nodes):
+        peers = self._peers(pod)
+        if not len(peers):
+            return 0
+        worst = np.nanmax(self.latency, initial=0.0, where=np.isfinite(self.latency))
+        latency = np.minimum(self.latency[peers][:, nodes.codes(HOSTNAME)], worst).mean(axis=0)
+        return (1000 * latency).astype(np.int64)
+
+    def normalize_scores(self, state, pod, scores):
+        lowest, highest = scores.min(), scores.max()
+        return 100 * (highest - scores) // max(highest - lowest, 1)
+
+    def _peers(self, pod):
+        """The codes of the nodes that pods of the same group are on."""
+        group = pod.labels.get(self.args.label)
+        names = self.peers.get(group, {}) if group is not None else {}
+        if not names or not self._read():
+            return np.zeros(0, dtype=np.intp)
+        code_of = self.handle.table.label(HOSTNAME).code_of
+        return np.array([code_of[name] for name in names if name in code_of], dtype=np.intp)
+
+    def _read(self):
+        """The measurements as matrices over nodes; made anew when they, or the nodes, have changed."""
+        found = self.metrics.get(self.args.name, self.args.namespace)
+        if found is None:
+            return False
+        column = self.handle.table.label(HOSTNAME)
+        made_of = (self.metrics.version, column.version)
+        if made_of != self.made_of:
+            measured = found.spec.metrics
+            self.latency = matrix(measured.latency, column, unknown=np.inf, same=0.0)
+            self.bandwidth = matrix(measured.bandwidth, column, unknown=0.0, same=np.inf)
+            self.made_of = made_of
+        return True
+
+
+def matrix(measured, column, *, unknown, same):
+    """Measurements by name as a matrix by code; its last row and column are for nodes without a code."""
+    made = np.full((column.size + 1, column.size + 1), unknown)
+    np.fill_diagonal(made, same)
+    for source, targets in measured.items():
+        for target, value in targets.items():
+            if source in column.code_of and target in column.code_of:
+                made[column.code_of[source], column.code_of[target]] = value
+    return made

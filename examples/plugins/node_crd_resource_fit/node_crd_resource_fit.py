@@ -1,0 +1,52 @@
+from math import ceil
+from typing import Annotated
+
+from mooring.framework import CustomResource, Lister, Meta, Plugin
+
+
+class ClusterScopedResource(
+    CustomResource,
+    group="scheduling.sigs.k8s.io",
+    version="v1alpha1",
+    scope="Cluster",
+    columns={"Filter": "spec.resources_filter", "Score": "spec.resources_score"},
+):
+    """What a node offers; it has the node's name."""
+
+    class Spec:
+        resources_filter: Annotated[
+            dict[str, bool],
+            Meta(description="Resources that pods may ask for on this node.", examples=[{"company.net/memory": True}]),
+        ] = {}
+        resources_score: Annotated[
+            dict[str, int],
+            Meta(description="How good the node is at each, 0 to 100.", examples=[{"company.net/memory": 70}]),
+        ] = {}
+
+    spec: Spec
+
+
+class NodeCRDResourceFit(Plugin):
+    """Places pods by what ClusterScopedResources say of the nodes."""
+
+    resources = Lister(ClusterScopedResource)
+
+    def filter(self, state, pod, node):
+        offered = self.resources.get(node.name)
+        if offered is None:
+            return f"no ClusterScopedResource for node {node.name}"
+        for name in wanted(pod):
+            if not offered.spec.resources_filter.get(name):
+                return f"resource {name} is not enabled on the node"
+        return None
+
+    def score(self, state, pod, node):
+        offered, names = self.resources.get(node.name), wanted(pod)
+        if offered is None or not names:
+            return 0
+        return ceil(sum(min(max(offered.spec.resources_score.get(name, 0), 0), 100) for name in names) / len(names))
+
+
+def wanted(pod):
+    """The resources that the containers of a pod ask for, by name."""
+    return sorted({name for container in pod.spec.containers for name in container.resources.requests})
