@@ -1,3 +1,22 @@
-"""Mooring: a Kubernetes scheduler that you extend in Python."""
+"""Mooring: a Kubernetes scheduler that you extend in Python.
+
+``from mooring import Scheduler`` runs it inside a program of your own; see `mooring.live.library`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mooring.live.library import Scheduler, SchedulerError
 
 __version__ = "0.1.0"
+__all__ = ["Scheduler", "SchedulerError", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    """Imported on use: whoever writes a plugin needs none of it."""
+    if name in ("Scheduler", "SchedulerError"):
+        return getattr(importlib.import_module("mooring.live.library"), name)
+    raise AttributeError(f"module 'mooring' has no attribute {name!r}")

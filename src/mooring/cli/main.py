@@ -18,6 +18,7 @@ COMMANDS = {
     ),
     "explain": ("mooring.cli.explain", "explain", "Tell why a pod is where it is, or nowhere."),
     "plugin": ("mooring.cli.plugin", "plugin", "Write, check and look at plugins."),
+    "rbac": ("mooring.cli.rbac", "rbac", "Print what the scheduler must be allowed to do, as manifests."),
     "run": ("mooring.cli.run", "run", "Schedule the pods of a cluster."),
     "up": ("mooring.cli.up", "up", "Run an embedded cluster and a scheduler for it."),
     "simulate": ("mooring.cli.simulate", "simulate", "Schedule workloads from manifests without a cluster."),

@@ -79,7 +79,8 @@ class ExecIdentity:
         except OSError as error:
             raise self._error(f"cannot be run: {error.strerror}", hint=True) from None
         try:
-            output, complaint = await asyncio.wait_for(process.communicate(), self._timeout)
+            async with asyncio.timeout(self._timeout):
+                output, complaint = await process.communicate()
         except TimeoutError:
             raise self._error(f"gave no answer within {self._timeout:g} s") from None
         finally:

@@ -71,9 +71,14 @@ class LiveScheduler:
         rng: random.Random | None = None,
         serve: ServerSettings | None = None,
         records: bool = True,
+        whole_process: bool = True,
     ) -> None:
-        """``serve`` says where health, metrics and decisions are served; ``records=False`` keeps no decisions."""
+        """``serve`` says where health, metrics and decisions are served; ``records=False`` keeps no decisions.
+
+        ``whole_process=False`` leaves settings of the process alone, because others live in it too.
+        """
         self._config = config
+        self._whole_process = whole_process
         self._access = access
         connection = config.client_connection
         self._client = Client(access, qps=connection.qps, burst=connection.burst, may_write=self._may_write)
@@ -146,9 +151,8 @@ class LiveScheduler:
                 await self.informers.synced()
                 await self.informers.custom.watch(self.engine.profiles.kinds)
                 await self._background.keep(self.engine.profiles.plugins)
-                gc.collect()
-                gc.freeze()  # what was listed stays: the collector need not look at it again
-                gc.set_threshold(*_GC_THRESHOLDS)
+                if self._whole_process:
+                    _relieve_collector()
                 if lease is not None:
                     await self._leading.wait()
                 log.info("Scheduling", nodes=len(self.engine.cache.table), pods=len(self.engine.cache.table.pods))
@@ -306,6 +310,12 @@ class LiveScheduler:
         await self._reporter.failed(failed, pod)
         if failed.victims:
             await self._evictions.carry_out(failed)
+
+
+def _relieve_collector() -> None:
+    gc.collect()
+    gc.freeze()  # what was listed stays: the collector need not look at it again
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:

@@ -247,7 +247,8 @@ class Server:
         """Run something in the scheduler's loop and wait for it."""
         future = asyncio.run_coroutine_threadsafe(make(), self._scheduler)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), _ANSWER_SECONDS)
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await asyncio.wrap_future(future)
         except TimeoutError:
             raise Refusal(503, f"Unavailable: the scheduler did not answer within {_ANSWER_SECONDS:.0f} s") from None
 

@@ -32,6 +32,8 @@ class Requested(msgspec.Struct, frozen=True):
     directories: tuple[Path, ...] = ()
     #: Whether files that others can write to are accepted.
     allow_writable: bool = False
+    #: Name and class: plugins that a program has already.
+    classes: tuple[tuple[str, type[Any]], ...] = ()
 
 
 #: A command line that says nothing about plugins.
@@ -78,6 +80,8 @@ def find_plugins(
     imported. Raises PluginLoadError with everything that is wrong.
     """
     search = _Search(requested, sources, base or Path())
+    for name, cls in requested.classes:
+        search.given(name, cls)
     for name, path in requested.plugins:
         search.named(name, path, "--plugin")
     for entry in sources.plugins:
@@ -105,6 +109,18 @@ class _Search:
         self._files: dict[Path, list[Found]] = {}
         self._found: dict[str, Found] = {}
         self._faults: list[Fault] = []
+
+    def given(self, name: str, cls: type[Any]) -> None:
+        """A class that a program has already."""
+        kind = kind_of(cls)
+        if kind is None:
+            self._faults.append(Fault("", 0, f"{name}: {cls!r} is no plugin; derive a class from Plugin"))
+            return
+        found = Found(plugin_name(cls), cls, kind, "plugins")
+        if found.name != name:
+            self._faults.append(Fault("", 0, f"{name}: the class calls itself {found.name}; use that name"))
+        self._faults += check_class(cls, kind)
+        self._put(found)
 
     def named(self, name: str, path: Path, source: str) -> None:
         """One plugin of a file."""

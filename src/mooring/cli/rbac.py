@@ -1,0 +1,61 @@
+"""`mooring rbac`: what the scheduler must be allowed to do, as manifests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.cli.plugin_options import plugin_options
+
+if TYPE_CHECKING:
+    from mooring.loading import Requested
+
+
+@click.command()
+@click.option("--config", "config_file", metavar="FILE", help="The KubeSchedulerConfiguration that will be run with.")
+@plugin_options
+@click.option(
+    "--lease-name", default="", help="Overrides leaderElection.resourceName, as --leader-elect-resource-name."
+)
+@click.option("-n", "--namespace", default="kube-system", show_default=True, help="Where the service account is.")
+@click.option("--service-account", default="mooring", show_default=True, help="Who will be allowed.")
+@click.option("--name", default="mooring", show_default=True, help="What roles and bindings are called.")
+@click.option("--serve/--no-serve", default=True, show_default=True, help="Whether the endpoints will be served.")
+@click.option(
+    "--viewer", is_flag=True, help="Add a role for those who may read metrics and decisions; bind it yourself."
+)
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+def rbac(
+    config_file: str | None,
+    requested: Requested,
+    lease_name: str,
+    namespace: str,
+    service_account: str,
+    name: str,
+    serve: bool,
+    viewer: bool,
+    output: str,
+) -> None:
+    """Print the least that a scheduler must be allowed to do, for `kubectl apply -f -`.
+
+    The roles follow from the configuration: what its plugins write, and the lease that it holds.
+    """
+    import msgspec
+
+    from mooring.cli.inputs import read_setup
+    from mooring.live.permissions import Grantee, manifests
+
+    config = read_setup(config_file, requested).config
+    if lease_name:
+        election = msgspec.structs.replace(config.leader_election, resource_name=lease_name)
+        config = msgspec.structs.replace(config, leader_election=election)
+    grantee = Grantee(service_account=service_account, namespace=namespace, name=name)
+    found = manifests(config, grantee, served=serve, viewer=viewer)
+    if output == "json":
+        whole = {"apiVersion": "v1", "kind": "List", "items": found}
+        click.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())
+    else:
+        import yaml
+
+        click.echo(yaml.safe_dump_all(found, sort_keys=False), nl=False)

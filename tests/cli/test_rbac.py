@@ -1,0 +1,117 @@
+"""`mooring rbac`: the least that must be allowed, as it follows from the configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from mooring.cli.main import main
+from mooring.config import default_config
+from mooring.live.permissions import Rule, cluster_rules
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def rbac(*arguments: str) -> list[dict[str, Any]]:
+    done = CliRunner().invoke(main, ["rbac", *arguments])
+    assert done.exit_code == 0, done.output
+    return list(yaml.safe_load_all(done.output))
+
+
+def allowed(objects: list[dict[str, Any]], kind: str = "ClusterRole") -> set[tuple[str, str, str]]:
+    """(resource, verb, name) of everything that roles of a kind allow."""
+    return {
+        (f"{resource}.{group}".rstrip("."), verb, name)
+        for each in objects
+        if each["kind"] == kind
+        for rule in each["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def test_what_the_default_configuration_needs() -> None:
+    found = rbac()
+    kinds = [each["kind"] for each in found]
+    assert kinds == ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+    writes = {entry[:2] for entry in allowed(found) if entry[1] not in ("get", "list", "watch")}
+    assert writes == {
+        ("pods", "delete"),
+        ("pods/binding", "create"),
+        ("pods/status", "patch"),
+        ("persistentvolumes", "patch"),
+        ("persistentvolumeclaims", "patch"),
+        ("events.events.k8s.io", "create"),
+        ("events.events.k8s.io", "patch"),
+        ("tokenreviews.authentication.k8s.io", "create"),
+        ("subjectaccessreviews.authorization.k8s.io", "create"),
+    }
+    assert allowed(found, "Role") == {
+        ("leases.coordination.k8s.io", "create", ""),
+        ("leases.coordination.k8s.io", "get", "kube-scheduler"),
+        ("leases.coordination.k8s.io", "update", "kube-scheduler"),
+        ("configmaps", "get", "extension-apiserver-authentication"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "missing"),
+    [
+        ("leaderElection: {leaderElect: false}\n", (), "leases.coordination.k8s.io"),
+        ("", ("--no-serve",), "configmaps"),
+        ("", ("--no-serve",), "tokenreviews.authentication.k8s.io"),
+        (
+            "profiles: [{plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]\n",
+            (),
+            "pods delete",
+        ),
+        ("profiles: [{plugins: {multiPoint: {disabled: [{name: VolumeBinding}]}}}]\n", (), "persistentvolumes patch"),
+    ],
+)
+def test_what_is_not_needed_is_not_asked_for(
+    tmp_path: Path, config: str, arguments: tuple[str, ...], missing: str
+) -> None:
+    (tmp_path / "config.yaml").write_text(HEAD + config)
+    found = rbac("--config", str(tmp_path / "config.yaml"), *arguments)
+    entries = allowed(found) | allowed(found, "Role")
+    assert missing not in {entry[0] for entry in entries} | {f"{entry[0]} {entry[1]}" for entry in entries}
+
+
+def test_names_are_the_users_choice(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(HEAD + "leaderElection: {resourceNamespace: batch}\n")
+    found = rbac(
+        "--config", str(tmp_path / "config.yaml"), "--lease-name", "my-scheduler", "--namespace", "shop",
+        "--service-account", "sched", "--name", "second", "--viewer",
+    )  # fmt: skip
+    assert ("leases.coordination.k8s.io", "update", "my-scheduler") in allowed(found, "Role")
+    roles = [each["metadata"] for each in found if each["kind"] == "Role"]
+    assert roles == [{"name": "second", "namespace": "batch"}, {"name": "second", "namespace": "kube-system"}]
+    subjects = [each["subjects"] for each in found if "subjects" in each]
+    assert subjects == [[{"kind": "ServiceAccount", "name": "sched", "namespace": "shop"}]] * 3
+    assert found[-1]["rules"][0]["nonResourceURLs"][:2] == ["/configz", "/decisions"]
+
+
+def test_json_is_one_list() -> None:
+    done = CliRunner().invoke(main, ["rbac", "-o", "json"])
+    assert json.loads(done.output)["kind"] == "List"
+
+
+def test_a_faulty_configuration_ends_it() -> None:
+    done = CliRunner().invoke(main, ["rbac", "--config", "nowhere.yaml"])
+    assert (done.exit_code, done.output) == (1, "nowhere.yaml: no such file\n")
+
+
+def test_rules_of_plugins_are_added() -> None:
+    extra = Rule(("example.com",), ("reports",), ("list", "watch"))
+    assert cluster_rules(default_config(), extra=[extra])[-1].document() == {
+        "apiGroups": ["example.com"],
+        "resources": ["reports"],
+        "verbs": ["list", "watch"],
+    }
