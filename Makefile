@@ -24,7 +24,7 @@ demo: setup-run  ## Start an embedded cluster, schedule an example workload on i
 up: setup-run  ## Start an embedded cluster with a scheduler, and keep it running; ARGS="--nodes 20" and so on.
 	@$(BIN)/mooring up $(ARGS)
 
-test: setup-dev  ## Run all tests, golden decisions and configurations included.
+test: setup-dev  ## Run all tests, golden decisions, sessions and configurations included.
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) tests examples
 
 lint: setup-dev  ## Check style, types and layers.
@@ -33,7 +33,7 @@ lint: setup-dev  ## Check style, types and layers.
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-golden: setup-dev  ## Compare with kube-scheduler's own answers, and count the matches by theme.
+golden: setup-dev  ## Compare with kube-scheduler's and Volcano's own answers, and count the matches by theme.
 	@$(BIN)/python -m tests.golden.run
 
 bench: setup-dev  ## Measure decisions per second for every workload and size.

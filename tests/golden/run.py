@@ -7,11 +7,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from mooring.batch.evaluate import CaseError as SessionCaseError
+from mooring.batch.evaluate import evaluate as evaluate_session
 from mooring.config import ConfigError, PluginSpec, effective, load_config
 from mooring.framework.points import points_of
 from mooring.simulate.evaluate import CaseError, evaluate
 from tests.config import golden_compare, stub_plugins
-from tests.golden import decisions
+from tests.golden import decisions, sessions
 
 _STUBS = (
     stub_plugins.NodeCRDResourceFit,
@@ -43,6 +45,20 @@ def decision_theme(data: str, name: str, cases: Iterable[tuple[Any, Any]]) -> Th
         if found:
             mismatches[case["id"]] = found
     return Theme(data, name, len(cases), mismatches)
+
+
+def session_theme(name: str, cases: Iterable[tuple[Any, Any]]) -> Theme:
+    """Run the sessions of a theme."""
+    cases = list(cases)
+    mismatches = {}
+    for case, expected in cases:
+        try:
+            found = sessions.compare(expected, evaluate_session(case))
+        except SessionCaseError as error:
+            found = [f"refused: {error}"]
+        if found:
+            mismatches[case["id"]] = found
+    return Theme(sessions.SET, name, len(cases), mismatches)
 
 
 def config_themes() -> dict[str, list[tuple[Any, Any]]]:
@@ -80,9 +96,12 @@ def main() -> int:
     print(f"{'data':<30} {'theme':<20} {'cases':>6} {'match':>6}")
     for (data, name), cases in decisions.themes().items():
         results.append(_shown(decision_theme(data, name, cases)))
+    for name, cases in sessions.themes().items():
+        results.append(_shown(session_theme(name, cases)))
     for name, cases in config_themes().items():
         results.append(_shown(config_theme(name, cases)))
-    for kind, chosen in (("decisions", decisions.SETS), ("configurations", ("config",))):
+    kinds = (("decisions", decisions.SETS), ("sessions", (sessions.SET,)), ("configurations", ("config",)))
+    for kind, chosen in kinds:
         group = [theme for theme in results if theme.data in chosen]
         total = sum(theme.cases for theme in group)
         wrong = sum(len(theme.mismatches) for theme in group)

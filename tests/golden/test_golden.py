@@ -1,12 +1,13 @@
-"""Every golden decision and configuration is ours too; one test a theme, so that a failure says where to look."""
+"""Every golden decision, session and configuration is ours too; one test a theme, so that a failure tells where."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.golden import decisions, run
+from tests.golden import decisions, run, sessions
 
 DECISIONS = decisions.themes()
+SESSIONS = sessions.themes()
 CONFIGS = run.config_themes()
 
 
@@ -20,6 +21,12 @@ def test_decisions(data: str, name: str) -> None:
     assert not theme.mismatches, shown(theme)
 
 
+@pytest.mark.parametrize("name", SESSIONS)
+def test_sessions(name: str) -> None:
+    theme = run.session_theme(name, SESSIONS[name])
+    assert not theme.mismatches, shown(theme)
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_configurations(name: str) -> None:
     theme = run.config_theme(name, CONFIGS[name])
@@ -28,6 +35,7 @@ def test_configurations(name: str) -> None:
 
 def test_nothing_is_left_out() -> None:
     assert sum(map(len, DECISIONS.values())) == 1400
+    assert sum(map(len, SESSIONS.values())) == 684
     assert sum(map(len, CONFIGS.values())) == 532
 
 
@@ -46,3 +54,26 @@ def test_nothing_is_left_out() -> None:
 )
 def test_comparison(expected: decisions.Case, answer: decisions.Case, same: bool) -> None:
     assert (decisions.compare(expected, answer) == []) is same
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer", "same"),
+    [
+        ({"bound": {"a": "n"}}, {"bound": {"a": "n"}}, True),
+        ({"bound": {"a": "*"}}, {"bound": {"a": "n"}}, True),
+        ({"bound": {"a": "*"}}, {"bound": {}}, False),
+        ({"bound": {"a": "n"}}, {"bound": {"a": "m"}}, False),
+        ({"bound": {}}, {"bound": {"a": "n"}}, False),
+        ({}, {"evicted": ["a"]}, True),
+        ({"evicted": []}, {"evicted": ["a"]}, False),
+        (
+            {"podGroups": {"g": {"phase": "P", "conditions": [{"type": "T"}]}}},
+            {"podGroups": {"g": {"phase": "P", "conditions": [{"type": "T", "message": "varies"}]}}},
+            True,
+        ),
+        ({"podGroups": {}}, {"podGroups": {"g": {"phase": "P"}}}, False),
+        ({"next": {"evicted": ["a"]}}, {"next": {"evicted": []}}, False),
+    ],
+)
+def test_session_comparison(expected: decisions.Case, answer: decisions.Case, same: bool) -> None:
+    assert (sessions.compare(expected, answer) == []) is same

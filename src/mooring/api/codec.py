@@ -30,6 +30,7 @@ from mooring.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from mooring.api.volcano import PodGroup, Queue, ResourceQuota
 from mooring.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 from mooring.api.yaml_reader import Step, YamlError, find_line, read_documents
 
@@ -39,7 +40,7 @@ KINDS: Final[Mapping[tuple[str, str], type[KubeObject]]] = {
     for cls in (
         Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
         CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
-        Deployment, StatefulSet, DaemonSet, Job, Lease, Event,
+        Deployment, StatefulSet, DaemonSet, Job, Lease, Event, ResourceQuota, PodGroup, Queue,
     )
 }  # fmt: skip
 

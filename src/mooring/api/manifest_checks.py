@@ -11,7 +11,12 @@ from mooring.api.meta import KubeObject, parse_time
 from mooring.api.quantity import QuantityError, parse_quantity
 from mooring.api.yaml_reader import Step
 
-_QUANTITY_MAPS: Final = frozenset({"requests", "limits", "allocatable", "capacity", "overhead", "allocatedResources"})
+_QUANTITY_MAPS: Final = frozenset(
+    {
+        "requests", "limits", "allocatable", "capacity", "overhead", "allocatedResources",
+        "minResources", "capability", "deserved", "resource", "hard", "used", "allocated",
+    }
+)  # fmt: skip
 _QUANTITIES: Final = frozenset({"capacity", "maximumVolumeSize", "sizeLimit"})
 _TIMES: Final = frozenset({"creationTimestamp", "deletionTimestamp", "startTime"})
 _TEXT_MAPS: Final = frozenset(

@@ -9,6 +9,7 @@ from mooring.cli.lazy import LazyGroup
 
 #: Command -> (module, attribute, one line of help).
 COMMANDS = {
+    "batch": ("mooring.cli.batch", "batch", "Batch sessions, as Volcano has them."),
     "cluster": ("mooring.cli.cluster", "cluster", "A Kubernetes API with fake nodes, for trying things out."),
     "config": ("mooring.cli.config", "config", "Look at, check and migrate scheduler configuration files."),
     "evaluate": (

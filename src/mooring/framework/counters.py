@@ -292,6 +292,10 @@ class CounterRegistry:
         """Every counter kept."""
         return list(self._counters.values())
 
+    def carriers(self) -> list[PodTemplate]:
+        """The templates of placed pods that carry a term."""
+        return [template for template in self._live.values() if template.term_counters] if self._terms else []
+
     def all_terms(self) -> list[TermCounter]:
         """Every term carried by a placed pod."""
         return list(self._terms.values())

@@ -58,7 +58,7 @@ class ImageLocality(Plugin):
             image = table.images.get(name)
             if image is not None and image.rows.get(node.row):
                 total += _worth(image.size, image.rows.total, len(table))
-        return _score(total, containers)
+        return locality_score(total, containers)
 
     def _wanted(self, template: PodTemplate) -> Wanted:
         return template.kept(self, lambda: _images(template.pod))
@@ -81,7 +81,8 @@ def _worth(size: int, nodes_with: int, nodes: int) -> int:
     return int(float(size) * (nodes_with / nodes))
 
 
-def _score(total: int, containers: int) -> int:
+def locality_score(total: int, containers: int) -> int:
+    """The score for so many bytes of images, weighed by their spread."""
     most = _MOST_PER_CONTAINER * containers
     clamped = _LEAST if total < _LEAST else min(total, most)
     return truncated(MAX_SCORE * (clamped - _LEAST), most - _LEAST)

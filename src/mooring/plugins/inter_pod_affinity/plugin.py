@@ -87,7 +87,7 @@ class InterPodAffinity(Plugin):
             return Status.skip(template=True)
         if terms.error:
             return Status.error(f"failed to parse pod: {terms.error}")
-        existing = table.counters.terms_matching(template)
+        existing = self.existing_terms(template, scoring=True)
         if not (existing or terms.preferred):
             return Status.skip()
         scores = affinity_scores(table, self._own(template), existing, self.args.hard_pod_affinity_weight)
@@ -106,13 +106,17 @@ class InterPodAffinity(Plugin):
 
     # Terms
 
+    def existing_terms(self, template: PodTemplate, *, scoring: bool = False) -> tuple[TermCounter, ...]:
+        """The terms of placed pods that mean a pod; a scheduler that sees fewer of them overrides this."""
+        return self.handle.table.counters.terms_matching(template)
+
     def _own(self, template: PodTemplate) -> OwnTerms:
         return template.kept((self, "own"), lambda: OwnTerms(template, self.handle.table.counters))
 
     def _unwanted(self, template: PodTemplate) -> dict[str, list[TermCounter]]:
         """Anti-affinity terms of placed pods that mean this pod, by topology key."""
         found: dict[str, list[TermCounter]] = {}
-        for carried in self.handle.table.counters.terms_matching(template):
+        for carried in self.existing_terms(template):
             if carried.kind == "required_anti" and carried.counts.total:
                 found.setdefault(carried.term.topology_key, []).append(carried)
         return found

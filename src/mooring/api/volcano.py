@@ -1,0 +1,153 @@
+"""Volcano's objects: queues that share a cluster, groups of pods that start together; and resource quotas."""
+
+from typing import Final
+
+from msgspec import field
+
+from mooring.api.meta import KubeObject, LabelSelector, Model, NamespacedObject
+from mooring.api.quantity import QuantityLike
+
+SCHEDULING_GROUP: Final = "scheduling.volcano.sh"
+SCHEDULING_VERSION: Final = f"{SCHEDULING_GROUP}/v1beta1"
+#: Which PodGroup a pod belongs to, by name.
+GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+
+Amounts = dict[str, QuantityLike]
+
+
+class NetworkTopology(Model, kw_only=True):
+    """How near to each other, in the network, the pods of a group must be."""
+
+    mode: str = ""
+    highest_tier_allowed: int | None = None
+    highest_tier_name: str = ""
+
+
+class SubGroupPolicy(Model, kw_only=True):
+    """Splits the pods of a group into smaller gangs, by labels."""
+
+    name: str = ""
+    sub_group_size: int | None = None
+    min_sub_groups: int | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    network_topology: NetworkTopology | None = None
+
+
+class PodGroupSpec(Model, kw_only=True):
+    """How many pods must start together, in which queue, and what they need at least."""
+
+    min_member: int = 0
+    min_task_member: dict[str, int] = field(default_factory=dict)
+    queue: str = ""
+    priority_class_name: str = ""
+    min_resources: Amounts | None = None
+    network_topology: NetworkTopology | None = None
+    sub_group_policy: tuple[SubGroupPolicy, ...] = ()
+
+
+class PodGroupCondition(Model, kw_only=True):
+    """One entry of a PodGroup's conditions; `transition_id` names the session that wrote it."""
+
+    type: str = ""
+    status: str = ""
+    transition_id: str = ""
+    last_transition_time: str | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class PodGroupStatus(Model, kw_only=True):
+    """Where a group is in its life, and how many of its pods run or are done."""
+
+    phase: str = ""
+    conditions: tuple[PodGroupCondition, ...] = ()
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class PodGroup(NamespacedObject, kw_only=True):
+    """Pods that are scheduled together or not at all."""
+
+    api_version: str = field(default_factory=lambda: SCHEDULING_VERSION)
+    kind: str = field(default_factory=lambda: "PodGroup")
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+class Guarantee(Model, kw_only=True):
+    """What is kept for a queue, used or not."""
+
+    resource: Amounts = field(default_factory=dict)
+
+
+class GroupAffinity(Model, kw_only=True):
+    """Names of node groups that a queue must or would like to use (or not use)."""
+
+    required_during_scheduling_ignored_during_execution: tuple[str, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[str, ...] = ()
+
+
+class QueueAffinity(Model, kw_only=True):
+    """Which node groups a queue uses."""
+
+    node_group_affinity: GroupAffinity | None = None
+    node_group_anti_affinity: GroupAffinity | None = None
+
+
+class QueueSpec(Model, kw_only=True):
+    """What a queue may use: its weight, what it deserves, its floor and its ceiling, its place in the tree."""
+
+    weight: int = 1
+    capability: Amounts = field(default_factory=dict)
+    deserved: Amounts = field(default_factory=dict)
+    guarantee: Guarantee = Guarantee()
+    reclaimable: bool | None = None
+    parent: str = ""
+    priority: int = 0
+    affinity: QueueAffinity | None = None
+    type: str = ""
+
+
+class QueueStatus(Model, kw_only=True):
+    """Whether a queue takes jobs, what it has, and how many groups it holds."""
+
+    state: str = ""
+    allocated: Amounts = field(default_factory=dict)
+    unknown: int = 0
+    pending: int = 0
+    running: int = 0
+    inqueue: int = 0
+    completed: int = 0
+
+
+class Queue(KubeObject, kw_only=True):
+    """A share of the cluster that jobs wait for."""
+
+    api_version: str = field(default_factory=lambda: SCHEDULING_VERSION)
+    kind: str = field(default_factory=lambda: "Queue")
+    spec: QueueSpec = QueueSpec()
+    status: QueueStatus = QueueStatus()
+
+
+class ResourceQuotaSpec(Model, kw_only=True):
+    """What a namespace may use at most."""
+
+    hard: Amounts = field(default_factory=dict)
+
+
+class ResourceQuotaStatus(Model, kw_only=True):
+    """The limits in force, and what is used of them."""
+
+    hard: Amounts = field(default_factory=dict)
+    used: Amounts = field(default_factory=dict)
+
+
+class ResourceQuota(NamespacedObject, kw_only=True):
+    """A namespace's share."""
+
+    api_version: str = field(default_factory=lambda: "v1")
+    kind: str = field(default_factory=lambda: "ResourceQuota")
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = ResourceQuotaStatus()

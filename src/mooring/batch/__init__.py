@@ -1,0 +1,1 @@
+"""Batch sessions: Volcano's scheduler, from its own configuration file."""

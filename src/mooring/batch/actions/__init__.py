@@ -1,0 +1,30 @@
+"""The actions of a session, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from mooring.batch.actions.allocate import allocate
+from mooring.batch.actions.backfill import backfill
+from mooring.batch.actions.enqueue import enqueue
+from mooring.batch.actions.gang_eviction import gangpreempt, gangreclaim
+from mooring.batch.actions.preempt import preempt
+from mooring.batch.actions.reclaim import reclaim
+from mooring.batch.actions.shuffle import shuffle
+from mooring.batch.session import Session
+
+Action = Callable[[Session], None]
+
+ACTIONS: Mapping[str, Action] = MappingProxyType(
+    {
+        "enqueue": enqueue,
+        "allocate": allocate,
+        "backfill": backfill,
+        "preempt": preempt,
+        "reclaim": reclaim,
+        "shuffle": shuffle,
+        "gangpreempt": gangpreempt,
+        "gangreclaim": gangreclaim,
+    }
+)

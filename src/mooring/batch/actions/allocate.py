@@ -1,0 +1,129 @@
+"""allocate: give jobs their places, the neediest queue and its first job at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mooring.batch.fit_errors import FitErrors
+from mooring.batch.job import INQUEUE, JobInfo
+from mooring.batch.queue import Heap
+from mooring.batch.search import ErrorCache, Found, best_with_room, find_nodes, nowhere, pre_predicate
+from mooring.batch.session import Session
+from mooring.batch.statement import Statement
+from mooring.batch.task import PENDING, PIPELINED, TaskInfo, has_only_queue_gate
+
+ERROR_CACHE = "predicateErrorCacheEnable"
+
+
+def allocate(session: Session) -> None:
+    """Place gangs whole or not at all; what is beyond a gang's minimum gets one place a turn."""
+    Allocation(session).run()
+
+
+class Allocation:
+    """One run of the action."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._cache = session.conf.arguments("allocate").boolean(ERROR_CACHE, True)
+        self._queues = session.queue_heap()
+        self._jobs: dict[str, Heap[JobInfo]] = {}
+        self._tasks: dict[str, Heap[TaskInfo]] = {}
+
+    def run(self) -> None:
+        """Work through the queues until none has anything left to try."""
+        session = self._session
+        self._collect()
+        queues = self._queues
+        while queues:
+            queue = queues.pop()
+            if session.overused(queue):
+                continue
+            jobs = self._jobs[queue.name]
+            if not jobs:
+                continue
+            job = jobs.pop()
+            statement = self._allocate_job(job)
+            if statement is not None and session.job_ready(job):  # a job that only has promises is not committed
+                statement.commit()
+                if self._tasks[job.uid]:
+                    jobs.push(job)
+            queues.push(queue)
+
+    def _collect(self) -> None:
+        session = self._session
+        gated_by_enqueue = "enqueue" in session.conf.actions
+        for job in session.jobs.values():
+            if job.is_pending:
+                if gated_by_enqueue:
+                    continue
+                job.phase = INQUEUE
+            if session.job_valid(job) is not None:
+                continue
+            tasks = [task for task in job.of_status(PENDING) if _may_be_placed(task)] + job.promised
+            if not tasks:
+                continue
+            if job.queue not in self._jobs:
+                self._jobs[job.queue] = session.job_heap()
+                self._queues.push(session.queues[job.queue])
+            self._jobs[job.queue].push(job)
+            self._tasks[job.uid] = session.task_heap(tasks)
+
+    def _allocate_job(self, job: JobInfo) -> Statement | None:
+        """Place tasks until the job is ready; None, and nothing placed, if it will not even be with promises."""
+        session, tasks = self._session, self._tasks[job.uid]
+        if not session.node_list:
+            return None
+        statement = session.statement()
+        cache = ErrorCache(enabled=self._cache)
+        while tasks:
+            if not self._try_task(job, tasks.pop(), statement, cache):
+                break
+        if session.job_ready(job) or session.job_pipelined(job):
+            return statement
+        statement.discard()
+        return None
+
+    def _try_task(self, job: JobInfo, task: TaskInfo, statement: Statement, cache: ErrorCache) -> bool:
+        """Try one task; whether to go on with the next."""
+        session = self._session
+        if not session.allocatable(session.queues[job.queue], task) or task.gated:
+            return True
+        if task.role and job.fit_errors and task.role in job.failed_roles():
+            text = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
+            job.fit_errors[task.uid] = FitErrors(message=text)
+            return True
+        error = pre_predicate(session, task)
+        if error:
+            job.fit_errors[task.uid] = nowhere(session, error)
+            return job.worth_continuing()
+        found = self._find(task, cache)
+        if not len(found.rows):
+            job.fit_errors[task.uid] = found.errors
+            return job.worth_continuing()
+        if task.status == PIPELINED:
+            return True  # Volcano forgets that it has a place, and may even place it twice; here it keeps the first
+        node = best_with_room(session, task, found.rows)
+        if node is None:
+            return True
+        if session.ledger.fits_row(task.request, session.ledger.idle, node.row):
+            error = statement.allocate(task, node.name)
+        else:
+            error = statement.pipeline(task, node.name, evicted=False)
+        return bool(error) or not session.job_ready(job)
+
+    def _find(self, task: TaskInfo, cache: ErrorCache) -> Found:
+        session = self._session
+        nominated = session.nodes.get(task.pod.status.nominated_node_name)
+        if nominated is not None and session.ledger.fits_row(task.request, session.ledger.future, nominated.row):
+            only = np.zeros(len(session.node_list), dtype=np.bool_)
+            only[nominated.row] = True
+            found = find_nodes(session, task, "allocate", cache, only)
+            if len(found.rows):
+                return found
+        return find_nodes(session, task, "allocate", cache)
+
+
+def _may_be_placed(task: TaskInfo) -> bool:
+    """Tasks that ask for nothing are left to backfill; gated ones wait, unless it is Volcano's own gate."""
+    return not task.best_effort and (not task.gated or has_only_queue_gate(task.pod))

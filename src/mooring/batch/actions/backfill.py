@@ -1,0 +1,58 @@
+"""backfill: place the tasks that ask for nothing, wherever they may go."""
+
+from __future__ import annotations
+
+from mooring.batch.actions.allocate import ERROR_CACHE
+from mooring.batch.job import JobInfo
+from mooring.batch.queue import Heap
+from mooring.batch.search import ErrorCache, best_node, find_nodes, nowhere, pre_predicate
+from mooring.batch.session import Session
+from mooring.batch.task import PENDING, PIPELINED, TaskInfo
+
+
+def backfill(session: Session) -> None:
+    """Place best-effort tasks one by one; queues and gangs have no say in it."""
+    cached = session.conf.arguments("backfill").boolean(ERROR_CACHE, True)
+    for task in _waiting(session):
+        job = session.jobs[task.job]
+        error = pre_predicate(session, task)
+        if error:
+            job.fit_errors[task.uid] = nowhere(session, error)
+            continue
+        found = find_nodes(session, task, "backfill", ErrorCache(enabled=cached))
+        if not len(found.rows):
+            job.fit_errors[task.uid] = found.errors
+            continue
+        node = best_node(session, task, found.rows)
+        if node is not None:
+            session.allocate(task, node.name)
+
+
+def _waiting(session: Session) -> list[TaskInfo]:
+    """Best-effort tasks by queue, job and task; those with a mere promise give it up first."""
+    queues = session.queue_heap()
+    jobs: dict[str, Heap[JobInfo]] = {}
+    tasks: dict[str, Heap[TaskInfo]] = {}
+    for job in session.jobs.values():
+        if job.is_pending or session.job_valid(job) is not None:
+            continue
+        waiting = [task for task in job.of_status(PENDING) if task.best_effort and not task.gated]
+        for task in job.of_status(PIPELINED):
+            if task.best_effort:
+                session.unplace(task)
+                waiting.append(task)
+        if not waiting:
+            continue
+        tasks[job.uid] = session.task_heap(waiting)
+        if job.queue not in jobs:
+            queues.push(session.queues[job.queue])
+            jobs[job.queue] = session.job_heap()
+        jobs[job.queue].push(job)
+    found = []
+    while queues:
+        waiting_jobs = jobs[queues.pop().name]
+        while waiting_jobs:
+            heap = tasks[waiting_jobs.pop().uid]
+            while heap:
+                found.append(heap.pop())
+    return found

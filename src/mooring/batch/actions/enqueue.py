@@ -1,0 +1,30 @@
+"""enqueue: let waiting PodGroups into their queues, one a turn for each queue."""
+
+from __future__ import annotations
+
+from mooring.batch.job import INQUEUE, JobInfo
+from mooring.batch.queue import Heap
+from mooring.batch.session import Session
+
+
+def enqueue(session: Session) -> None:
+    """Let in what plugins permit; a group that states no minimum is let in unasked."""
+    queues = session.queue_heap()
+    waiting: dict[str, Heap[JobInfo]] = {}
+    seen: set[str] = set()
+    for job in session.jobs.values():
+        if job.queue not in seen:
+            seen.add(job.queue)
+            queues.push(session.queues[job.queue])
+        if job.is_pending:
+            waiting.setdefault(job.queue, session.job_heap()).push(job)
+    while queues:
+        queue = queues.pop()
+        jobs = waiting.get(queue.name)
+        if not jobs:
+            continue
+        job = jobs.pop()
+        if job.min_resources is None or session.job_enqueueable(job):
+            session.job_enqueued(job)
+            job.phase = INQUEUE
+        queues.push(queue)

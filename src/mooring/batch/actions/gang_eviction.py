@@ -1,0 +1,177 @@
+"""gangpreempt and gangreclaim: make room for a whole gang at once."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mooring.batch.actions.allocate import ERROR_CACHE
+from mooring.batch.actions.bundles import Bundle, in_order, job_bundles, total
+from mooring.batch.eviction import EvictionContext, curable_nodes
+from mooring.batch.job import JobInfo
+from mooring.batch.queue import Heap, QueueInfo
+from mooring.batch.resource import Resource
+from mooring.batch.search import ErrorCache, best_with_room, find_nodes, pre_predicate
+from mooring.batch.session import Session
+from mooring.batch.statement import SavedOperation, Statement, save
+from mooring.batch.task import EVICTABLE, PENDING, PREEMPTABLE, RUNNING, TaskInfo
+
+
+def gangpreempt(session: Session) -> None:
+    """Evict tasks of less important jobs of the same queue, so that a gang fits."""
+    GangEviction(session, "preempt").run()
+
+
+def gangreclaim(session: Session) -> None:
+    """Evict tasks of other queues, so that a gang fits."""
+    GangEviction(session, "reclaim").run()
+
+
+class GangEviction:
+    """One run of either action."""
+
+    def __init__(self, session: Session, kind: Literal["preempt", "reclaim"]) -> None:
+        self._session = session
+        self._kind = kind
+        arguments = session.conf.arguments(f"gang{kind}")
+        self._whole = arguments.boolean("allowWholeBundle", True)
+        self._cached = session.conf.arguments("allocate").boolean(ERROR_CACHE, True)
+
+    def run(self) -> None:
+        """Go through the queues and their starving jobs."""
+        session = self._session
+        queues = session.queue_heap()
+        seen: set[str] = set()
+        starving: dict[str, Heap[JobInfo]] = {}
+        for job in session.jobs.values():
+            if job.is_pending or session.job_valid(job) is not None:
+                continue
+            if job.queue not in seen:
+                seen.add(job.queue)
+                queues.push(session.queues[job.queue])
+            if session.job_starving(job):
+                starving.setdefault(job.queue, session.job_heap()).push(job)
+        while queues:
+            queue = queues.pop()
+            jobs = starving.get(queue.name)
+            if not jobs or (self._kind == "reclaim" and session.overused(queue)):
+                continue
+            while jobs:
+                self._make_room(queue, jobs.pop())
+
+    def _make_room(self, queue: QueueInfo, job: JobInfo) -> None:
+        session = self._session
+        statement = session.statement()
+        plan = self._plan(queue, job)
+        if plan is not None:
+            statement.recover(plan)
+        if session.job_pipelined(job):
+            statement.commit()
+            job.promised += [step.task for step in plan or () if step.kind == "pipeline"]
+        else:
+            statement.discard()
+
+    def _plan(self, queue: QueueInfo, job: JobInfo) -> list[SavedOperation] | None:
+        """Whom to evict and where the gang would go; None if nothing helps."""
+        session = self._session
+        pending = [task for task in job.of_status(PENDING) if not task.gated and not task.best_effort]
+        if not pending or not session.node_list:
+            return None
+        if self._kind == "reclaim" and not session.preemptive(queue, pending):
+            return None
+        need = total(pending)
+        room = Resource()
+        for node in session.node_list:
+            room.add(node.idle).add(node.releasing)
+        victims: list[TaskInfo] = []
+        for bundle in self._bundles(job, need):
+            victims += bundle.tasks
+            if need.fits(room.clone().add(total(victims))):
+                plan = self._try(queue, job, pending, victims)
+                if plan is not None:
+                    return plan
+        return None
+
+    def _bundles(self, job: JobInfo, need: Resource) -> list[Bundle]:
+        """What may be evicted for a job, in the order in which it should be."""
+        session = self._session
+        by_job: dict[str, list[TaskInfo]] = {}
+        for node in session.node_list:
+            for task in node.tasks.values():
+                if self._is_candidate(job, task):
+                    by_job.setdefault(task.job, []).append(task)
+        bundles = [bundle for uid, tasks in by_job.items() for bundle in job_bundles(session.jobs[uid], tasks)]
+        if not bundles:
+            return []
+        first = self._by_job if self._kind == "preempt" else self._by_queue(job)
+        candidates = [task for bundle in in_order(bundles, need, first) for task in bundle.tasks]
+        allowed = {task.uid for task in session.unified_evictable(EvictionContext(self._kind, job), candidates)}
+        narrowed = [bundle.only(allowed) for bundle in bundles]
+        kept = [bundle for bundle in narrowed if bundle is not None and (bundle.safe or self._whole)]
+        return in_order(kept, need, first)
+
+    def _is_candidate(self, job: JobInfo, task: TaskInfo) -> bool:
+        session = self._session
+        owner = session.jobs.get(task.job)
+        if owner is None or not task.preemptable or not _may_be_disturbed(owner):
+            return False
+        if self._kind == "preempt":
+            more_important = job.priority > owner.priority
+            return task.status in EVICTABLE and owner.queue == job.queue and more_important and owner is not job
+        return task.status == RUNNING and owner.queue != job.queue and session.queues[owner.queue].reclaimable
+
+    def _by_job(self, left: Bundle, right: Bundle) -> int:
+        """The job that comes last loses first."""
+        if left.job is right.job:
+            return 0
+        return 1 if self._session.job_less(left.job, right.job) else -1
+
+    def _by_queue(self, job: JobInfo):  # type: ignore[no-untyped-def]
+        session = self._session
+        own = session.queues[job.queue]
+
+        def first(left: Bundle, right: Bundle) -> int:
+            mine, theirs = session.queues[left.job.queue], session.queues[right.job.queue]
+            if mine is theirs:
+                return 0
+            before = session.victim_queue_less(mine, theirs, own)
+            after = session.victim_queue_less(theirs, mine, own)
+            return 0 if before == after else -1 if before else 1
+
+        return first
+
+    def _try(
+        self, queue: QueueInfo, job: JobInfo, pending: list[TaskInfo], victims: list[TaskInfo]
+    ) -> list[SavedOperation] | None:
+        """Evict and promise all places of the gang, then take it back; how it went, None if it did not work."""
+        session = self._session
+        evictions = session.statement()
+        for victim in victims:
+            evictions.evict(victim, f"gang{self._kind}")
+        promises = session.statement()
+        placed = self._promise_all(promises, queue, pending)
+        plan = save(evictions, promises) if placed and session.job_pipelined(job) else None
+        promises.discard()
+        evictions.discard()
+        return plan
+
+    def _promise_all(self, statement: Statement, queue: QueueInfo, pending: list[TaskInfo]) -> bool:
+        session = self._session
+        cache = ErrorCache(enabled=self._cached)
+        tasks = session.task_heap(pending)
+        while tasks:
+            task = tasks.pop()
+            if not session.allocatable(queue, task) or pre_predicate(session, task):
+                return False
+            found = find_nodes(session, task, "simulate", cache, curable_nodes(session, task))
+            node = best_with_room(session, task, found.rows)
+            if node is None or not session.ledger.fits_row(task.request, session.ledger.future, node.row):
+                return False
+            if statement.pipeline(task, node.name, evicted=True):
+                return False
+        return True
+
+
+def _may_be_disturbed(job: JobInfo) -> bool:
+    """Whether a PodGroup says nothing about it, or says that it may."""
+    said = PREEMPTABLE in job.group.annotations or PREEMPTABLE in job.group.labels
+    return job.preemptable or not said

@@ -1,0 +1,186 @@
+"""preempt: make room for starving jobs within their queue, and for the first tasks within a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mooring.batch.actions.allocate import ERROR_CACHE
+from mooring.batch.actions.dry_run import DryRun
+from mooring.batch.eviction import curable_nodes, suffices
+from mooring.batch.fit_errors import Verdict
+from mooring.batch.job import JobInfo
+from mooring.batch.queue import Heap
+from mooring.batch.search import ErrorCache, ask_predicate, find_nodes, pre_predicate, score_nodes
+from mooring.batch.session import Session
+from mooring.batch.statement import Statement
+from mooring.batch.task import EVICTABLE, PENDING, TaskInfo
+from mooring.framework.status import Code
+
+Chooses = Callable[[TaskInfo], bool]
+
+
+def preempt(session: Session) -> None:
+    """Evict tasks of less important jobs of the same queue, then less important tasks of the same job."""
+    Preemption(session).run()
+
+
+class Preemption:
+    """One run of the action."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        arguments = session.conf.arguments("preempt")
+        self._cache = ErrorCache(enabled=arguments.boolean(ERROR_CACHE, True))
+        aware = arguments.boolean("enableTopologyAwarePreemption", False)
+        self._dry_run = DryRun(session, arguments) if aware else None
+        self._tasks: dict[str, Heap[TaskInfo]] = {}
+
+    def run(self) -> None:
+        """Go through the queues."""
+        session = self._session
+        starving: dict[str, list[JobInfo]] = {}
+        for job in session.jobs.values():
+            if job.is_pending or session.job_valid(job) is not None or not session.job_starving(job):
+                continue
+            if job.group.spec.network_topology is not None:
+                continue
+            starving.setdefault(job.queue, []).append(job)
+            self._tasks[job.uid] = self._pending(job)
+        queues = session.queue_heap()
+        for name in starving:
+            queues.push(session.queues[name])
+        while queues:
+            jobs = starving[queues.pop().name]
+            self._between_jobs(jobs)
+            for job in jobs:
+                self._within_job(job)
+
+    def _pending(self, job: JobInfo) -> Heap[TaskInfo]:
+        return self._session.task_heap([task for task in job.of_status(PENDING) if not task.gated])
+
+    def _between_jobs(self, starving: list[JobInfo]) -> None:
+        session = self._session
+        jobs = session.job_heap()
+        for job in starving:
+            jobs.push(job)
+        while jobs:
+            job = jobs.pop()
+            statement = session.statement()
+            assigned = False
+            tasks = self._tasks[job.uid]
+            while session.job_starving(job) and tasks:
+                task = tasks.pop()
+                assigned = self._preempt(statement, task, self._of_other_jobs(job, task))
+            if not session.job_pipelined(job):
+                statement.discard()
+                continue
+            statement.commit()
+            if assigned:
+                jobs.push(job)
+
+    def _within_job(self, job: JobInfo) -> None:
+        tasks = self._pending(job)
+        while tasks:
+            task = tasks.pop()
+            statement = self._session.statement()
+            if not self._preempt(statement, task, _of_same_job(task)):
+                statement.discard()
+                break
+            statement.commit()
+
+    def _of_other_jobs(self, job: JobInfo, task: TaskInfo) -> Chooses:
+        def chooses(other: TaskInfo) -> bool:
+            if not _evictable(task, other) or other.job == task.job:
+                return False
+            owner = self._session.jobs.get(other.job)
+            return owner is not None and owner.queue == job.queue
+
+        return chooses
+
+    def _preempt(self, statement: Statement, task: TaskInfo, chooses: Chooses) -> bool:
+        """Find room for a task by evicting some of the chosen ones; whether it was found."""
+        session = self._session
+        if not self._eligible(task) or pre_predicate(session, task):
+            return False
+        found = find_nodes(session, task, "evict", self._cache, curable_nodes(session, task))
+        if self._dry_run is not None:
+            return self._dry_run.preempt(statement, task, chooses, found.rows)
+        scores = score_nodes(session, task, found.rows)
+        if scores is None:
+            return False
+        for place in np.argsort(-scores, kind="stable").tolist():
+            if self._preempt_on(statement, task, chooses, int(found.rows[place])):
+                return True
+        return False
+
+    def _preempt_on(self, statement: Statement, task: TaskInfo, chooses: Chooses, row: int) -> bool:
+        session = self._session
+        node = session.node_list[row]
+        queue = session.queues[session.jobs[task.job].queue]
+        victims = session.preemptable(task, [other for other in node.tasks.values() if chooses(other)])
+        if not suffices(task, node, victims):
+            return False
+
+        def fits() -> bool:
+            return session.allocatable(queue, task) and session.ledger.fits_row(
+                task.request, session.ledger.future, row
+            )
+
+        step = session.statement()
+        waiting = session.victim_heap(victims, task)
+        evicted = False
+        while waiting and not fits():
+            victim = waiting.pop()
+            step.evict(victim, "preempt")
+            evicted = evicted or not victim.request.is_empty
+        if fits() and not step.pipeline(task, node.name, evicted=evicted):
+            statement.merge(step)
+            return True
+        step.discard()
+        return False
+
+    def _eligible(self, task: TaskInfo) -> bool:
+        """Whether a task may preempt: its policy lets it, and no room is being made for it already."""
+        if not task.pod.may_preempt:
+            return False
+        nominated = task.pod.status.nominated_node_name
+        if not nominated:
+            return True
+        node = self._session.nodes.get(nominated)
+        verdict = self._verdict(task, node.row) if node is not None else None
+        if node is None or verdict is None:
+            return False
+        if any(status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE for status in verdict):
+            return True
+        return not any(
+            other.pod.priority < task.pod.priority and _is_being_preempted(other) for other in node.tasks.values()
+        )
+
+    def _verdict(self, task: TaskInfo, row: int) -> Verdict | None:
+        """What the first predicate that turns a node down says of it; None if all let it pass."""
+        session = self._session
+        only = np.zeros(len(session.node_list), dtype=np.bool_)
+        only[row] = True
+        for function, columns in session.all("predicate"):
+            outcome = ask_predicate(session, task, function, columns, only)
+            if outcome is not None and outcome.failed[row]:
+                verdict: Verdict = outcome.verdict(row)
+                return verdict
+        return None
+
+
+def _evictable(task: TaskInfo, other: TaskInfo) -> bool:
+    return other.status in EVICTABLE and other.preemptable and (other.best_effort or not task.best_effort)
+
+
+def _of_same_job(task: TaskInfo) -> Chooses:
+    return lambda other: _evictable(task, other) and other.job == task.job
+
+
+def _is_being_preempted(task: TaskInfo) -> bool:
+    if not task.pod.is_terminating:
+        return False
+    condition = task.pod.condition("DisruptionTarget")
+    return condition is not None and condition.status == "True" and condition.reason == "PreemptionByScheduler"

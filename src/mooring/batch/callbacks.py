@@ -1,0 +1,260 @@
+"""Callbacks: what plugins registered in a session, and how the answers of several plugins become one.
+
+Plugins stand in tiers, in order. For every kind of callback there is a rule for putting answers together; a plugin's
+flags in the configuration say in which kinds it has a say. Votes are ``PERMIT``, ``ABSTAIN`` and ``REJECT``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from mooring.batch.conf import BatchConf
+from mooring.batch.job import JobInfo
+from mooring.batch.queue import QueueInfo
+from mooring.batch.task import TaskInfo, precedes
+
+if TYPE_CHECKING:
+    from mooring.batch.eviction import EvictionContext
+
+PERMIT: Final = 1
+ABSTAIN: Final = 0
+REJECT: Final = -1
+
+Victims = tuple[list[TaskInfo], int]
+Compare = Callable[[Any, Any], int]
+
+#: Kind -> the flag that switches it off for a plugin; None for kinds without one.
+_FLAG: Final[dict[str, str | None]] = {
+    "job_order": "JobOrder",
+    "queue_order": "QueueOrder",
+    "victim_queue_order": None,
+    "task_order": "TaskOrder",
+    "pre_predicate": "Predicate",
+    "predicate": "Predicate",
+    "node_order": "NodeOrder",
+    "batch_node_order": "NodeOrder",
+    "best_node": "BestNode",
+    "preemptable": "Preemptable",
+    "reclaimable": "Reclaimable",
+    "unified_evictable": None,
+    "overused": "Overused",
+    "preemptive": "Preemptive",
+    "allocatable": "Allocatable",
+    "job_ready": "JobReady",
+    "job_pipelined": "JobPipelined",
+    "job_enqueueable": "JobEnqueued",
+    "job_enqueued": "JobEnqueued",
+    "job_starving": "JobStarving",
+    "job_valid": None,
+    "victim_tasks": "Victim",
+    "simulation": None,
+}
+
+
+class Invalid(NamedTuple):
+    """Why a job cannot be scheduled at all."""
+
+    reason: str
+    message: str
+
+
+class Callbacks:
+    """The callbacks of one session; ``opening`` names the plugin that registers at the moment."""
+
+    def __init__(self, conf: BatchConf) -> None:
+        self.conf = conf
+        self.opening = ""
+        self._registered: dict[str, dict[str, Any]] = {}
+        self._tiers: dict[str, list[list[Any]]] = {}
+        self._flat: dict[str, list[Any]] = {}
+
+    def register(self, kind: str, function: Any) -> None:
+        """Register the opening plugin's function of a kind; a second one replaces the first."""
+        self._registered.setdefault(kind, {})[self.opening] = function
+        self._tiers.clear()
+        self._flat.clear()
+
+    def by_tier(self, kind: str) -> list[list[Any]]:
+        """The functions of a kind that are switched on, tier by tier; tiers without any are left out."""
+        found = self._tiers.get(kind)
+        if found is None:
+            functions, flag = self._registered.get(kind, {}), _FLAG[kind]
+            tiers = [
+                [functions[o.name] for o in tier if o.name in functions and (flag is None or o.enabled(flag))]
+                for tier in self.conf.tiers
+            ]
+            found = self._tiers[kind] = [tier for tier in tiers if tier]
+        return found
+
+    def all(self, kind: str) -> list[Any]:
+        """The same in one list."""
+        found = self._flat.get(kind)
+        if found is None:
+            found = self._flat[kind] = [function for tier in self.by_tier(kind) for function in tier]
+        return found
+
+    def named(self, kind: str) -> list[tuple[str, Any]]:
+        """The same with the names of the plugins."""
+        functions, flag = self._registered.get(kind, {}), _FLAG[kind]
+        return [
+            (option.name, functions[option.name])
+            for option in self.conf.options()
+            if option.name in functions and (flag is None or option.enabled(flag))
+        ]
+
+    # Orders: the first plugin that tells two apart decides
+
+    def _compare(self, kind: str, left: Any, right: Any) -> int:
+        for function in self.all(kind):
+            answer: int = function(left, right)
+            if answer:
+                return answer
+        return 0
+
+    def compare_jobs(self, left: JobInfo, right: JobInfo) -> int:
+        """Which job comes first by the plugins: negative for the left one, 0 if they do not tell."""
+        return self._compare("job_order", left, right)
+
+    def job_less(self, left: JobInfo, right: JobInfo) -> bool:
+        """Whether a job comes before another; the older one where plugins do not tell."""
+        answer = self._compare("job_order", left, right)
+        if answer:
+            return answer < 0
+        return left.uid < right.uid if left.created == right.created else left.created < right.created
+
+    def queue_less(self, left: QueueInfo, right: QueueInfo) -> bool:
+        """Whether a queue comes before another; the older one where plugins do not tell."""
+        answer = self._compare("queue_order", left, right)
+        if answer:
+            return answer < 0
+        return left.name < right.name if left.created == right.created else left.created < right.created
+
+    def victim_queue_less(self, left: QueueInfo, right: QueueInfo, preemptor: QueueInfo) -> bool:
+        """Whether victims of a queue go before those of another: by default those of the queue that comes last."""
+        for function in self.all("victim_queue_order"):
+            answer: int = function(left, right, preemptor)
+            if answer:
+                return answer < 0
+        return not self.queue_less(left, right)
+
+    def task_less(self, left: TaskInfo, right: TaskInfo) -> bool:
+        """Whether a task comes before another."""
+        answer = self._compare("task_order", left, right)
+        return answer < 0 if answer else precedes(left, right)
+
+    # All must agree, or any suffices
+
+    def _all_agree(self, kind: str, *arguments: Any) -> bool:
+        for function in self.all(kind):
+            if not function(*arguments):
+                return False
+        return True
+
+    def overused(self, queue: QueueInfo) -> bool:
+        """Whether any plugin says that a queue has more than its share."""
+        return any(function(queue) for function in self.all("overused"))
+
+    def preemptive(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
+        """Whether a queue may take back resources for some tasks."""
+        return self._all_agree("preemptive", queue, tasks)
+
+    def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
+        """Whether a queue may still have what a task asks for."""
+        return self._all_agree("allocatable", queue, task)
+
+    def job_ready(self, job: JobInfo) -> bool:
+        """Whether a job has enough to start."""
+        return self._all_agree("job_ready", job)
+
+    def job_starving(self, job: JobInfo) -> bool:
+        """Whether a job needs more: the first tier with an opinion decides, and all of it must say so."""
+        for tier in self.by_tier("job_starving"):
+            return all(function(job) for function in tier)
+        return False
+
+    def job_valid(self, job: JobInfo) -> Invalid | None:
+        """Why a job cannot be scheduled at all; None if it can."""
+        for function in self.all("job_valid"):
+            problem: Invalid | None = function(job)
+            if problem is not None:
+                return problem
+        return None
+
+    # Votes: a rejection decides at once, a permission at the end of its tier
+
+    def _voted(self, kind: str, subject: Any) -> bool:
+        for tier in self.by_tier(kind):
+            permitted = False
+            for function in tier:
+                vote = function(subject)
+                if vote < 0:
+                    return False
+                permitted = permitted or vote > 0
+            if permitted:
+                return True
+        return True
+
+    def job_pipelined(self, job: JobInfo) -> bool:
+        """Whether a job has enough, promises included."""
+        return self._voted("job_pipelined", job)
+
+    def job_enqueueable(self, job: JobInfo) -> bool:
+        """Whether a job may be let into its queue."""
+        return self._voted("job_enqueueable", job)
+
+    def job_enqueued(self, job: JobInfo) -> None:
+        """Tell that a job was let into its queue."""
+        for function in self.all("job_enqueued"):
+            function(job)
+
+    # Victims: in each tier only those that every plugin names; the first tier that names any decides
+
+    def preemptable(self, preemptor: TaskInfo, candidates: list[TaskInfo]) -> list[TaskInfo]:
+        """Which tasks may be evicted for another of their queue."""
+        return self._victims("preemptable", preemptor, candidates)
+
+    def reclaimable(self, reclaimer: TaskInfo, candidates: list[TaskInfo]) -> list[TaskInfo]:
+        """Which tasks may be evicted for one of another queue."""
+        return self._victims("reclaimable", reclaimer, candidates)
+
+    def unified_evictable(self, context: EvictionContext, candidates: list[TaskInfo]) -> list[TaskInfo]:
+        """Which tasks may be evicted for a whole gang."""
+        return self._victims("unified_evictable", context, candidates)
+
+    def _victims(self, kind: str, evictor: Any, candidates: list[TaskInfo]) -> list[TaskInfo]:
+        victims: list[TaskInfo] | None = None
+        for tier in self.by_tier(kind):
+            for function in tier:
+                found, vote = function(evictor, candidates)
+                if vote == ABSTAIN:
+                    continue
+                if not found:
+                    victims = None
+                    break
+                if not victims:  # also where an empty intersection came before: Volcano starts anew
+                    victims = found
+                else:
+                    names = {task.uid for task in found}
+                    victims = [task for task in victims if task.uid in names]
+            if victims:
+                return victims
+            victims = None
+        return []
+
+    def victim_tasks(self, tasks: list[TaskInfo]) -> list[TaskInfo]:
+        """Which running tasks should go anyway: all that a tier names, of the first tier that names any."""
+        for tier in self.by_tier("victim_tasks"):
+            found = {task.uid: task for function in tier for task in function(tasks)}
+            if found:
+                return list(found.values())
+        return []
+
+
+def first_error(functions: Iterable[Any], *arguments: Any) -> str:
+    """The first error that functions return; empty if none does."""
+    for function in functions:
+        error: str | None = function(*arguments)
+        if error:
+            return error
+    return ""

@@ -1,0 +1,286 @@
+"""volcano-scheduler.conf: which actions run, which plugins have a say in which tier, and their arguments.
+
+Volcano reads the file forgivingly: unknown keys, and flags in the wrong one of two spellings, are passed over without a
+word. Here they are warned about, with the nearest key that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mooring.batch.arguments import Arguments
+from mooring.config.errors import ConfigError, FieldError, nearest
+from mooring.config.nodes import Mapping as MappingNode
+from mooring.config.nodes import Node, ReadError, Scalar, Sequence, is_null, plain
+from mooring.config.yamltree import read_yaml
+
+DEFAULT_CONF: Final = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+
+#: Flag -> its key in the file. Half of them begin with "enable", the others with "enabled".
+FLAGS: Final[Mapping[str, str]] = {
+    "JobOrder": "enableJobOrder",
+    "TaskOrder": "enableTaskOrder",
+    "QueueOrder": "enableQueueOrder",
+    "JobReady": "enableJobReady",
+    "JobPipelined": "enableJobPipelined",
+    "JobEnqueued": "enableJobEnqueued",
+    "JobStarving": "enableJobStarving",
+    "Preemptable": "enablePreemptable",
+    "Reclaimable": "enableReclaimable",
+    "Preemptive": "enablePreemptive",
+    "Predicate": "enablePredicate",
+    "NodeOrder": "enableNodeOrder",
+    "BestNode": "enableBestNode",
+    "TargetJob": "enableTargetJob",
+    "ReservedNodes": "enableReservedNodes",
+    "Hierarchy": "enableHierarchy",
+    "Overused": "enabledOverused",
+    "Allocatable": "enabledAllocatable",
+    "Victim": "enabledVictim",
+    "HyperNodeOrder": "enabledHyperNodeOrder",
+    "HyperNodeGradient": "enabledHyperNodeGradient",
+    "SubJobReady": "enabledSubJobReady",
+    "SubJobPipelined": "enabledSubJobPipelined",
+    "SubJobOrder": "enabledSubJobOrder",
+    "ClusterOrder": "EnabledClusterOrder",
+}
+#: Flags that are off unless the file says otherwise; all others are on.
+_OFF: Final = frozenset({"Hierarchy", "ClusterOrder"})
+_FLAG_OF: Final = {key: flag for flag, key in FLAGS.items()}
+_OTHER_SPELLING: Final = {
+    **{f"enabled{flag}": flag for flag in FLAGS},
+    **{f"enable{flag}": flag for flag in FLAGS},
+}
+_TOP: Final = ("actions", "tiers", "configurations", "metrics")
+_OPTION: Final = ("name", "arguments", *FLAGS.values())
+
+
+class PluginOption(msgspec.Struct, frozen=True):
+    """A plugin in a tier: its arguments, and what it has a say in."""
+
+    name: str
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
+    #: Flags that the file sets.
+    flags: dict[str, bool] = msgspec.field(default_factory=dict)
+
+    def enabled(self, flag: str) -> bool:
+        """Whether a flag is on."""
+        return self.flags.get(flag, flag not in _OFF)
+
+
+class BatchConf(msgspec.Struct, frozen=True):
+    """A configuration, read."""
+
+    actions: tuple[str, ...]
+    tiers: tuple[tuple[PluginOption, ...], ...]
+    #: Action -> its arguments.
+    configurations: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    metrics: dict[str, str] = msgspec.field(default_factory=dict)
+    #: What a person should know although the file can be used.
+    warnings: tuple[str, ...] = ()
+
+    def options(self) -> Iterator[PluginOption]:
+        """All plugins, tier by tier."""
+        for tier in self.tiers:
+            yield from tier
+
+    def arguments(self, action: str) -> Arguments:
+        """An action's arguments."""
+        return Arguments(self.configurations.get(action), owner=f"configurations: {action}")
+
+
+def read_conf(
+    text: str, *, source: str = "", actions: Collection[str], plugins: Collection[str], both_spellings: bool = True
+) -> BatchConf:
+    """Read a configuration; raises ConfigError.
+
+    ``actions`` and ``plugins`` are the names that exist. With ``both_spellings`` a flag counts in either spelling;
+    without, it counts in Volcano's own only, as when Volcano reads the file.
+    """
+    return _Reader(source, actions, plugins, both_spellings).read(text)
+
+
+class _Reader:
+    def __init__(self, source: str, actions: Collection[str], plugins: Collection[str], both_spellings: bool) -> None:
+        self._source = source
+        self._actions = actions
+        self._plugins = plugins
+        self._both = both_spellings
+        self._errors: list[FieldError] = []
+        self._warnings: list[str] = []
+
+    def read(self, text: str) -> BatchConf:
+        try:
+            root = read_yaml(text)
+        except ReadError as error:
+            raise ConfigError([FieldError("", str(error), error.line)], stage="decode", source=self._source) from None
+        if not isinstance(root, MappingNode):
+            if not is_null(root):
+                self._error("", f"expected a configuration, found {root.describe()}", root, "Begin with  actions: ...")
+            root = MappingNode([], 1)
+        self._warn_unknown(root, _TOP, "")
+        actions = self._action_names(root)
+        tiers = tuple(self._tiers(root))
+        configurations = self._configurations(root)
+        metrics = self._mapping(root.get("metrics"), "metrics")
+        if self._errors:
+            raise ConfigError(self._errors, stage="validate", source=self._source)
+        texts = {str(key): str(value) for key, value in metrics.items()}
+        return BatchConf(actions, tiers, configurations, texts, tuple(self._warnings))
+
+    def _action_names(self, root: MappingNode) -> tuple[str, ...]:
+        node = root.get("actions")
+        if node is None or not isinstance(node, Scalar):
+            what = "is missing" if node is None else f"expected text, found {node.describe()}"
+            self._error("actions", what, node or root, 'Write for example  actions: "enqueue, allocate, backfill".')
+            return ()
+        text = "" if node.kind == "null" else node.text
+        names = [name.strip() for name in text.split(",")]
+        for name in names:
+            if name not in self._actions:
+                close = nearest(name, self._actions)
+                known = f'Did you mean "{close}"?' if close else f"Actions are {', '.join(sorted(self._actions))}."
+                self._error("actions", f'there is no action "{name}"', node, known)
+        return tuple(names)
+
+    def _tiers(self, root: MappingNode) -> Iterator[tuple[PluginOption, ...]]:
+        for number, tier in enumerate(self._items(root.get("tiers"), "tiers")):
+            path = f"tiers[{number}]"
+            if not isinstance(tier, MappingNode):
+                self._error(path, f"expected a mapping with plugins, found {tier.describe()}", tier)
+                continue
+            self._warn_unknown(tier, ("plugins",), path)
+            found = []
+            for place, node in enumerate(self._items(tier.get("plugins"), f"{path}.plugins")):
+                option = self._option(node, f"{path}.plugins[{place}]")
+                if option is not None:
+                    found.append(option)
+            self._check_tier(found, tier, path)
+            yield tuple(found)
+
+    def _check_tier(self, options: list[PluginOption], tier: Node, path: str) -> None:
+        hierarchical = any(option.name == "drf" and option.enabled("Hierarchy") for option in options)
+        if hierarchical and any(option.name == "proportion" for option in options):
+            remedy = "Remove one of them, or use capacity instead of proportion."
+            self._error(path, "proportion and drf with hierarchy enabled conflict", tier, remedy)
+
+    def _option(self, node: Node, path: str) -> PluginOption | None:
+        if not isinstance(node, MappingNode):
+            self._error(path, f"expected a plugin, found {node.describe()}", node, "Write  - name: gang")
+            return None
+        name = node.get("name")
+        if not isinstance(name, Scalar) or name.kind == "null":
+            self._error(path, "the plugin has no name", node, "Write  - name: gang")
+            return None
+        if name.text not in self._plugins:
+            self._warn(name, f"{path}.name", _missing_plugin(name.text, self._plugins))
+        arguments = self._mapping(node.get("arguments"), f"{path}.arguments")
+        return PluginOption(name.text, arguments, self._flags(node, path))
+
+    def _flags(self, node: MappingNode, path: str) -> dict[str, bool]:
+        flags: dict[str, bool] = {}
+        for entry in node.entries:
+            key, own = entry.key, _FLAG_OF.get(entry.key)
+            if key in ("name", "arguments"):
+                continue
+            flag = own or _OTHER_SPELLING.get(key)
+            if flag is None:
+                self._unknown(entry.key, entry.line, _OPTION, path)
+                continue
+            if own is None:
+                told = "which Volcano passes over" if self._both else "so it has no effect"
+                self._note(entry.line, f"{path}.{key}", f"the key is {FLAGS[flag]} in Volcano, {told}")
+                if not self._both:
+                    continue
+            if is_null(entry.value):
+                continue
+            if not isinstance(entry.value, Scalar) or entry.value.kind != "bool":
+                self._error(f"{path}.{key}", f"expected true or false, found {entry.value.describe()}", entry.value)
+                continue
+            flags[flag] = entry.value.text == "true"
+        return flags
+
+    def _configurations(self, root: MappingNode) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for number, node in enumerate(self._items(root.get("configurations"), "configurations")):
+            path = f"configurations[{number}]"
+            if not isinstance(node, MappingNode):
+                self._error(path, f"expected a mapping with name and arguments, found {node.describe()}", node)
+                continue
+            self._warn_unknown(node, ("name", "arguments"), path)
+            name = node.get("name")
+            text = name.text if isinstance(name, Scalar) else ""
+            if text not in self._actions:
+                close = nearest(text, self._actions)
+                hint = f'; did you mean "{close}"?' if close else ""
+                self._warn(node, f"{path}.name", f'there is no action "{text}"{hint}')
+            found.setdefault(text, self._mapping(node.get("arguments"), f"{path}.arguments"))
+        return found
+
+    def _items(self, node: Node | None, path: str) -> list[Node]:
+        if node is None or is_null(node):
+            return []
+        if isinstance(node, Sequence):
+            return node.items
+        self._error(path, f"expected a list, found {node.describe()}", node)
+        return []
+
+    def _mapping(self, node: Node | None, path: str) -> dict[str, Any]:
+        if node is None or is_null(node):
+            return {}
+        if isinstance(node, MappingNode):
+            return {str(key): value for key, value in plain(node).items()}
+        self._error(path, f"expected a mapping, found {node.describe()}", node)
+        return {}
+
+    def _warn_unknown(self, node: MappingNode, known: Collection[str], path: str) -> None:
+        for entry in node.entries:
+            if entry.key not in known:
+                self._unknown(entry.key, entry.line, known, path)
+
+    def _unknown(self, key: str, line: int, known: Collection[str], path: str) -> None:
+        close = nearest(key, known)
+        hint = f'; did you mean "{close}"?' if close else ""
+        self._note(line, f"{path}.{key}".lstrip("."), f"the key is not known{hint}")
+
+    def _warn(self, node: Node, path: str, message: str) -> None:
+        self._note(node.line, path, message)
+
+    def _note(self, line: int, path: str, message: str) -> None:
+        place = ":".join(str(part) for part in (self._source, line) if part)
+        self._warnings.append(f"{place}: {path}: {message}")
+
+    def _error(self, path: str, message: str, node: Node, remedy: str | None = None) -> None:
+        self._errors.append(FieldError(path, message, node.line, remedy))
+
+
+#: Plugins that Volcano has and that are not here yet.
+LATER: Final = frozenset({"numa-aware", "numaaware", "deviceshare", "rescheduling", "network-topology-aware"})
+
+
+def _missing_plugin(name: str, known: Collection[str]) -> str:
+    if name in LATER:
+        return f'the plugin "{name}" is not supported yet; sessions run without it'
+    close = nearest(name, known)
+    hint = f'; did you mean "{close}"?' if close else ""
+    return (
+        f'there is no plugin "{name}"{hint} Sessions run without it'
+        if hint
+        else (f'there is no plugin "{name}"; sessions run without it')
+    )

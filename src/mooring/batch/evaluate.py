@@ -1,0 +1,197 @@
+"""Sessions on cases: a configuration and objects in, what Volcano would decide out."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from mooring.api.codec import decode_object
+from mooring.api.core import Namespace
+from mooring.api.manifest_error import ManifestError
+from mooring.api.meta import Condition, KubeObject, parse_time
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.api.volcano import PodGroup, PodGroupStatus, Queue
+from mooring.batch.actions import ACTIONS
+from mooring.batch.cluster import BatchCluster
+from mooring.batch.conf import BatchConf, read_conf
+from mooring.batch.plugins import PLUGINS
+from mooring.batch.run import Outcome, PodNote, close_session, open_session, run_actions
+from mooring.batch.session import Session
+from mooring.batch.task import ALLOCATED, PIPELINED
+from mooring.batch.trace import at_open
+from mooring.config.errors import ConfigError
+from mooring.framework.handle import Handle
+from mooring.framework.objects import ObjectStore
+from mooring.framework.table import NodeTable
+
+_MONTH = 30 * 86_400
+_NOON = 12
+
+
+class CaseError(ValueError):
+    """A case that cannot be read."""
+
+
+def evaluate(case: Mapping[str, Any], *, trace: bool = False) -> dict[str, Any]:
+    """Answer one case: ``{"conf": text, "objects": [...], "sessions"?: 2}``."""
+    conf = _conf(case.get("conf"))
+    objects = list(_objects(case))
+    sessions = case.get("sessions", 1)
+    if sessions not in (1, 2):
+        raise CaseError("sessions: give 1 or 2")
+    answer, after = _session(conf, objects, trace)
+    if sessions == 2:
+        answer["next"] = _session(conf, after, trace)[0]
+    return answer
+
+
+def _conf(text: object) -> BatchConf:
+    if not isinstance(text, str):
+        raise CaseError("conf: not text; give the text of a volcano-scheduler.conf")
+    try:
+        return read_conf(text, source="conf", actions=ACTIONS, plugins=PLUGINS, both_spellings=False)
+    except ConfigError as error:
+        raise CaseError(str(error)) from None
+
+
+def _objects(case: Mapping[str, Any]) -> Iterator[KubeObject]:
+    given = case.get("objects", [])
+    if not isinstance(given, list):
+        raise CaseError("objects: not a list; give the cluster's objects as a list")
+    for number, raw in enumerate(given):
+        if not isinstance(raw, dict):
+            raise CaseError(f"objects[{number}]: not an object")
+        try:
+            item = decode_object(raw)
+        except ManifestError as error:
+            raise CaseError(f"objects[{number}]: {error}") from None
+        if isinstance(item, KubeObject):
+            yield item
+
+
+def _session(conf: BatchConf, objects: list[KubeObject], trace: bool) -> tuple[dict[str, Any], list[KubeObject]]:
+    cluster = _cluster(objects)
+    session = cluster.session(conf)
+    session.journal = []
+    plugins = open_session(session)
+    traced = at_open(session, plugins) if trace else {}
+    run_actions(session)
+    outcome = close_session(session, plugins)
+    answer = _answer(session, outcome)
+    if trace:
+        held = sorted(task.key for job in session.jobs.values() for task in job.of_status(ALLOCATED))
+        answer["trace"] = {**traced, "ops": session.journal, **({"held": held} if held else {})}
+    return answer, list(_after(session, outcome, objects))
+
+
+def _cluster(objects: list[KubeObject]) -> BatchCluster:
+    """The objects as a cluster; time is a month after the last of them was made, at noon."""
+    created = [each.metadata.creation_timestamp for each in objects]
+    latest = max((parse_time(text) for text in created if text), default=time.time())
+    noon = datetime.fromtimestamp(latest + _MONTH).replace(hour=_NOON, minute=0, second=0, microsecond=0).timestamp()
+    table, store = NodeTable(), ObjectStore()
+    handle = Handle(table=table, objects=store, clock=lambda: noon, rng=random.Random(0))
+    cluster = BatchCluster(handle, images_on_arrival=True)
+    for item in objects:
+        if isinstance(item, Node):
+            table.add_node(item)
+        elif isinstance(item, Namespace):
+            table.set_namespace(item.name, item.labels)
+        elif not isinstance(item, Pod):
+            store.put(item)
+    for item in objects:
+        if isinstance(item, Pod):
+            cluster.put(item)
+            if item.node_name and not item.is_finished:
+                table.add_pod(item)
+    return cluster
+
+
+def _answer(session: Session, outcome: Outcome) -> dict[str, Any]:
+    pipelined = [task for job in session.jobs.values() for task in job.of_status(PIPELINED)]
+    return {
+        "bound": {task.key: task.node_name for task in sorted(session.bindings, key=lambda task: task.key)},
+        "pipelined": {task.key: task.node_name for task in sorted(pipelined, key=lambda task: task.key)},
+        "evicted": sorted(task.key for task, _ in session.evictions),
+        "podGroups": {uid: _group(status) for uid, status in sorted(outcome.groups.items())},
+        "pods": {note.task.key: _pod(note) for note in outcome.pods if _changes(note)},
+        "queues": {name: {"allocated": held} for name, held in sorted(outcome.queues.items())},
+    }
+
+
+def _group(status: PodGroupStatus) -> dict[str, Any]:
+    shown: dict[str, Any] = {"phase": status.phase}
+    for name in ("running", "succeeded", "failed"):
+        if getattr(status, name):
+            shown[name] = getattr(status, name)
+    conditions = []
+    for each in status.conditions:
+        condition = {"type": each.type, "status": each.status, "reason": each.reason}
+        message = each.message.partition(" Origin reason is")[0]
+        if message:
+            condition["message"] = message
+        conditions.append(condition)
+    if conditions:
+        shown["conditions"] = conditions
+    return shown
+
+
+def _pod(note: PodNote) -> dict[str, Any]:
+    shown: dict[str, Any] = {"reason": note.reason.reason}
+    nominated = note.reason.nominated_node or note.task.pod.status.nominated_node_name
+    if nominated:
+        shown["nominatedNode"] = nominated
+    return shown
+
+
+def _changes(note: PodNote) -> bool:
+    """Whether a pod's status would be written: only where something is new."""
+    pod, reason = note.task.pod, note.reason
+    known = pod.condition("PodScheduled")
+    if known is None or (known.status, known.reason, known.message) != ("False", reason.reason, reason.message):
+        return True
+    return bool(reason.nominated_node) and reason.nominated_node != pod.status.nominated_node_name
+
+
+# What a second session starts from
+
+
+def _after(session: Session, outcome: Outcome, objects: list[KubeObject]) -> Iterator[KubeObject]:
+    bound = {task.uid: task.node_name for task in session.bindings}
+    gone = {task.uid for task, _ in session.evictions}
+    notes = {note.task.uid: note for note in outcome.pods}
+    replace = msgspec.structs.replace
+    for item in objects:
+        if isinstance(item, Pod):
+            if item.uid in gone or item.is_terminating:
+                continue
+            yield _pod_after(item, bound.get(item.uid), notes.get(item.uid))
+        elif isinstance(item, PodGroup):
+            status = outcome.groups.get(item.key)
+            yield item if status is None else replace(item, status=status)
+        elif isinstance(item, Queue):
+            held = outcome.queues.get(item.name, {})
+            yield replace(item, status=replace(item.status, allocated=dict(held)))
+        else:
+            yield item
+
+
+def _pod_after(pod: Pod, node_name: str | None, note: PodNote | None) -> Pod:
+    replace = msgspec.structs.replace
+    if node_name is not None:
+        conditions = (*(c for c in pod.status.conditions if c.type != "PodScheduled"),)
+        scheduled = Condition(type="PodScheduled", status="True")
+        status = replace(pod.status, phase="Running", conditions=(*conditions, scheduled))
+        return replace(pod, spec=replace(pod.spec, node_name=node_name), status=status)
+    if note is None:
+        return pod
+    condition = Condition(type="PodScheduled", status="False", reason=note.reason.reason, message=note.reason.message)
+    others = tuple(c for c in pod.status.conditions if c.type != "PodScheduled")
+    nominated = note.reason.nominated_node or pod.status.nominated_node_name
+    return replace(pod, status=replace(pod.status, conditions=(*others, condition), nominated_node_name=nominated))

@@ -1,0 +1,295 @@
+"""JobInfo: a PodGroup with its tasks, and the counting that gangs are about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import msgspec
+
+from mooring.api.meta import parse_time
+from mooring.api.volcano import PodGroup, PodGroupCondition, PodGroupStatus
+from mooring.batch.fit_errors import FitErrors
+from mooring.batch.resource import Resource, exceeded_part
+from mooring.batch.task import (
+    ALLOCATED,
+    BINDING,
+    BOUND,
+    HOLDING,
+    PENDING,
+    PIPELINED,
+    PREEMPTABLE,
+    RUNNING,
+    SUCCEEDED,
+    Status,
+    TaskInfo,
+    has_only_queue_gate,
+    parse_bool,
+    revocable_zone,
+)
+from mooring.config.durations import DurationError, parse_duration
+
+_READY: tuple[Status, ...] = (BOUND, BINDING, RUNNING, ALLOCATED, SUCCEEDED)
+_VALID: tuple[Status, ...] = (*_READY, PIPELINED, PENDING)
+_WAITING_TIMES = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
+_MIN_AVAILABLE = "volcano.sh/jdb-min-available"
+_MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
+
+INQUEUE = "Inqueue"
+RUNNING_PHASE = "Running"
+
+
+class Budget(NamedTuple):
+    """How much disruption a job stands, as its annotations say."""
+
+    min_available: str = ""
+    max_unavailable: str = ""
+
+
+class JobInfo:
+    """A gang: its tasks by status, and whether there are enough of them."""
+
+    def __init__(self, group: PodGroup, *, queue: str, priority: int) -> None:
+        self.group = group
+        self.uid = f"{group.namespace}/{group.name}"
+        self.name = group.name
+        self.namespace = group.namespace
+        self.queue = queue
+        self.priority = priority
+        self.min_available = group.spec.min_member
+        #: Role -> how many of its tasks are needed.
+        self.role_minimums = group.spec.min_task_member
+        self._role_total = sum(self.role_minimums.values())
+        created = group.metadata.creation_timestamp
+        self.created = parse_time(created) if created else 0.0
+        annotations = group.annotations
+        #: Seconds after which the job may not be kept waiting; None without such a limit.
+        self.waiting_time = _waiting_time(annotations)
+        preemptable = annotations.get(PREEMPTABLE, group.labels.get(PREEMPTABLE))
+        self.preemptable = preemptable is not None and parse_bool(preemptable) is True
+        self.revocable_zone = revocable_zone(annotations)
+        self.budget = _budget(annotations)
+        self.min_resources = None if group.spec.min_resources is None else Resource.of(group.spec.min_resources)
+        self.tasks: dict[str, TaskInfo] = {}
+        self.by_status: dict[Status, dict[str, TaskInfo]] = {}
+        self.allocated = Resource()
+        self.total_request = Resource()
+        #: Why tasks found no node, by uid.
+        self.fit_errors: dict[str, FitErrors] = {}
+        self.fit_error = ""
+        #: The PodGroup's status as this session makes it.
+        self.phase = group.status.phase
+        self.conditions: list[PodGroupCondition] = list(group.status.conditions)
+        #: Tasks that a gang was promised places for; allocate looks at them once more (see there).
+        self.promised: list[TaskInfo] = []
+        self._best_effort_pending = 0
+
+    # Tasks
+
+    def add(self, task: TaskInfo) -> None:
+        """Add a task."""
+        self.tasks[task.uid] = task
+        self.by_status.setdefault(task.status, {})[task.uid] = task
+        self.total_request.add(task.request)
+        self._count(task, 1)
+
+    def set_status(self, task: TaskInfo, status: Status) -> None:
+        """Move a task to another status."""
+        old = self.by_status[task.status]
+        del old[task.uid]
+        if not old:
+            del self.by_status[task.status]
+        self._count(task, -1)
+        task.status = status
+        self.by_status.setdefault(status, {})[task.uid] = task
+        self._count(task, 1)
+
+    def remove(self, task: TaskInfo) -> None:
+        """Take a task out."""
+        del self.tasks[task.uid]
+        old = self.by_status[task.status]
+        del old[task.uid]
+        if not old:
+            del self.by_status[task.status]
+        self.total_request.sub(task.request)
+        self._count(task, -1)
+
+    def _count(self, task: TaskInfo, sign: int) -> None:
+        if task.status in HOLDING:
+            (self.allocated.add if sign > 0 else self.allocated.sub)(task.request)
+        elif task.best_effort and task.status == PENDING:
+            self._best_effort_pending += sign
+
+    def of_status(self, status: Status) -> list[TaskInfo]:
+        """The tasks in one status."""
+        return list(self.by_status.get(status, {}).values())
+
+    def count(self, *statuses: Status) -> int:
+        """How many tasks are in some statuses."""
+        return sum(len(self.by_status[status]) for status in statuses if status in self.by_status)
+
+    # Counting
+
+    @property
+    def ready_count(self) -> int:
+        """Tasks that have a place, or are done."""
+        return self.count(*_READY)
+
+    @property
+    def waiting_count(self) -> int:
+        """Tasks that were promised a place."""
+        return self.count(PIPELINED)
+
+    @property
+    def holding_count(self) -> int:
+        """Tasks that have their resources."""
+        return self.count(BOUND, BINDING, RUNNING, ALLOCATED)
+
+    @property
+    def valid_count(self) -> int:
+        """Tasks that could be part of the gang."""
+        return self.count(*_VALID)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the group still waits to be let into its queue."""
+        return self.phase in ("", "Pending")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether enough tasks have a place; those that ask for nothing count as having one."""
+        return self.ready_count + self._best_effort_pending >= self.min_available
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether enough tasks have a place or the promise of one."""
+        return self.waiting_count + self.ready_count + self._best_effort_pending >= self.min_available
+
+    @property
+    def is_starving(self) -> bool:
+        """Whether too few tasks have a place or the promise of one."""
+        return self.waiting_count + self.ready_count < self.min_available
+
+    @property
+    def counts_roles(self) -> bool:
+        """Whether the minimums of roles hold: not where the group's own minimum is less than their sum."""
+        return self.min_available >= self._role_total
+
+    def roles_in(self, *statuses: Status, best_effort: bool = False) -> Counter[str]:
+        """How many tasks of each role are in some statuses; ``best_effort`` adds pending ones that ask for nothing."""
+        found: Counter[str] = Counter()
+        for status in statuses:
+            for task in self.by_status.get(status, {}).values():
+                found[task.role] += 1
+        if best_effort and self._best_effort_pending:
+            for task in self.by_status.get(PENDING, {}).values():
+                if task.best_effort:
+                    found[task.role] += 1
+        return found
+
+    @property
+    def roles_valid(self) -> bool:
+        """Whether every role has enough tasks."""
+        return self._roles_suffice(_VALID, best_effort=False)
+
+    @property
+    def roles_ready(self) -> bool:
+        """Whether every role has enough tasks with a place."""
+        return self._roles_suffice(_READY, best_effort=True)
+
+    @property
+    def roles_pipelined(self) -> bool:
+        """Whether every role has enough tasks with a place or the promise of one."""
+        return self._roles_suffice((*_READY, PIPELINED), best_effort=True)
+
+    def _roles_suffice(self, statuses: tuple[Status, ...], *, best_effort: bool) -> bool:
+        if not self.role_minimums or not self.counts_roles:
+            return True
+        found = self.roles_in(*statuses, best_effort=best_effort)
+        return all(found[role] >= needed for role, needed in self.role_minimums.items() if needed)
+
+    # Failures
+
+    def failed_roles(self) -> set[str]:
+        """Roles of tasks that found no node."""
+        return {self.tasks[uid].role for uid in self.fit_errors if uid in self.tasks}
+
+    def worth_continuing(self) -> bool:
+        """Whether the gang can still be met after a task found no node."""
+        if self.min_available >= len(self.tasks):
+            return False
+        failed = self.failed_roles()
+        if not self.counts_roles:
+            pending = Counter(task.role for task in self.by_status.get(PENDING, {}).values())
+            left = sum(count for role, count in pending.items() if role not in failed)
+            return self.ready_count + left >= self.min_available
+        ready = self.roles_in(*_READY, best_effort=True)
+        return all(ready[role] >= self.role_minimums.get(role, 0) for role in failed)
+
+    # Resources
+
+    def minimum(self) -> Resource:
+        """The PodGroup's minResources; nothing if it has none."""
+        return Resource() if self.min_resources is None else self.min_resources
+
+    def elastic(self) -> Resource:
+        """What the job has beyond its minimum."""
+        return exceeded_part(self.allocated, self.minimum())
+
+    def without_gated(self, amounts: Resource) -> Resource:
+        """Amounts less what gated pods ask for, which is not wanted yet."""
+        gated = Resource()
+        for task in self.tasks.values():
+            if task.gated and not has_only_queue_gate(task.pod):
+                gated.add(task.request)
+        if gated.is_empty:
+            return amounts
+        result = amounts.clone()
+        result.cpu = max(result.cpu - gated.cpu, 0.0)
+        result.memory = max(result.memory - gated.memory, 0.0)
+        for name in result.scalars or {}:
+            if name in (gated.scalars or {}):
+                result.scalars[name] = max(result.get(name) - gated.get(name), 0.0)  # type: ignore[index]  # has names
+        return result
+
+    # Status
+
+    def set_condition(self, condition: PodGroupCondition) -> None:
+        """Replace the condition of that type, or add it."""
+        for place, known in enumerate(self.conditions):
+            if known.type == condition.type:
+                self.conditions[place] = condition
+                return
+        self.conditions.append(condition)
+
+    def status(self, phase: str) -> PodGroupStatus:
+        """The PodGroup's status with a phase."""
+        return msgspec.structs.replace(
+            self.group.status,
+            phase=phase,
+            conditions=tuple(self.conditions),
+            running=self.count(RUNNING),
+            succeeded=self.count(SUCCEEDED),
+            failed=self.count("Failed"),
+        )
+
+    def __repr__(self) -> str:
+        return f"JobInfo({self.uid}, {len(self.tasks)} tasks, {self.min_available} needed)"
+
+
+def _waiting_time(annotations: dict[str, str]) -> float | None:
+    for key in _WAITING_TIMES:
+        if key in annotations:
+            try:
+                nanoseconds = parse_duration(annotations[key])
+            except DurationError:
+                continue
+            if nanoseconds > 0:
+                return nanoseconds / 1e9
+    return None
+
+
+def _budget(annotations: dict[str, str]) -> Budget:
+    if _MIN_AVAILABLE in annotations:
+        return Budget(min_available=annotations[_MIN_AVAILABLE])
+    return Budget(max_unavailable=annotations.get(_MAX_UNAVAILABLE, ""))

@@ -1,0 +1,179 @@
+"""kube-scheduler's filters and scorers, as batch sessions use them.
+
+Volcano is built with those of Kubernetes 1.35, and shows them the nodes in its own way; what differs from the
+pod-by-pod scheduler is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.framework.counters import TermCounter
+from mooring.framework.counts import Counts
+from mooring.framework.handle import Handle
+from mooring.framework.nodes import Nodes
+from mooring.framework.plugin import Plugin
+from mooring.framework.state import CycleState
+from mooring.framework.table import NodeTable
+from mooring.framework.templates import PodTemplate
+from mooring.plugins.balance import BalanceColumns, Plan
+from mooring.plugins.image_locality import ImageLocality, locality_score
+from mooring.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+
+Ints = npt.NDArray[np.int64]
+
+
+class UnseenTerms:
+    """Affinity terms that count for nobody, since Volcano does not look at the node they came to.
+
+    It makes its lists of nodes with such pods when a session opens. A pod with terms that is placed on another node
+    during the session is not found until the next one.
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._with_anti: set[int] = set()
+        self._with_any: set[int] = set()
+        #: Placed pods (uid) -> their template, row, and whether their anti-affinity, and all their terms, are unseen.
+        self._pods: dict[str, tuple[PodTemplate, int, bool, bool]] = {}
+        self._anti: dict[TermCounter, Counts] = {}
+        self._any: dict[TermCounter, Counts] = {}
+
+    def open(self) -> None:
+        """A session begins: note which nodes have pods with terms."""
+        self._pods.clear()
+        self._anti.clear()
+        self._any.clear()
+        self._with_any = {row for template in self._table.counters.carriers() for row in template.placed}
+        self._with_anti = {
+            row
+            for template in self._table.counters.carriers()
+            if template.affinity.required_anti
+            for row in template.placed
+        }
+
+    def placed(self, uid: str, template: PodTemplate, row: int) -> None:
+        """A pod was put on a row (and is in the table)."""
+        if template.affinity.is_empty:
+            return
+        anti, any_term = row not in self._with_anti, row not in self._with_any
+        if anti or any_term:
+            self._pods[uid] = (template, row, anti, any_term)
+            self._count(template, row, anti, any_term, 1)
+
+    def taken(self, uid: str) -> None:
+        """A pod is about to be taken off its row."""
+        known = self._pods.pop(uid, None)
+        if known is not None:
+            self._count(*known, -1)
+
+    def _count(self, template: PodTemplate, row: int, anti: bool, any_term: bool, sign: int) -> None:
+        for counter in template.term_counters or ():
+            code = int(self._table.label(counter.term.topology_key).codes[row])
+            if code < 0:
+                continue
+            if anti and counter.kind == "required_anti":
+                self._anti.setdefault(counter, Counts()).add(code, sign)
+            if any_term and counter.kind != "required_anti":
+                self._any.setdefault(counter, Counts()).add(code, sign)
+
+    def seen(self, terms: tuple[TermCounter, ...], *, scoring: bool) -> tuple[TermCounter, ...]:
+        """Terms with the counts that are found."""
+        unseen = self._any if scoring else self._anti
+        if not unseen:
+            return terms
+        return tuple(_reduced(term, unseen[term]) if term in unseen else term for term in terms)
+
+
+def _reduced(term: TermCounter, unseen: Counts) -> TermCounter:
+    reduced = TermCounter(term.kind, term.term, term._column)
+    for code, count in term.counts.items():
+        left = count - unseen.get(code)
+        if left:
+            reduced.counts.add(code, left)
+    return reduced
+
+
+class SessionPodAffinity(InterPodAffinity):
+    """InterPodAffinity as Volcano runs it: some terms of placed pods are not found."""
+
+    name = "InterPodAffinity"
+    unseen: UnseenTerms
+
+    def existing_terms(self, template: PodTemplate, *, scoring: bool = False) -> tuple[TermCounter, ...]:
+        """The terms that are found; a pod with preferences of its own looks at all nodes when scoring."""
+        terms = super().existing_terms(template)
+        if scoring and template.affinity.preferred:
+            return terms
+        return self.unseen.seen(terms, scoring=scoring)
+
+
+class BalancedAllocation(NodeResourcesBalancedAllocation):
+    """The balance of a node with the pod on it, as up to Kubernetes 1.35; later ones rate the change."""
+
+    name = "NodeResourcesBalancedAllocation"
+    _columns: BalanceColumns
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
+        """100 if all resources are used to equal shares."""
+        plan: Plan | None = self._planned(state, pod)
+        if plan is None:
+            return 0
+        columns, rows = self._columns, nodes.rows
+        columns.refresh()
+        return columns.balances(plan, rows)
+
+
+class ImagesOnArrival(ImageLocality):
+    """ImageLocality where a node knows an image's spread as it was when the node came.
+
+    Volcano works the spread out when a node is added or changes, for that node alone. Heartbeats even that out in a
+    cluster that lives; right after its start it shows.
+    """
+
+    name = "ImageLocality"
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
+        """The score of each node by what it knows."""
+        names, containers = self._wanted(self.handle.template(pod))
+        table = nodes.table
+        count = len(table)
+        totals = np.zeros(count, dtype=np.int64)
+        in_order = sorted(table.nodes, key=lambda info: info.sequence)
+        for name in names:
+            image = table.images.get(name)
+            seen = 0
+            for info in in_order if image is not None else ():
+                if image is not None and image.rows.get(info.row):
+                    seen += 1
+                    totals[info.row] += int(float(image.size) * (seen / count))
+        scores = np.array([locality_score(total, containers) for total in totals.tolist()], dtype=np.int64)
+        return scores if nodes.rows is None else scores[nodes.rows]
+
+
+class KubePlugins:
+    """The plugins, made once and kept from session to session."""
+
+    def __init__(self, handle: Handle, *, images_on_arrival: bool = False) -> None:
+        self.handle = handle
+        #: Which scorer of images to use.
+        self.image_locality: type[ImageLocality] = ImagesOnArrival if images_on_arrival else ImageLocality
+        self.unseen = UnseenTerms(handle.table)
+        self._made: dict[Hashable, Plugin] = {}
+
+    def get(self, cls: type[Plugin], args: Any = None) -> Any:
+        """The plugin of a class with some arguments."""
+        key = (cls, msgspec.json.encode(args))
+        plugin = self._made.get(key)
+        if plugin is None:
+            plugin = self._made[key] = cls(args, self.handle)
+            if isinstance(plugin, SessionPodAffinity):
+                plugin.unseen = self.unseen
+        return plugin

@@ -1,0 +1,71 @@
+"""binpack: prefers nodes that are full already."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.batch.arguments import Arguments
+from mooring.batch.nodes import SessionNodes
+from mooring.batch.plugin import BatchPlugin
+from mooring.batch.resource import CPU, MEMORY
+from mooring.batch.session import Session
+from mooring.batch.task import TaskInfo
+
+Floats = npt.NDArray[np.float64]
+
+_RESOURCES = "binpack.resources"
+
+
+def _weights(arguments: Arguments) -> dict[str, int]:
+    """Resource -> weight."""
+
+    def weight(key: str) -> int:
+        given = arguments.integer(key, 1)
+        return 1 if given < 0 else given
+
+    listed = arguments.get(_RESOURCES)
+    names = [name.strip() for name in listed.split(",")] if isinstance(listed, str) else []
+    weights = {name: weight(f"{_RESOURCES}.{name}") for name in names if name}
+    weights[CPU] = weight("binpack.cpu")
+    weights[MEMORY] = weight("binpack.memory")
+    return weights
+
+
+class BinPack(BatchPlugin):
+    """Scores by the share of each requested resource that will be in use, weighted."""
+
+    name = "binpack"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the scorer unless its weight is 0."""
+        self._weight = self.arguments.integer("binpack.weight", 1)
+        self._weights = _weights(self.arguments)
+        if self._weight:
+            session.add_node_order(self._score, columns=True)
+
+    def _score(self, task: TaskInfo, nodes: SessionNodes) -> Floats:
+        total, weights = np.zeros(len(nodes)), 0
+        too_full = np.zeros(len(nodes), dtype=np.bool_)
+        for resource in _in_order(task.request.names()):
+            weight = self._weights.get(resource)
+            if weight is None:
+                continue
+            weights += weight  # also where the node has none of it: Volcano's way
+            if weight == 0:
+                continue
+            offered = nodes.allocatable(resource)
+            in_use = nodes.used(resource) + task.request.get(resource)
+            has = offered != 0
+            too_full |= has & (in_use > offered)
+            total += np.divide(in_use * float(weight), offered, out=np.zeros(len(nodes)), where=has)
+        if weights > 0:
+            total /= float(weights)
+        total *= float(100 * self._weight)
+        total[too_full] = 0.0
+        return total
+
+
+def _in_order(names: list[str]) -> list[str]:
+    """CPU, memory, then the others by name: sums of floating-point numbers depend on the order."""
+    return names[:2] + sorted(names[2:]) if names[:2] == [CPU, MEMORY] else sorted(names)

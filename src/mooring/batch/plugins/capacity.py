@@ -1,0 +1,280 @@
+"""capacity: queues have what they deserve by their own word, lend what they do not use, and take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mooring.batch.callbacks import PERMIT, REJECT
+from mooring.batch.eviction import EvictionContext
+from mooring.batch.job import JobInfo
+from mooring.batch.node import NodeInfo
+from mooring.batch.plugin import BatchPlugin
+from mooring.batch.plugins.capacity_queues import CapacityQueue, flat_queues, queue_tree
+from mooring.batch.plugins.proportion import QUOTA, fits_in
+from mooring.batch.plugins.queue_accounts import named_resources
+from mooring.batch.queue import ROOT, QueueInfo
+from mooring.batch.resource import PODS, Resource, shared_names
+from mooring.batch.session import Session
+from mooring.batch.task import TaskInfo
+
+
+class Capacity(BatchPlugin):
+    """Elastic queues, side by side or in a tree."""
+
+    name = "capacity"
+
+    def on_session_open(self, session: Session) -> None:
+        """Work out the queues, and register."""
+        self._session = session
+        self._levels = max(self.arguments.integer("ancestorReclaimLevel", 0), 0)
+        self._hierarchical = session.hierarchical(self.name)
+        self._ready = True
+        if self._hierarchical:
+            self.queues, self._ready = queue_tree(session)
+            session.add_queue_order(self._compare_in_tree)
+            if self._ready:
+                session.add_victim_queue_order(self._compare_victims)
+        else:
+            self.queues = flat_queues(session)
+            session.add_queue_order(self._compare)
+        session.add_reclaimable(self._reclaimable)
+        session.add_unified_evictable(self._evictable)
+        session.add_preemptive(self._preemptive)
+        session.add_allocatable(self._allocatable)
+        session.add_job_enqueueable(self._may_enter)
+        session.add_event_handler(lambda task: self._changed(task, 1), lambda task: self._changed(task, -1))
+        session.add_simulation(lambda _task: _Trial(self))
+
+    # Order
+
+    def _compare(self, left: QueueInfo, right: QueueInfo) -> int:
+        if left.priority != right.priority:
+            return right.priority - left.priority
+        return _by_share(self.queues[left.name], self.queues[right.name])
+
+    def _compare_in_tree(self, left: QueueInfo, right: QueueInfo) -> int:
+        """Leaves first; two leaves by the shares of their branches, just below where these part."""
+        if not self._ready:
+            return 0
+        if left.priority != right.priority:
+            return right.priority - left.priority
+        mine, theirs = self.queues[left.name], self.queues[right.name]
+        if mine.is_leaf != theirs.is_leaf:
+            return -1 if mine.is_leaf else 1
+        if not mine.is_leaf:
+            return _by_share(mine, theirs)
+        level = _common_level(mine, theirs) + 1
+        branches = [
+            self.queues[each.ancestors[level]] if level < len(each.ancestors) else each for each in (mine, theirs)
+        ]
+        return _by_share(branches[0], branches[1])
+
+    def _compare_victims(self, left: QueueInfo, right: QueueInfo, preemptor: QueueInfo) -> int:
+        """Queues nearer to the one that needs room give first."""
+        own = self.queues[preemptor.name]
+        mine, theirs = _common_level(self.queues[left.name], own), _common_level(self.queues[right.name], own)
+        return theirs - mine
+
+    # Limits
+
+    def chain(self, queue: CapacityQueue) -> list[CapacityQueue]:
+        """A queue and all above it."""
+        return [queue, *(self.queues[name] for name in reversed(queue.ancestors))]
+
+    def leaf(self, queue: QueueInfo) -> CapacityQueue | None:
+        """The queue, if jobs may be in it."""
+        found = self.queues.get(queue.name)
+        if not self._ready or found is None or (self._hierarchical and not found.is_leaf):
+            return None
+        return found
+
+    def _allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
+        leaf = self.leaf(queue)
+        if not queue.is_open or leaf is None:
+            return False
+        return all(fits_in(each.allocated, each.limit, [task]) for each in self.chain(leaf))
+
+    def _preemptive(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
+        """Whether a queue may take back: within its limit, and within what it (or one above) deserves of something."""
+        if not self._ready or not queue.is_open:
+            return False
+        own = self.queues[queue.name]
+        asked = Resource()
+        for task in tasks:
+            asked.add(task.request)
+        future = own.allocated.clone().add(asked)
+        if future.exceeding(own.limit, asked):
+            return False
+        if future.within_some(own.deserved, asked):
+            return True
+        for level in range(1, self._levels + 1 if self._hierarchical else 1):
+            above = own.ancestor(level)
+            if above is None or above == ROOT:
+                continue
+            each = self.queues[above]
+            if each.allocated.clone().add(asked).within_some(each.deserved, asked):
+                return True
+        return False
+
+    def _may_enter(self, job: JobInfo) -> int:
+        session = self._session
+        queue = session.queues[job.queue]
+        leaf = self.leaf(queue)
+        if leaf is None or not queue.is_open:
+            return REJECT
+        if job.min_resources is None:
+            return PERMIT
+        for each in self.chain(leaf):
+            short = each.short_of(job)
+            if short:
+                session.notes.append((job, named_resources(QUOTA, "insufficient", short)))
+                return REJECT
+        wanted = job.without_gated(job.min_resources)
+        for each in self.chain(leaf) if self._hierarchical else [leaf]:
+            each.inqueue.add(wanted)
+        return PERMIT
+
+    def _changed(self, task: TaskInfo, sign: int) -> None:
+        job = self._session.jobs.get(task.job)
+        own = self.queues.get(job.queue) if job is not None else None
+        if own is None:
+            return
+        for each in self.chain(own) if self._hierarchical else [own]:
+            (each.allocated.add if sign > 0 else each.allocated.sub)(task.request)
+        own.update_share()
+
+    # Victims
+
+    def _reclaimable(self, reclaimer: TaskInfo, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
+        """Tasks of queues that have more than they deserve of something, down to what is guaranteed to them."""
+        session = self._session
+        job = session.jobs.get(reclaimer.job)
+        if not self._ready or job is None or job.queue not in self.queues:
+            return [], REJECT
+        own = self.queues[job.queue]
+        had: dict[str, Resource] = {}
+        victims = []
+        waiting = session.victim_heap(candidates, reclaimer)
+        while waiting:
+            task = waiting.pop()
+            owner = session.jobs.get(task.job)
+            theirs = self.queues.get(owner.queue) if owner is not None else None
+            if theirs is None or set(shared_names(task.request, reclaimer.request)) <= {PODS}:
+                continue
+            allocated = had.setdefault(theirs.name, theirs.allocated.clone())
+            if not theirs.guarantee.fits(allocated.clone().sub(task.request)):
+                continue
+            if not self._exceeds(task, theirs, allocated, own, reclaimer):
+                continue
+            above = self._differing_ancestors(own, theirs, had)
+            if all(self._above_deserved(task, self.queues[name], amounts) for name, amounts in above.items()):
+                allocated.sub(task.request)
+                for amounts in above.values():
+                    amounts.sub(task.request)
+                victims.append(task)
+        return victims, PERMIT
+
+    def _exceeds(
+        self, task: TaskInfo, theirs: CapacityQueue, allocated: Resource, own: CapacityQueue, reclaimer: TaskInfo
+    ) -> bool:
+        """Whether a task's queue has more than it deserves of what the task uses; deserving nothing of it, always."""
+        if shared_names(task.request, theirs.deserved):
+            return allocated.exceeds_some(theirs.deserved, task.request)
+        if not self._hierarchical or not self._levels:
+            return True
+        near = own.ancestors_within(self._levels) & theirs.ancestors_within(self._levels) - {ROOT}
+        return not near or bool(shared_names(reclaimer.request, own.deserved))
+
+    def _differing_ancestors(
+        self, own: CapacityQueue, theirs: CapacityQueue, had: dict[str, Resource]
+    ) -> dict[str, Resource]:
+        """What the queues above the victim's, but not above the reclaimer's, have, level by level."""
+        found: dict[str, Resource] = {}
+        if not self._hierarchical:
+            return found
+        for level in range(1, self._levels + 1):
+            above = theirs.ancestor(level)
+            if above is not None and above != ROOT and own.ancestor(level) != above:
+                found[above] = had.setdefault(above, self.queues[above].allocated.clone())
+        return found
+
+    @staticmethod
+    def _above_deserved(task: TaskInfo, queue: CapacityQueue, allocated: Resource) -> bool:
+        if not shared_names(task.request, queue.deserved):
+            return True
+        return allocated.exceeds_some(queue.deserved, task.request)
+
+    def _evictable(self, context: EvictionContext, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
+        if context.kind == "preempt":
+            return candidates, PERMIT
+        if not self._ready:
+            return [], REJECT
+        had: dict[str, Resource] = {}
+        victims = []
+        for task in candidates:
+            theirs = self.queues[self._session.jobs[task.job].queue]
+            allocated = had.setdefault(theirs.name, theirs.allocated.clone())
+            if not theirs.guarantee.fits(allocated.clone().sub(task.request)):
+                continue
+            if self._above_deserved(task, theirs, allocated):
+                allocated.sub(task.request)
+                victims.append(task)
+        return victims, PERMIT
+
+    def queue_of(self, task: TaskInfo) -> CapacityQueue | None:
+        """The queue of a task's job."""
+        job = self._session.jobs.get(task.job)
+        return self.queues.get(job.queue) if job is not None else None
+
+
+def _by_share(left: CapacityQueue, right: CapacityQueue) -> int:
+    """The smaller share first; of equal ones the queue that deserves something."""
+    if left.share != right.share:
+        return -1 if left.share < right.share else 1
+    return int(left.deserved.is_empty) - int(right.deserved.is_empty)
+
+
+def _common_level(left: CapacityQueue, right: CapacityQueue) -> int:
+    """How deep two paths from the root go together."""
+    level = 0
+    for depth, (mine, theirs) in enumerate(zip(left.ancestors, right.ancestors, strict=False)):
+        if mine != theirs:
+            return level
+        level = depth
+    return level
+
+
+class _Trial:
+    """What queues would have with some tasks gone."""
+
+    def __init__(self, owner: Capacity) -> None:
+        self._owner = owner
+        self._allocated = {name: queue.allocated.clone() for name, queue in owner.queues.items()}
+
+    def remove(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """A task is gone."""
+        return self._shift(task, -1)
+
+    def add(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """A task is back."""
+        return self._shift(task, 1)
+
+    def _shift(self, task: TaskInfo, sign: int) -> bool:
+        queue = self._owner.queue_of(task)
+        if queue is None:
+            return False
+        for each in self._owner.chain(queue):
+            amounts = self._allocated[each.name]
+            (amounts.add if sign > 0 else amounts.sub)(task.request)
+        return True
+
+    def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
+        """Whether the queue, and all above it, may have it then."""
+        leaf = self._owner.leaf(queue)
+        if leaf is None:
+            return False
+        return all(fits_in(self._allocated[each.name], each.limit, [task]) for each in self._owner.chain(leaf))
+
+    def predicate(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Not its business."""
+        return True

@@ -1,0 +1,237 @@
+"""predicates: kube-scheduler's filters, and the pod limit of nodes. Room for the request is not its business."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.batch.fit_errors import SEVERE, Verdict
+from mooring.batch.kube_plugins import SessionPodAffinity
+from mooring.batch.node import NodeInfo
+from mooring.batch.nodes import SessionNodes
+from mooring.batch.plugin import BatchPlugin
+from mooring.batch.queue import QueueInfo
+from mooring.batch.session import Session
+from mooring.batch.task import TaskInfo
+from mooring.framework.nodes import Nodes
+from mooring.framework.plugin import Plugin
+from mooring.framework.results import PreFilterResult
+from mooring.framework.state import CycleState, MissingStateError
+from mooring.framework.status import Code, Status
+from mooring.framework.verdicts import Verdicts
+from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.plugins.node_affinity import NodeAffinity
+from mooring.plugins.node_ports import NodePorts
+from mooring.plugins.node_unschedulable import NodeUnschedulable
+from mooring.plugins.node_volume_limits import NodeVolumeLimits
+from mooring.plugins.pod_topology_spread import PodTopologySpread
+from mooring.plugins.taint_toleration import TaintToleration
+from mooring.plugins.volume_binding import VolumeBinding
+from mooring.plugins.volume_zone import VolumeZone
+
+Mask = npt.NDArray[np.bool_]
+
+_FULL = Status.unschedulable("node(s) pod number exceeded")
+#: Filters in their order, with the argument that switches them off.
+_FILTERS: tuple[tuple[type[Plugin], str], ...] = (
+    (NodeUnschedulable, ""),
+    (NodeAffinity, "predicate.NodeAffinityEnable"),
+    (TaintToleration, "predicate.TaintTolerationEnable"),
+    (NodePorts, "predicate.NodePortsEnable"),
+    (SessionPodAffinity, "predicate.PodAffinityEnable"),
+    (NodeVolumeLimits, "predicate.NodeVolumeLimitsEnable"),
+    (VolumeZone, "predicate.VolumeZoneEnable"),
+    (PodTopologySpread, "predicate.PodTopologySpreadEnable"),
+    (VolumeBinding, "predicate.VolumeBindingEnable"),
+    (DynamicResources, ""),
+)
+
+
+class Filtered:
+    """What the filters said of all nodes; the words of one node stop at the first that no eviction can help."""
+
+    def __init__(self, full: Mask | None, verdicts: list[Verdicts], count: int) -> None:
+        self._full = full
+        self._verdicts = verdicts
+        self.failed: Mask = np.zeros(count, dtype=np.bool_) if full is None else full.copy()
+        self.severe: Mask = np.zeros(count, dtype=np.bool_)
+        self._hopeless: Mask = np.zeros(count, dtype=np.bool_)
+        for each in verdicts:
+            bad = each.codes != 0
+            self.failed |= bad
+            for code in np.unique(each.codes[bad]).tolist():
+                status = each.status(code)
+                if status.code in SEVERE:
+                    where = (each.codes == code) & ~self.severe
+                    self.severe |= where
+                    if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                        self._hopeless |= where
+
+    def verdict(self, row: int) -> Verdict:
+        """Everything said of a row."""
+        said = [_FULL] if self._full is not None and self._full[row] else []
+        for verdicts in self._verdicts:
+            code = int(verdicts.codes[row])
+            if code:
+                status = verdicts.status(code)
+                said.append(status)
+                if status.code in SEVERE:
+                    break
+        return tuple(said)
+
+    def unresolvable(self) -> Mask:
+        """Where no eviction helps."""
+        return self._hopeless
+
+
+class Predicates(BatchPlugin):
+    """Asks kube-scheduler's filters, and keeps the node table in step with the session."""
+
+    name = "predicates"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the filters and the book-keeping."""
+        self._session = session
+        self._table = session.table
+        arguments = self.arguments
+        chosen = [cls for cls, switch in _FILTERS if not switch or arguments.boolean(switch, True)]
+        self._filters: list[Any] = [session.kube.get(cls) for cls in chosen]
+        self._pre_filters = [each for each in self._filters if hasattr(each, "pre_filter")]
+        self._reserving = [each for each in self._filters if isinstance(each, VolumeBinding)]
+        self._affinity = next((each for each in self._filters if isinstance(each, SessionPodAffinity)), None)
+        #: Tasks (uid) that the filters were prepared for; no other can be reserved for, nor found on its node again.
+        self._prepared: set[str] = set()
+        self._limits = np.array([node.allocatable.max_tasks for node in session.node_list], dtype=np.int64)
+        session.add_event_handler(self._placed, self._taken)
+        session.add_pre_predicate(self._prepare)
+        session.add_predicate(self._judge, columns=True)
+        session.add_simulation(self._simulate)
+
+    # Filters
+
+    def _prepare(self, task: TaskInfo) -> str | None:
+        state = self._session.state_of(task)
+        nodes = Nodes(self._table)
+        for plugin in self._pre_filters:
+            answer = plugin.pre_filter(state, task.pod, nodes)
+            if answer is None or isinstance(answer, PreFilterResult):
+                continue  # which nodes a plugin narrows to is not used: its filter says the same
+            if answer.code is Code.SKIP:
+                state.skip_filter.add(plugin.name)
+            elif not answer.is_success:
+                return f"plugin {plugin.name} pre-predicates failed {answer.message}"
+        self._prepared.add(task.uid)
+        return None
+
+    def _judge(self, task: TaskInfo, nodes: SessionNodes) -> Filtered | None:
+        state, count = self._session.state_of(task), len(nodes)
+        too_many: Mask = self._limits <= self._table.pod_count[:count]
+        full = too_many if too_many.any() else None
+        found = []
+        for plugin in self._filters:
+            if plugin.name in state.skip_filter:
+                continue
+            verdicts = self._ask(plugin, state, task, nodes.kube)
+            if verdicts is not None and verdicts.codes.any():
+                found.append(verdicts)
+        return Filtered(full, found, count) if found or full is not None else None
+
+    @staticmethod
+    def _ask(plugin: Any, state: CycleState, task: TaskInfo, nodes: Nodes) -> Verdicts | None:
+        try:
+            verdicts: Verdicts | None = plugin.filter_nodes(state, task.pod, nodes)
+        except MissingStateError as error:
+            return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), Status.error(str(error)))
+        return verdicts
+
+    # Book-keeping
+
+    def _placed(self, task: TaskInfo) -> str | None:
+        row = self._table.row_of.get(task.node_name)
+        if row is None:
+            return None
+        if task.uid not in self._prepared:
+            # Volcano reserves volumes and claims for every task, also when an eviction is taken back, and fails for
+            # want of what PreFilter would have found: the pod stays out of sight of the filters for this session.
+            return "the filters were not prepared for the task"
+        if task.pod.spec.volumes:
+            error = self._reserve(task)
+            if error:
+                return error
+        self._session.view.add(task.pod, task.node_name)
+        template = self._table.template(task.pod)
+        self._session.kube.unseen.placed(task.uid, template, row)
+        return None
+
+    def _taken(self, task: TaskInfo) -> None:
+        if task.node_name not in self._table.row_of:
+            return
+        if task.pod.spec.volumes:
+            for plugin in self._reserving:
+                plugin.unreserve(self._session.state_of(task), task.pod, task.node_name)
+        self._session.kube.unseen.taken(task.uid)
+        self._session.view.remove(task.pod)
+
+    def _reserve(self, task: TaskInfo) -> str:
+        for plugin in self._reserving:
+            answer = plugin.reserve(self._session.state_of(task), task.pod, task.node_name)
+            if answer is not None and not answer.is_success:
+                return answer.message
+        return ""
+
+    # Dry runs of preemption look at inter-pod affinity only
+
+    def _simulate(self, task: TaskInfo) -> _AffinityTrial:
+        return _AffinityTrial(self, self._session.state_of(task).clone())
+
+    def affinity_trial(self) -> tuple[SessionPodAffinity | None, Session]:
+        """What a dry run needs."""
+        return self._affinity, self._session
+
+
+class _AffinityTrial:
+    """Inter-pod affinity with some pods gone."""
+
+    def __init__(self, owner: Predicates, state: CycleState) -> None:
+        self._plugin, self._session = owner.affinity_trial()
+        self._state = state
+        self._pod: TaskInfo | None = None
+        if self._plugin is not None and self._plugin.name in state.skip_filter:
+            self._plugin = None
+
+    def remove(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """A pod is gone."""
+        return self._shift(task, node, added=False)
+
+    def add(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """A pod is back."""
+        return self._shift(task, node, added=True)
+
+    def _shift(self, task: TaskInfo, node: NodeInfo, *, added: bool) -> bool:
+        table = self._session.table
+        info = table.pods.get(task.uid)
+        if self._plugin is None or info is None:
+            return True
+        change = self._plugin.add_pod if added else self._plugin.remove_pod
+        try:
+            change(self._state, task.pod, info, table.nodes[node.row])
+        except MissingStateError:
+            return False
+        return True
+
+    def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
+        """Not its business."""
+        return True
+
+    def predicate(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether affinity allows the node."""
+        if self._plugin is None:
+            return True
+        nodes = Nodes(self._session.table, np.array([node.row]))
+        try:
+            verdicts = self._plugin.filter_nodes(self._state, task.pod, nodes)
+        except MissingStateError:
+            return False
+        return verdicts is None or not verdicts.codes[0]

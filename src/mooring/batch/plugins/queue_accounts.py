@@ -1,0 +1,84 @@
+"""What proportion, capacity and overcommit keep of a queue, and what they compute alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mooring.batch.job import INQUEUE, RUNNING_PHASE, JobInfo
+from mooring.batch.resource import CPU, MEMORY, Resource, share
+from mooring.batch.task import HOLDING, PENDING
+
+
+class QueueAccount:
+    """One queue: what it deserves, has, wants, and what its waiting jobs will need."""
+
+    __slots__ = ("allocated", "deserved", "elastic", "guarantee", "inqueue", "limit", "name", "request", "share")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.deserved = Resource()
+        self.allocated = Resource()
+        self.request = Resource()
+        #: What jobs have beyond their minimum.
+        self.elastic = Resource()
+        #: What jobs that were let in will still need.
+        self.inqueue = Resource()
+        self.guarantee = Resource()
+        #: The most it can have: its capability, and what is not guaranteed to others.
+        self.limit = Resource()
+        self.share = 0.0
+
+    def count(self, job: JobInfo) -> None:
+        """Add a job at the beginning of a session."""
+        for status, tasks in job.by_status.items():
+            if status in HOLDING:
+                for task in tasks.values():
+                    self.allocated.add(task.request)
+                    self.request.add(task.request)
+            elif status == PENDING:
+                for task in tasks.values():
+                    self.request.add(task.request)
+        self.inqueue.add(reserved(job))
+        self.elastic.add(job.elastic())
+
+    def short_of(self, job: JobInfo) -> list[str]:
+        """The resources of which the queue cannot hold a job's minimum too."""
+        minimum = job.minimum()
+        wanted = minimum.clone().add(self.allocated).add(self.inqueue).sub(self.elastic)
+        return wanted.exceeding(self.limit, minimum)
+
+    def dominant_share(self) -> float:
+        """The greatest part of what it deserves that it has of any resource."""
+        found = 0.0
+        for name in self.deserved.names():
+            found = max(found, share(self.allocated.get(name), self.deserved.get(name)))
+        return found
+
+
+def reserved(job: JobInfo, *, inqueue: bool = True) -> Resource:
+    """What is kept for a job that was let in: what it lacks of its minimum."""
+    if job.min_resources is None:
+        return Resource()
+    waits = inqueue and job.phase == INQUEUE
+    runs = job.phase == RUNNING_PHASE and job.holding_count >= job.group.spec.min_member
+    return job.without_gated(_lacked(job, job.min_resources)) if waits or runs else Resource()
+
+
+def _lacked(job: JobInfo, minimum: Resource) -> Resource:
+    had, result = job.allocated, Resource()
+    for name in job.group.spec.min_resources or ():
+        if name == CPU:
+            result.cpu = max(minimum.cpu - had.cpu, 0.0)
+        elif name == MEMORY:
+            result.memory = max(minimum.memory - had.memory, 0.0)
+        elif minimum.scalars is not None and name in minimum.scalars:
+            lack = minimum.scalars[name] - had.get(name)
+            if lack > 0 or (had.scalars is None or name not in had.scalars):
+                result.add_scalar(name, lack)
+    return result
+
+
+def named_resources(prefix: str, verb: str, names: Iterable[str]) -> str:
+    """A message with the resources it is about: ``prefix: verb cpu, verb memory``."""
+    listed = ", ".join(f"{verb} {name}" for name in names)
+    return f"{prefix}: {listed}" if listed else prefix

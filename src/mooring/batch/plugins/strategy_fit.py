@@ -1,0 +1,117 @@
+"""resource-strategy-fit: a scoring strategy for each resource."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.batch.nodes import SessionNodes
+from mooring.batch.plugin import BatchPlugin
+from mooring.batch.plugins.scarce import Proportional, Scarce, proportional_rules, scarce_rules
+from mooring.batch.resource import CPU, MEMORY
+from mooring.batch.session import Session
+from mooring.batch.task import TaskInfo
+
+Floats = npt.NDArray[np.float64]
+
+LEAST, MOST = "LeastAllocated", "MostAllocated"
+_TYPE = "volcano.sh/resource-strategy-scoring-type"
+_WEIGHTS = "volcano.sh/resource-strategy-weight"
+
+
+class Strategy(NamedTuple):
+    """How a resource is rated, and how much that counts."""
+
+    kind: str
+    weight: int
+
+
+def _whole(value: object, default: int) -> int:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+
+def _strategies(given: dict[str, Any]) -> dict[str, Strategy]:
+    """Resource, or prefix with ``*`` -> strategy."""
+    if not given:
+        return {CPU: Strategy(LEAST, 1), MEMORY: Strategy(LEAST, 1)}
+    found = {}
+    for name, value in given.items():
+        if "*" in name and (name == "*" or not name.endswith("*") or name.count("*") > 1):
+            continue
+        fields = value if isinstance(value, dict) else {}
+        weight, kind = _whole(fields.get("weight"), 0), fields.get("type")
+        found[name] = Strategy(str(kind) if kind in (LEAST, MOST) else LEAST, weight if weight > 0 else 1)
+    return found
+
+
+class ResourceStrategyFit(BatchPlugin):
+    """Scores nodes by how full they will be of each resource, or how empty."""
+
+    name = "resource-strategy-fit"
+
+    def on_session_open(self, session: Session) -> None:
+        """Read the strategies, and register."""
+        arguments = self.arguments
+        weight = _whole(arguments.get("resourceStrategyFitWeight"), -1)
+        self._weight = 10 if weight < 0 else weight
+        self._strategies = _strategies(arguments.mapping("resources"))
+        self._scarce: Scarce | None = scarce_rules(arguments.mapping("sra"))
+        proportional: Proportional | None = proportional_rules(arguments.mapping("proportional"))
+        if proportional is not None:
+            session.add_predicate(proportional.judge, columns=True)
+        if self._weight > 0 or (self._scarce is not None and self._scarce.weight > 0):
+            session.add_node_order(self._score, columns=True)
+
+    def _score(self, task: TaskInfo, nodes: SessionNodes) -> Floats:
+        total = np.zeros(len(nodes))
+        if self._weight > 0:
+            total += self._strategy_score(task, nodes)
+        if self._scarce is not None and self._scarce.weight > 0:
+            total += self._scarce.score(task, nodes)
+        return total
+
+    def _strategy_score(self, task: TaskInfo, nodes: SessionNodes) -> Floats:
+        total, weights = np.zeros(len(nodes)), 0
+        chosen = self._chosen(task)
+        if chosen is None:
+            return total
+        too_full = np.zeros(len(nodes), dtype=np.bool_)
+        for resource, (kind, weight) in chosen.items():
+            weights += weight
+            if weight == 0 or kind not in (LEAST, MOST):
+                continue
+            offered = nodes.allocatable(resource)
+            in_use = nodes.used(resource) + task.request.get(resource)
+            has = offered != 0
+            too_full |= has & (in_use > offered)
+            part = in_use if kind == MOST else offered - in_use
+            total += np.divide(part * float(weight), offered, out=np.zeros(len(nodes)), where=has)
+        if weights > 0:
+            total /= float(weights)
+        total *= 100.0 * float(self._weight)
+        total[too_full] = 0.0
+        return total
+
+    def _chosen(self, task: TaskInfo) -> dict[str, Strategy] | None:
+        """The strategies for what a task asks for, its own if it has some; None if those make no sense."""
+        own = task.pod.annotations.get(_TYPE, "")
+        names = sorted(task.request.names(), key=lambda name: (name != CPU, name != MEMORY, name))
+        if not own:
+            found = {name: self._strategy(name) for name in names}
+            return {name: strategy for name, strategy in found.items() if strategy is not None}
+        try:
+            weights = msgspec.json.decode(task.pod.annotations.get(_WEIGHTS, ""), type=dict[str, int])
+        except (msgspec.DecodeError, UnicodeError):
+            return None
+        return {name: Strategy(own, weights[name]) for name in names if name in weights}
+
+    def _strategy(self, resource: str) -> Strategy | None:
+        """The strategy of a resource: its own, or that of the longest prefix."""
+        if resource in self._strategies:
+            return self._strategies[resource]
+        prefixes = [name for name in self._strategies if name.endswith("*") and resource.startswith(name[:-1])]
+        prefixes = [name for name in prefixes if len(name) > 1]
+        return self._strategies[max(prefixes, key=len)] if prefixes else None

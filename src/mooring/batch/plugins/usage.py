@@ -1,0 +1,71 @@
+"""usage: keeps tasks off nodes that are busy now, by what a metrics source measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.batch.nodes import SessionNodes
+from mooring.batch.plugin import BatchPlugin
+from mooring.batch.session import Session
+from mooring.batch.task import TaskInfo
+from mooring.framework.status import Status
+from mooring.framework.verdicts import Verdicts
+
+#: Older measurements say nothing.
+_FRESH_SECONDS = 300.0
+_CPU_BUSY = Status.unresolvable("the CPU load of the node exceeds the upper limit.")
+_MEMORY_BUSY = Status.unresolvable("the memory load of the node exceeds the upper limit.")
+
+
+class Usage(BatchPlugin):
+    """Turns busy nodes down and prefers idle ones."""
+
+    name = "usage"
+
+    def on_session_open(self, session: Session) -> None:
+        """Read the measurements, and register."""
+        arguments = self.arguments
+        self._weight = arguments.integer("usage.weight", 5)
+        self._cpu_weight = arguments.integer("cpu.weight", 1)
+        self._memory_weight = arguments.integer("memory.weight", 1)
+        thresholds = arguments.mapping("thresholds")
+        self._cpu_limit = _threshold(thresholds.get("cpu"), given="cpu" in thresholds)
+        self._memory_limit = _threshold(thresholds.get("mem"), given="mem" in thresholds)
+        now = session.now
+        self._usage = [session.usage.get(node.name) for node in session.node_list]
+        self._usage = [u if u is not None and now - u.measured <= _FRESH_SECONDS else None for u in self._usage]
+        if any(self._usage):
+            session.add_predicate(self._judge, columns=True)
+            session.add_node_order(self._score, columns=True)
+
+    def _judge(self, task: TaskInfo, nodes: SessionNodes) -> Verdicts:
+        statuses: list[Status | None] = []
+        for usage in self._usage:
+            if usage is None:
+                statuses.append(None)
+            elif usage.cpu > self._cpu_limit:
+                statuses.append(_CPU_BUSY)
+            else:
+                statuses.append(_MEMORY_BUSY if usage.memory > self._memory_limit else None)
+        return Verdicts.of(statuses)
+
+    def _score(self, task: TaskInfo, nodes: SessionNodes) -> npt.NDArray[np.float64]:
+        scores = []
+        for node in nodes:
+            usage = self._usage[node.row]
+            if usage is None:
+                scores.append(0.0)
+                continue
+            cpu = (100 - usage.cpu) / 100 * float(self._cpu_weight)
+            memory = (100 - usage.memory) / 100 * float(self._memory_weight)
+            mean = (cpu + memory) / float(self._cpu_weight + self._memory_weight)
+            scores.append(mean * float(100 * self._weight))
+        return np.array(scores)
+
+
+def _threshold(value: object, *, given: bool) -> float:
+    """A percentage; one that is no whole number counts as 0, as in Volcano."""
+    if not given:
+        return 80.0
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else 0.0

@@ -1,0 +1,116 @@
+"""Running a session: plugins open it, actions work, plugins close it, and statuses are worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from mooring.api.quantity import format_quantity
+from mooring.api.volcano import PodGroupStatus
+from mooring.batch.actions import ACTIONS
+from mooring.batch.arguments import Arguments
+from mooring.batch.explain import UNAVAILABLE, Reason, job_message, task_reason
+from mooring.batch.job import INQUEUE, RUNNING_PHASE, JobInfo
+from mooring.batch.plugins import PLUGINS
+from mooring.batch.queue import ROOT
+from mooring.batch.resource import CPU, MEMORY, PODS, Resource
+from mooring.batch.session import Session
+from mooring.batch.task import ALLOCATED, COMPLETED, HOLDING, PENDING, PIPELINED, RUNNING, SCHEDULED, TaskInfo
+
+Builder = Callable[[Arguments], Any]
+
+
+class PodNote(NamedTuple):
+    """What a pod's PodScheduled condition is to say."""
+
+    task: TaskInfo
+    reason: Reason
+
+
+class Outcome(NamedTuple):
+    """What a session leaves to be written."""
+
+    groups: dict[str, PodGroupStatus]
+    pods: list[PodNote]
+    queues: dict[str, dict[str, str]]
+
+
+def open_session(session: Session, plugins: Mapping[str, Builder] = PLUGINS) -> list[Any]:
+    """Make the plugins and let them register; those that do not exist are left out."""
+    opened = []
+    for option in session.conf.options():
+        builder = plugins.get(option.name)
+        if builder is None:
+            continue
+        arguments = Arguments(option.arguments, owner=option.name)
+        plugin = builder(arguments)
+        session.opening = option.name
+        plugin.on_session_open(session)
+        session.warnings += arguments.warnings
+        opened.append(plugin)
+    session.opening = ""
+    return opened
+
+
+def run_actions(session: Session, actions: Mapping[str, Callable[[Session], None]] = ACTIONS) -> None:
+    """Run the actions of the configuration in order."""
+    for name in session.conf.actions:
+        session.note(f"# {name}")
+        actions[name](session)
+
+
+def close_session(session: Session, plugins: list[Any]) -> Outcome:
+    """Let plugins close, and work out all statuses."""
+    for plugin in plugins:
+        plugin.on_session_close(session)
+    groups, pods = {}, []
+    for job in session.jobs.values():
+        status = job.status(phase_of(job, session.uid))
+        groups[job.uid] = status
+        base = job_message(job) or UNAVAILABLE
+        for kind in (ALLOCATED, PENDING, PIPELINED):
+            for task in job.of_status(kind):
+                if not task.gated:
+                    reason = task_reason(job, task)
+                    pods.append(PodNote(task, reason if reason.message else reason._replace(message=base)))
+    return Outcome(groups, pods, _queue_amounts(session))
+
+
+def phase_of(job: JobInfo, session: str) -> str:
+    """A PodGroup's phase at the end of a session."""
+    stuck = any(
+        each.type == "Unschedulable" and each.status == "True" and each.transition_id == session
+        for each in job.conditions
+    )
+    if stuck and RUNNING in job.by_status:
+        return "Unknown"
+    scheduled = job.count(*SCHEDULED)
+    if scheduled >= job.group.spec.min_member:
+        return "Completed" if scheduled == job.count(*COMPLETED) else RUNNING_PHASE
+    return INQUEUE if job.phase == INQUEUE else "Pending"
+
+
+def _queue_amounts(session: Session) -> dict[str, dict[str, str]]:
+    """What each queue has, those below it included."""
+    totals = {name: Resource() for name in session.queues}
+    for job in session.jobs.values():
+        held = [task.request for status in HOLDING for task in job.by_status.get(status, {}).values()]
+        if not held:
+            continue
+        name, seen = job.queue, set()
+        while name in totals and name not in seen:
+            seen.add(name)
+            for request in held:
+                totals[name].add(request)
+            if name == ROOT or ROOT not in session.queues:
+                break
+            name = session.queues[name].parent
+    return {name: amounts(total) for name, total in totals.items()}
+
+
+def amounts(total: Resource) -> dict[str, str]:
+    """Amounts as Kubernetes writes them."""
+    found = {CPU: format_quantity(int(total.cpu), milli=True), MEMORY: format_quantity(int(total.memory), binary=True)}
+    for name, amount in (total.scalars or {}).items():
+        found[name] = format_quantity(int(amount)) if name == PODS else format_quantity(int(amount), milli=True)
+    return found

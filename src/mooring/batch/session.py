@@ -1,0 +1,349 @@
+"""Session: one round of batch scheduling over everything that waits.
+
+It opens with the cluster as it is, lets plugins register what they have to say, runs the actions in order, and ends
+with a list of bindings, evictions and statuses to write. It does no I/O.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from mooring.batch.callbacks import Callbacks
+from mooring.batch.conf import BatchConf
+from mooring.batch.job import JobInfo
+from mooring.batch.kube_plugins import KubePlugins
+from mooring.batch.node import Ledger, NodeInfo
+from mooring.batch.queue import Heap, QueueInfo
+from mooring.batch.resource import Resource
+from mooring.batch.statement import Statement
+from mooring.batch.task import ALLOCATED, BINDING, PENDING, Status, TaskInfo
+from mooring.batch.view import View
+from mooring.framework.handle import Handle
+from mooring.framework.state import CycleState
+from mooring.framework.table import NodeTable
+
+#: Told about a task that got a place (or lost it); may return what is wrong.
+Handler = Callable[[TaskInfo], str | None]
+
+
+class NodeUsage(NamedTuple):
+    """How busy a node was, in per cent, and when that was measured."""
+
+    cpu: float
+    memory: float
+    measured: float
+
+
+class Simulation(Protocol):
+    """What a plugin keeps while evictions on one node are tried without doing them."""
+
+    def remove(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """A task is gone from the node; False if that cannot be simulated."""
+
+    def add(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """A task is back on the node; False if that cannot be simulated."""
+
+    def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
+        """Whether the queue may have what a task asks for."""
+
+    def predicate(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether the node will do."""
+
+
+class Session(Callbacks):
+    """What plugins and actions work with.
+
+    A plugin registers its callbacks in ``on_session_open`` with the ``add_...`` methods; actions ask for the combined
+    answers (``job_ready``, ``allocatable``, ...) and change the session through statements.
+    """
+
+    def __init__(
+        self,
+        conf: BatchConf,
+        *,
+        uid: str,
+        jobs: dict[str, JobInfo],
+        nodes: Sequence[NodeInfo],
+        queues: dict[str, QueueInfo],
+        ledger: Ledger,
+        kube: KubePlugins,
+        memory: dict[str, Any] | None = None,
+        usage: Mapping[str, NodeUsage] | None = None,
+    ) -> None:
+        super().__init__(conf)
+        self.uid = uid
+        #: PodGroups that may be scheduled, by namespace/name.
+        self.jobs = jobs
+        #: All nodes, in the order of the rows of ``ledger`` and ``table``.
+        self.node_list = list(nodes)
+        self.nodes: dict[str, NodeInfo] = {node.name: node for node in nodes}
+        self.queues = queues
+        self.ledger = ledger
+        #: kube-scheduler's filters and scorers.
+        self.kube = kube
+        self.handle: Handle = kube.handle
+        self.view = View(kube.handle.table)
+        #: What plugins keep from session to session, by their name.
+        self.memory: dict[str, Any] = {} if memory is None else memory
+        #: How busy nodes are, as far as somebody measures it.
+        self.usage: Mapping[str, NodeUsage] = {} if usage is None else usage
+        #: What all nodes offer together.
+        self.total = Resource()
+        for node in nodes:
+            self.total.add(node.allocatable)
+        #: Tasks handed to the binder, and tasks to evict with the reason, in order.
+        self.bindings: list[TaskInfo] = []
+        self.evictions: list[tuple[TaskInfo, str]] = []
+        #: Why PodGroups were not let into their queue, for their events.
+        self.notes: list[tuple[JobInfo, str]] = []
+        #: What happened, step by step, if somebody wants to know.
+        self.journal: list[str] | None = None
+        self.warnings: list[str] = []
+        self._on_allocate: list[Handler] = []
+        self._on_deallocate: list[Handler] = []
+        self._states: dict[str, CycleState] = {}
+
+    @property
+    def table(self) -> NodeTable:
+        """The nodes with all pods on them, as kube-scheduler's plugins see them."""
+        return self.handle.table
+
+    @property
+    def random(self) -> random.Random:
+        """Decides ties."""
+        return self.handle.random
+
+    @property
+    def now(self) -> float:
+        """The time, in seconds since the epoch."""
+        return self.handle.clock()
+
+    def state_of(self, task: TaskInfo) -> CycleState:
+        """What plugins remember about a task during the session."""
+        state = self._states.get(task.uid)
+        if state is None:
+            state = self._states[task.uid] = CycleState()
+        return state
+
+    # Registration: each takes a function of the plugin that is being opened
+
+    def add_job_order(self, function: Callable[[JobInfo, JobInfo], int]) -> None:
+        """Order jobs of a queue: negative if the left one comes first, 0 if it does not matter."""
+        self.register("job_order", function)
+
+    def add_queue_order(self, function: Callable[[QueueInfo, QueueInfo], int]) -> None:
+        """Order queues."""
+        self.register("queue_order", function)
+
+    def add_victim_queue_order(self, function: Callable[[QueueInfo, QueueInfo, QueueInfo], int]) -> None:
+        """Order queues whose tasks may be evicted, given the queue that needs room."""
+        self.register("victim_queue_order", function)
+
+    def add_task_order(self, function: Callable[[TaskInfo, TaskInfo], int]) -> None:
+        """Order tasks of a job."""
+        self.register("task_order", function)
+
+    def add_pre_predicate(self, function: Callable[[TaskInfo], str | None]) -> None:
+        """Prepare for a task, before nodes are looked at; text is an error, and no node will do."""
+        self.register("pre_predicate", function)
+
+    def add_predicate(self, function: Callable[..., Any], *, columns: bool = False) -> None:
+        """Turn nodes down: ``function(task, node)`` returns None, a reason or a Status.
+
+        With ``columns``: ``function(task, nodes)`` returns Verdicts for all nodes, or None if all will do.
+        """
+        self.register("predicate", (function, columns))
+
+    def add_node_order(self, function: Callable[..., Any], *, columns: bool = False) -> None:
+        """Score nodes: ``function(task, node)`` returns a number (``columns``: ``function(task, nodes)`` a vector)."""
+        self.register("node_order", (function, columns))
+
+    def add_batch_node_order(self, function: Callable[..., Any], *, columns: bool = False) -> None:
+        """Score all candidates together: ``function(task, nodes)`` returns scores by name (``columns``: a vector)."""
+        self.register("batch_node_order", (function, columns))
+
+    def add_best_node(self, function: Callable[[TaskInfo, Mapping[float, list[NodeInfo]]], NodeInfo | None]) -> None:
+        """Choose the node, given all candidates by score."""
+        self.register("best_node", function)
+
+    def add_preemptable(self, function: Callable[[TaskInfo, list[TaskInfo]], tuple[list[TaskInfo], int]]) -> None:
+        """Name the tasks that may be evicted for another of their queue, with a vote."""
+        self.register("preemptable", function)
+
+    def add_reclaimable(self, function: Callable[[TaskInfo, list[TaskInfo]], tuple[list[TaskInfo], int]]) -> None:
+        """Name the tasks that may be evicted for one of another queue, with a vote."""
+        self.register("reclaimable", function)
+
+    def add_unified_evictable(self, function: Callable[..., tuple[list[TaskInfo], int]]) -> None:
+        """Name the tasks that may be evicted for a whole gang, with a vote."""
+        self.register("unified_evictable", function)
+
+    def add_overused(self, function: Callable[[QueueInfo], bool]) -> None:
+        """Say which queues have more than their share."""
+        self.register("overused", function)
+
+    def add_preemptive(self, function: Callable[[QueueInfo, Sequence[TaskInfo]], bool]) -> None:
+        """Say which queues may take back resources for tasks."""
+        self.register("preemptive", function)
+
+    def add_allocatable(self, function: Callable[[QueueInfo, TaskInfo], bool]) -> None:
+        """Say whether a queue may have what a task asks for."""
+        self.register("allocatable", function)
+
+    def add_job_ready(self, function: Callable[[JobInfo], bool]) -> None:
+        """Say which jobs have enough to start."""
+        self.register("job_ready", function)
+
+    def add_job_pipelined(self, function: Callable[[JobInfo], int]) -> None:
+        """Vote on jobs that have enough, promises included."""
+        self.register("job_pipelined", function)
+
+    def add_job_enqueueable(self, function: Callable[[JobInfo], int]) -> None:
+        """Vote on letting a job into its queue."""
+        self.register("job_enqueueable", function)
+
+    def add_job_enqueued(self, function: Callable[[JobInfo], None]) -> None:
+        """Be told about jobs that were let into their queue."""
+        self.register("job_enqueued", function)
+
+    def add_job_starving(self, function: Callable[[JobInfo], bool]) -> None:
+        """Say which jobs need more."""
+        self.register("job_starving", function)
+
+    def add_job_valid(self, function: Callable[[JobInfo], Any]) -> None:
+        """Say why a job cannot be scheduled at all (an Invalid), or None."""
+        self.register("job_valid", function)
+
+    def add_victim_tasks(self, function: Callable[[list[TaskInfo]], list[TaskInfo]]) -> None:
+        """Name running tasks that should go anyway."""
+        self.register("victim_tasks", function)
+
+    def add_simulation(self, function: Callable[[TaskInfo], Simulation]) -> None:
+        """Take part in dry runs of preemption: make a Simulation for a task that needs room."""
+        self.register("simulation", function)
+
+    def add_event_handler(self, allocate: Handler | None = None, deallocate: Handler | None = None) -> None:
+        """Be told about tasks that get a place or the promise of one, and that lose it; text is an error."""
+        if allocate is not None:
+            self._on_allocate.append(allocate)
+        if deallocate is not None:
+            self._on_deallocate.append(deallocate)
+
+    # Queues to work through
+
+    def task_heap(self, tasks: Sequence[TaskInfo]) -> Heap[TaskInfo]:
+        """Tasks in their order."""
+        return Heap(self.task_less, tasks)
+
+    def job_heap(self) -> Heap[JobInfo]:
+        """An empty heap of jobs in their order."""
+        return Heap(self.job_less)
+
+    def queue_heap(self) -> Heap[QueueInfo]:
+        """An empty heap of queues in their order."""
+        return Heap(self.queue_less)
+
+    def victim_heap(self, victims: Sequence[TaskInfo], preemptor: TaskInfo) -> Heap[TaskInfo]:
+        """Victims in the order of eviction."""
+
+        def less(left: TaskInfo, right: TaskInfo) -> bool:
+            if left.job == right.job:
+                return not self.task_less(left, right)
+            mine, theirs = self.jobs.get(left.job), self.jobs.get(right.job)
+            if mine is None or theirs is None:
+                return not self.task_less(left, right) if mine is theirs else mine is None
+            own = self.jobs.get(preemptor.job)
+            if own is not None and mine.queue != theirs.queue:
+                queues = self.queues
+                return self.victim_queue_less(queues[mine.queue], queues[theirs.queue], queues[own.queue])
+            answer = self.compare_jobs(mine, theirs)
+            return answer > 0 if answer else not self.task_less(left, right)
+
+        return Heap(less, victims)
+
+    # Operations; statements call these
+
+    def statement(self) -> Statement:
+        """A new statement."""
+        return Statement(self)
+
+    def note(self, text: str) -> None:
+        """Write into the journal, if there is one."""
+        if self.journal is not None:
+            self.journal.append(text)
+
+    def move(self, task: TaskInfo, status: Status) -> None:
+        """Give a task another status, where it is."""
+        self.set_status(task, status)
+        self.note(f"{status} {task.key} {task.node_name}")
+        node = self.nodes.get(task.node_name)
+        if node is not None:
+            node.update(task)
+
+    def place(self, task: TaskInfo, status: Status, node_name: str) -> str:
+        """Put a task on a node, and tell the handlers."""
+        self.set_status(task, status)
+        task.node_name = node_name
+        self.note(f"{status} {task.key} {node_name}")
+        node = self.nodes.get(node_name)
+        error = f"there is no node {node_name}" if node is None else node.add(task)
+        return self.fire_allocate(task) or error
+
+    def unplace(self, task: TaskInfo) -> None:
+        """Take a task off its node and tell the handlers."""
+        self.set_status(task, PENDING)
+        self.note(f"{PENDING} {task.key} {task.node_name}")
+        node = self.nodes.get(task.node_name)
+        if node is not None:
+            node.remove(task)
+        self.fire_deallocate(task)
+        task.node_name = ""
+
+    def set_status(self, task: TaskInfo, status: Status) -> None:
+        """Change a task's status in its job, if the job takes part."""
+        job = self.jobs.get(task.job)
+        if job is not None:
+            job.set_status(task, status)
+        else:
+            task.status = status
+
+    def fire_allocate(self, task: TaskInfo) -> str:
+        """Tell the handlers that a task has a place; what is wrong, if anything."""
+        found = ""
+        for handler in self._on_allocate:
+            found = handler(task) or found
+        return found
+
+    def fire_deallocate(self, task: TaskInfo) -> None:
+        """Tell the handlers that a task lost its place."""
+        for handler in self._on_deallocate:
+            handler(task)
+
+    def dispatch(self, task: TaskInfo) -> None:
+        """Hand a task to the binder."""
+        self.set_status(task, BINDING)
+        self.bindings.append(task)
+
+    def allocate(self, task: TaskInfo, node_name: str) -> str:
+        """Give a task a place outside any statement: it is bound as soon as its job is ready."""
+        error = self.place(task, ALLOCATED, node_name)
+        if error:
+            return error
+        job = self.jobs[task.job]
+        if self.job_ready(job):
+            for each in job.of_status(ALLOCATED):
+                self.dispatch(each)
+        return ""
+
+    def evict(self, task: TaskInfo, reason: str) -> None:
+        """Evict a task outside any statement."""
+        self.evictions.append((task, reason))
+        self.move(task, "Releasing")
+        self.fire_deallocate(task)
+
+    def hierarchical(self, plugin: str) -> bool:
+        """Whether a plugin's ``enableHierarchy`` is on."""
+        option = next((option for option in self.conf.options() if option.name == plugin), None)
+        return option is not None and option.enabled("Hierarchy")

@@ -1,0 +1,181 @@
+"""TaskInfo: a pod as a batch session sees it."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from mooring.api.meta import parse_time
+from mooring.api.pod import Pod
+from mooring.api.volcano import GROUP_ANNOTATION
+from mooring.batch.resource import Resource
+
+Status = Literal[
+    "Pending", "Allocated", "Pipelined", "Binding", "Bound", "Running", "Releasing", "Succeeded", "Failed", "Unknown"
+]
+
+PENDING: Final = "Pending"
+ALLOCATED: Final = "Allocated"
+PIPELINED: Final = "Pipelined"
+BINDING: Final = "Binding"
+BOUND: Final = "Bound"
+RUNNING: Final = "Running"
+RELEASING: Final = "Releasing"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+UNKNOWN: Final = "Unknown"
+
+#: Statuses in which a task has its resources.
+HOLDING: Final[frozenset[Status]] = frozenset({BOUND, BINDING, RUNNING, ALLOCATED})
+#: Statuses in which a task may be evicted.
+EVICTABLE: Final[frozenset[Status]] = frozenset({BOUND, RUNNING})
+#: Statuses that count as scheduled, and as over, in a PodGroup's phase.
+SCHEDULED: Final[frozenset[Status]] = frozenset({RUNNING, BOUND, FAILED, SUCCEEDED})
+COMPLETED: Final[frozenset[Status]] = frozenset({FAILED, SUCCEEDED})
+
+TASK_SPEC: Final = "volcano.sh/task-spec"
+TASK_PRIORITY: Final = "volcano.sh/task-priority"
+PREEMPTABLE: Final = "volcano.sh/preemptable"
+REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
+#: Volcano's own gate, which its scheduler takes away when a queue has room.
+QUEUE_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_INT32 = 2**31
+
+
+class Transaction(NamedTuple):
+    """Where a task was when a statement was taken back; tells people what nearly happened."""
+
+    status: Status
+    node_name: str
+    evicted: bool
+
+
+class TaskInfo:
+    """One pod: what it asks for, where it is in its life, and where it is."""
+
+    __slots__ = (
+        "best_effort",
+        "created",
+        "evicted",
+        "gated",
+        "index",
+        "job",
+        "key",
+        "last",
+        "name",
+        "namespace",
+        "node_name",
+        "node_status",
+        "pod",
+        "preemptable",
+        "priority",
+        "request",
+        "revocable_zone",
+        "role",
+        "status",
+        "uid",
+    )
+
+    def __init__(self, pod: Pod, request: Resource) -> None:
+        annotations, labels = pod.annotations, pod.labels
+        group = annotations.get(GROUP_ANNOTATION)
+        self.pod = pod
+        self.uid = pod.uid
+        self.name = pod.name
+        self.namespace = pod.namespace
+        #: namespace/name, by which a node knows its tasks.
+        self.key = pod.key
+        #: namespace/name of the PodGroup; empty for a pod without one.
+        self.job = f"{pod.namespace}/{group}" if group else ""
+        self.role = annotations.get(TASK_SPEC) or labels.get(TASK_SPEC) or ""
+        #: What it asks for; shared, never change it.
+        self.request = request
+        self.best_effort = request.is_empty
+        self.status: Status = pod_status(pod)
+        self.node_name = pod.node_name
+        #: The status under which the node counts it; None while it is on no node.
+        self.node_status: Status | None = None
+        #: Whether room was made for it by evicting others.
+        self.evicted = False
+        self.last: Transaction | None = None
+        self.priority = _priority(pod)
+        preemptable = annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE))
+        self.preemptable = preemptable is None or parse_bool(preemptable) is True
+        self.revocable_zone = revocable_zone(annotations)
+        self.gated = bool(pod.spec.scheduling_gates)
+        self.index = pod_index(pod.name)
+        created = pod.metadata.creation_timestamp
+        self.created = parse_time(created) if created else 0.0
+
+    @property
+    def outcome(self) -> Transaction:
+        """The last thing that happened to it, also if it was taken back."""
+        return self.last or Transaction(self.status, self.node_name, self.evicted)
+
+    def remember(self) -> None:
+        """Keep where it is now, before that is undone."""
+        self.last = Transaction(self.status, self.node_name, self.evicted)
+
+    def __repr__(self) -> str:
+        return f"TaskInfo({self.key} {self.status} {self.node_name})"
+
+
+def pod_status(pod: Pod) -> Status:
+    """A pod's phase as a task's status."""
+    phase = pod.status.phase
+    if phase == RUNNING:
+        return RELEASING if pod.is_terminating else RUNNING
+    if phase == PENDING:
+        if pod.is_terminating:
+            return RELEASING
+        return BOUND if pod.node_name else PENDING
+    if phase == SUCCEEDED:
+        return SUCCEEDED
+    return FAILED if phase == FAILED else UNKNOWN
+
+
+def pod_index(name: str) -> int | None:
+    """The number at the end of a name such as job-worker-3."""
+    parts = name.split("-")
+    if len(parts) < 3:
+        return None
+    last = parts[-1]
+    digits = last[1:] if last[:1] == "+" else last
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
+
+
+def precedes(left: TaskInfo, right: TaskInfo) -> bool:
+    """The order of tasks that no plugin tells apart: by number, then the older, then by uid."""
+    if left.index is None or right.index is None or left.index == right.index:
+        return left.uid < right.uid if left.created == right.created else left.created < right.created
+    return left.index < right.index
+
+
+def parse_bool(text: str) -> bool | None:
+    """A truth value as Go reads it; None if it is none."""
+    return True if text in _TRUE else False if text in _FALSE else None
+
+
+def revocable_zone(annotations: dict[str, str]) -> str:
+    """``*`` for what may run on nodes that are given back at times, else empty."""
+    zone = annotations.get(REVOCABLE_ZONE)
+    if zone is not None:
+        return zone if zone == "*" else ""
+    return "*" if parse_bool(annotations.get(PREEMPTABLE, "")) else ""
+
+
+def has_only_queue_gate(pod: Pod) -> bool:
+    """Whether nothing but Volcano's own gate holds the pod back."""
+    gates = pod.spec.scheduling_gates
+    return len(gates) == 1 and gates[0].name == QUEUE_GATE
+
+
+def _priority(pod: Pod) -> int:
+    text = pod.annotations.get(TASK_PRIORITY)
+    if text is not None:
+        digits = text[1:] if text[:1] in ("+", "-") else text
+        if digits.isascii() and digits.isdigit() and len(digits) < 12 and -_INT32 <= int(text) < _INT32:
+            return int(text)
+    return 1 if pod.spec.priority is None else pod.spec.priority

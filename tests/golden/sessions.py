@@ -1,0 +1,66 @@
+"""Golden sessions: the cases with Volcano's answers, and how an answer of ours compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.golden.decisions import HERE, Case, pairs
+
+SET = "volcano-1.15"
+#: Where any node will do: Volcano drew lots.
+ANY = "*"
+
+
+def themes() -> dict[str, list[tuple[Case, Case]]]:
+    """The cases of each theme, with their answers."""
+    found: dict[str, list[tuple[Case, Case]]] = {}
+    for case, answer in pairs(HERE / SET):
+        found.setdefault(case["id"].partition("-")[0], []).append((case, answer))
+    return found
+
+
+def compare(expected: Case, answer: Case) -> list[str]:
+    """What differs; nothing if the session decided the same. What Volcano's answer leaves out, varied there."""
+    return list(_differences(expected, answer))
+
+
+def _differences(expected: Case, answer: Case) -> Iterator[str]:
+    for key in ("bound", "pipelined"):
+        if key in expected:
+            yield from _places(key, expected[key], answer[key])
+    if "evicted" in expected and expected["evicted"] != answer["evicted"]:
+        yield f"evicted: {answer['evicted']}, Volcano says {expected['evicted']}"
+    for key in ("pods", "queues"):
+        if key in expected:
+            yield from _entries(key, expected[key], answer[key])
+    if "podGroups" in expected:
+        shown = {
+            uid: _without_varying(expected["podGroups"].get(uid), group) for uid, group in answer["podGroups"].items()
+        }
+        yield from _entries("podGroups", expected["podGroups"], shown)
+    if "next" in expected:
+        yield from (f"next: {each}" for each in _differences(expected["next"], answer["next"]))
+
+
+def _places(key: str, expected: dict[str, str], answer: dict[str, str]) -> Iterator[str]:
+    for name in sorted(expected.keys() | answer.keys()):
+        wanted, found = expected.get(name), answer.get(name)
+        if wanted != found and not (wanted == ANY and found is not None):
+            yield f"{key}.{name}: {found}, Volcano says {wanted}"
+
+
+def _entries(key: str, expected: dict[str, Any], answer: dict[str, Any]) -> Iterator[str]:
+    for name in sorted(expected.keys() | answer.keys()):
+        if expected.get(name) != answer.get(name):
+            yield f"{key}.{name}: {answer.get(name)}, Volcano says {expected.get(name)}"
+
+
+def _without_varying(expected: Case | None, group: Case) -> Case:
+    """A group without the messages that Volcano's answer leaves out."""
+    wanted = (expected or {}).get("conditions", [])
+    conditions = [
+        {key: value for key, value in each.items() if key != "message" or place >= len(wanted) or key in wanted[place]}
+        for place, each in enumerate(group.get("conditions", []))
+    ]
+    return {**group, "conditions": conditions} if conditions else group
