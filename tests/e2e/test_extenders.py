@@ -59,7 +59,11 @@ CASES: dict[str, tuple[Object, Object, Object]] = {
     "cut": ({"filterVerb": "filter"}, {"filter": {"cut": True}}, {}),
     "refusing": ({"filterVerb": "filter"}, {}, {}),
     "untrusted": ({"filterVerb": "filter"}, {}, {}),
-    "trusted": ({"filterVerb": "filter", "enableHTTPS": True, **NAMES_ONLY}, {"filter": {"drop": EVERY[1:]}}, {}),
+    "trusted": (
+        {"filterVerb": "filter", "enableHTTPS": True, **NAMES_ONLY},
+        {"filter": {"drop": [*EVERY[1:], "spare-0", "spare-1"]}},
+        {},
+    ),
     "ignored": (
         {"filterVerb": "filter", "ignorable": True, **NAMES_ONLY},
         {"filter": {"status": 500}},
