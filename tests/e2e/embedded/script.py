@@ -48,6 +48,12 @@ def _deployment(image: str = "nginx:1.25") -> dict[str, Any]:
     )
 
 
+def _workload(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    return named("apps/v1", kind, name, spec={"selector": {"matchLabels": labels}, "template": template, **spec})
+
+
 def _budget() -> dict[str, Any]:
     return named(
         "policy/v1", "PodDisruptionBudget", "web", spec={"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
@@ -163,6 +169,23 @@ SCRIPT: tuple[Step, ...] = (
     Step("create job j --image=busybox -- sleep 1", quiet=True),
     Step("get job j -o jsonpath={.spec.backoffLimit}"),
     Step("delete job j"),
+    Step("apply -f -", _yaml(_workload("StatefulSet", "db", replicas=2, serviceName="db"))),
+    Step("rollout status statefulset/db --timeout=60s", quiet=True),
+    Step("get statefulset db", until="2/2"),
+    Step("get pods -l app=db -o name"),
+    Step("get pod db-1 -o jsonpath={.spec.hostname}.{.spec.subdomain}"),
+    Step("scale statefulset db --replicas=1"),
+    Step("get pods -l app=db -o name", until="pod/db-0\n"),
+    Step("get statefulset db -o jsonpath={.status.readyReplicas}", until="1"),
+    Step("delete statefulset db"),
+    Step("apply -f -", _yaml(_workload("DaemonSet", "agent"))),
+    Step("rollout status daemonset/agent --timeout=60s", quiet=True),
+    Step("get daemonset agent"),
+    Step("set image daemonset/agent c=y"),
+    Step("rollout status daemonset/agent --timeout=60s", quiet=True),
+    Step("get daemonset agent -o wide", until="y"),
+    Step("get daemonset agent -o jsonpath={.status.updatedNumberScheduled}", until="3"),
+    Step("delete daemonset agent"),
     Step("apply -f -", _yaml(definition())),
     Step("wait --for=condition=Established crd/foos.ex.io --timeout=30s"),
     Step("apply -f -", _yaml(named("ex.io/v1", "Foo", "f", spec={"n": 3}))),
