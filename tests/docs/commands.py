@@ -46,7 +46,8 @@ class Reader:
             os.symlink(ROOT / name, folder / name)
         # What `make` would install is what runs the tests.
         (folder / ".venv" / "bin").mkdir(parents=True)
-        _script(folder / ".venv/bin/python", f'exec {sys.executable} "$@"')
+        for name in ("python", "python3"):
+            _script(folder / ".venv/bin" / name, f'exec {sys.executable} "$@"')
         _script(folder / ".venv/bin/mooring", f'exec {sys.executable} -m mooring.cli "$@"')
         tools = folder / "tools"
         tools.mkdir()

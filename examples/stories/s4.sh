@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# A second scheduler that scores nodes by their names: the node name's bytes added up, modulo 10. Of k8s-master01,
+# k8s-node01 and k8s-node02 (2, 2 and 3) a pod with schedulerName namescore-scheduler must land on the last.
+story=s4
+. "$(dirname "$0")/common.sh"
+plugin=examples/plugins/namescore/namescore.py
+config=examples/stories/s4/scheduler.yaml
+
+say "The plugin is one file, $plugin:"
+sed 's/^/   | /' "$plugin"
+
+say "The three nodes of the demo."
+make_nodes k8s-master01 k8s-node01 k8s-node02
+
+say "What the scheduler may do, printed by a command: the lease is the one that the configuration names."
+rbac=(mooring rbac --config "$config" --plugin "ScoreByNameLength=$plugin" --name namescore-scheduler
+  --service-account namescore-scheduler --no-serve)
+printf '   $ %s\n' "${rbac[*]}"
+{ cat examples/stories/s4/service-account.yaml; echo ---; "${rbac[@]}"; } >"$work/rbac.yaml"
+sed -n '/^kind: Role$/,/^---/s/^/   | /p' "$work/rbac.yaml"
+made="$work/rbac.yaml $made"
+apply "$work/rbac.yaml"
+
+say "A kubeconfig for that service account: the scheduler has no other rights."
+token="$("$python" scripts/kube.py token --kubeconfig "$kubeconfig" -n kube-system namescore-scheduler)"
+"$python" examples/stories/with_token.py "$kubeconfig" "$token" >"$work/scheduler.kubeconfig"
+
+say "The scheduler, from the shell, with the demo's own configuration (v1beta3)."
+start_scheduler mooring run --config "$config" --kubeconfig "$work/scheduler.kubeconfig" --secure-port 0 \
+  --plugin "ScoreByNameLength=$plugin"
+
+say "The pod."
+apply examples/stories/s4/pod.yaml
+made="$made examples/stories/s4/pod.yaml"
+expect busybox-test-scheduler k8s-node02

@@ -1,0 +1,22 @@
+"""Print a kubeconfig for the same cluster, but for the bearer of a token: `with_token.py KUBECONFIG TOKEN`."""
+
+import base64
+import sys
+
+from mooring.kube import load_access
+
+
+def main(kubeconfig: str, token: str) -> None:
+    access = load_access(kubeconfig=kubeconfig)
+    authority = base64.b64encode(access.ca or b"").decode()
+    sys.stdout.write(
+        "apiVersion: v1\nkind: Config\ncurrent-context: story\n"
+        "clusters:\n- name: story\n"
+        f"  cluster: {{server: '{access.server}', certificate-authority-data: {authority}}}\n"
+        "contexts: [{name: story, context: {cluster: story, user: story}}]\n"
+        f"users: [{{name: story, user: {{token: '{token}'}}}}]\n"
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
