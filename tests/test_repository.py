@@ -12,7 +12,7 @@ from mooring.cli.main import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 GENERATED = {".git", ".venv", "build", "dist", "__pycache__"}
-BINARY = {".gz", ".png", ".pyc"}
+BINARY = {".gz", ".png", ".pyc", ".wasm"}
 MOST_LINES = 600
 
 #: Written so that this file does not contain what it looks for.

@@ -12,10 +12,12 @@ import click
 
 from mooring.cli.plugin_options import plugin_options
 from mooring.config import ConfigError, PluginSpec, effective, load_config, written
+from mooring.config.document import read_document
 from mooring.config.migrate import migrate as migrate_text
 from mooring.config.yamlwrite import yaml_text
 from mooring.loading import PluginLoadError, Requested, find_plugins, load_setup
 from mooring.loading.plugin_sources import read_sources, split
+from mooring.loading.wasm.configured import guests_in
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
 
@@ -65,7 +67,8 @@ def migrate(file: Path, requested: Requested) -> None:
     """
     text, sources = split(_read(file))
     try:
-        found = find_plugins(requested, read_sources(sources, source=_name(file)), base=file.parent)
+        guests = guests_in(read_document(text, source=_name(file)))
+        found = find_plugins(requested, read_sources(sources, source=_name(file)), base=file.parent, guests=guests)
         migration = migrate_text(text, source=_name(file), plugins=found.specs())
     except (ConfigError, PluginLoadError) as error:
         _fail(error)

@@ -104,13 +104,14 @@ async def _run(
 
     from mooring.live import LiveScheduler, LostLeaseError
     from mooring.live.server import ServerError
+    from mooring.scheduler.profile import ProfileError
 
     log = structlog.get_logger("mooring")
     for warning in access.warnings:
         log.warning(warning)
     try:
         scheduler = LiveScheduler(config, access, plugins=classes, rng=rng, serve=serve)
-    except ServerError as error:
+    except (ProfileError, ServerError) as error:
         log.error(str(error))
         return 1
     task = asyncio.ensure_future(scheduler.run())

@@ -39,6 +39,9 @@ class Plugin:
     name: ClassVar[str] = ""
     #: Declared arguments: a class with typed attributes (decoded strictly), or None to get what was written.
     Args: ClassVar[type | None] = None
+    #: Set where an answer in columns still has its price for every node (a WebAssembly guest, a process): then it is
+    #: asked for like one of ``filter`` or ``score``, last and for a sample of the nodes that are left.
+    per_node: ClassVar[bool] = False
 
     #: What the plugin must be allowed beside reading the kinds that it lists, for ``mooring rbac``.
     permissions: ClassVar[tuple[Rule, ...]] = ()

@@ -19,6 +19,7 @@ from mooring.loading.files import Found, in_folder, kind_of, load_file, pick
 from mooring.loading.kinds import POD, Kind, plugin_name
 from mooring.loading.modules import unload
 from mooring.loading.plugin_sources import NO_SOURCES, PluginEntry, PluginSources
+from mooring.loading.wasm.configured import ConfiguredGuest
 
 #: Where installed packages tell of their plugins.
 GROUP: Final = "mooring.plugins"
@@ -73,11 +74,13 @@ def find_plugins(
     *,
     base: Path | None = None,
     wanted: frozenset[str] = frozenset(),
+    guests: Iterable[ConfiguredGuest] = (),
 ) -> Catalog:
     """Load every plugin that the command line and the document name.
 
     ``base`` is the folder that the document's paths are relative to; of installed plugins only the ``wanted`` are
-    imported. Raises PluginLoadError with everything that is wrong.
+    imported; ``guests`` are the plugins whose arguments make them WebAssembly.
+    Raises PluginLoadError with everything that is wrong.
     """
     search = _Search(requested, sources, base or Path())
     for name, cls in requested.classes:
@@ -93,6 +96,8 @@ def find_plugins(
         search.folder(search.base / written, f"PluginSources directory {written}")
     if sources.entry_points:
         search.installed(wanted)
+    for guest in guests:
+        search.guest(guest)
     return search.finish()
 
 
@@ -163,6 +168,19 @@ class _Search:
             found = Found(entry.name, cls, kind, place, version=entry.dist.version if entry.dist is not None else "")
             self._faults += check_class(cls, kind)
             self._put(found)
+
+    def guest(self, guest: ConfiguredGuest) -> None:
+        """A plugin that is a WebAssembly guest, unless there is one of that name which is not."""
+        if guest.name in self._found:
+            return
+        from mooring.loading.wasm import guest_plugin
+
+        try:
+            cls = guest_plugin(guest.name, guest.args)
+        except PluginLoadError as error:
+            self._faults += [guest.fault(fault.message) for fault in error.faults]
+            return
+        self._put(Found(guest.name, cls, POD, f"guestURL {guest.url}", sha256=cls.sha256))
 
     def finish(self) -> Catalog:
         """What was found. Raises PluginLoadError if anything went wrong."""

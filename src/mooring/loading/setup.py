@@ -16,6 +16,7 @@ from mooring.loading.catalog import NOTHING, Catalog, Requested, find_plugins
 from mooring.loading.configuration import configuration
 from mooring.loading.kinds import POD
 from mooring.loading.plugin_sources import read_sources, split
+from mooring.loading.wasm.configured import guests_in
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -43,7 +44,8 @@ def load_setup(text: str | None, *, source: str, requested: Requested = NOTHING,
     rest, written = split(text)
     sources = read_sources(written, source=source)
     document = read_document(rest, source=source)
-    catalog = find_plugins(requested, sources, base=base, wanted=named_in(document))
+    guests = guests_in(document)
+    catalog = find_plugins(requested, sources, base=base, wanted=named_in(document), guests=guests)
     try:
         config = load_document(document, plugins=catalog.specs())
     except ValueError:

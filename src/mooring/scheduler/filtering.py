@@ -36,8 +36,8 @@ class Filtering:
         self.nominator = profile.handle.nominator
         self._sampler = sampler
         self._findings = findings
-        self._columns = tuple(f for f in profile.filters if f.depends is None and f.filter_nodes is not None)
-        self._singles = tuple(f for f in profile.filters if f.depends is None and f.filter_nodes is None)
+        self._columns = tuple(f for f in profile.filters if f.depends is None and not f.per_node)
+        self._singles = tuple(f for f in profile.filters if f.per_node)
 
     def feasible(
         self, state: CycleState, pod: Pod, template: PodTemplate, among: Rows | None, wanted: int | None
@@ -110,9 +110,15 @@ class Filtering:
             found = places[:limit]
             examined = int(found[-1]) + 1 if len(places) > limit else len(order)
             return order[found], examined
-        nodes, chosen = self.table.nodes, []
-        for start in range(0, len(places), _CHUNK):  # few of many nodes are needed: do not convert them all
-            chunk = places[start : start + _CHUNK]
+        nodes = self.table.nodes
+        chosen: list[int] = []
+        in_bulk = [f for f in singles if f.filter_nodes is not None]
+        singles = [f for f in singles if f.filter_nodes is None]
+        start = 0
+        while start < len(places):  # few of many nodes are needed: do not convert them all, nor ask about them
+            size = min(_CHUNK, limit - len(chosen)) if in_bulk else _CHUNK
+            chunk = self._passing(in_bulk, state, pod, order, places[start : start + size])
+            start += size
             for place, row in zip(chunk.tolist(), order[chunk].tolist(), strict=True):
                 node = nodes[row]
                 for plugin in singles:
@@ -123,6 +129,16 @@ class Filtering:
                     if len(chosen) >= limit:
                         return np.array(chosen, dtype=np.intp), place + 1
         return np.array(chosen, dtype=np.intp), len(order)
+
+    def _passing(self, in_bulk: list[FilterPlugin], state: CycleState, pod: Pod, order: Rows, places: Rows) -> Rows:
+        """The places whose nodes pass filters that take several nodes at a time."""
+        for plugin in in_bulk:
+            verdicts = ask_filter(plugin, state, pod, Nodes(self.table, order[places]))
+            if verdicts is not None:
+                places = places[verdicts.codes == 0]
+            if not len(places):
+                break
+        return places
 
     # Nominated pods
 

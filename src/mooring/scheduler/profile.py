@@ -37,6 +37,8 @@ class FilterPlugin(msgspec.Struct, frozen=True):
     filter_nodes: Callable[..., Any] | None
     filter: Callable[..., Any] | None
     depends: Dependence | None
+    #: Whether every node has its price, so that it is asked last and about few.
+    per_node: bool
 
 
 class ScorePlugin(msgspec.Struct, frozen=True):
@@ -104,8 +106,8 @@ class Profile:
         declared = [f.name for f in self.filters if f.depends] + [s.name for s in self.scorers if s.depends]
         self.declared = frozenset(declared)
         #: Whether some plugin answers node by node, so that looking at a sample of the nodes pays.
-        self.per_node = any(f.filter_nodes is None for f in self.filters) or any(
-            s.score_nodes is None for s in self.scorers
+        self.per_node = any(f.filter_nodes is None or f.per_node for f in self.filters) or any(
+            s.score_nodes is None or s.plugin.per_node for s in self.scorers
         )
 
     def _make(self, cls: type[Plugin], args: Any) -> Plugin:
@@ -141,7 +143,8 @@ class Profile:
         columns, single = getattr(plugin, "filter_nodes", None), getattr(plugin, "filter", None)
         depends = dependence(columns or single)
         columns, single = (self._watched(call, plugin, "filter") for call in (columns, single))
-        return FilterPlugin(plugin.name, plugin, columns, single, depends)
+        per_node = depends is None and (columns is None or plugin.per_node)
+        return FilterPlugin(plugin.name, plugin, columns, single, depends, per_node)
 
     def _score(self, plugin: Plugin, weight: int) -> ScorePlugin:
         columns, single = getattr(plugin, "score_nodes", None), getattr(plugin, "score", None)

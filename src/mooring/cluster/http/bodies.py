@@ -5,10 +5,10 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from mooring.api.protobuf import ProtobufError, decode_object
 from mooring.cluster.calls import Call
 from mooring.cluster.documents import Document
 from mooring.cluster.errors import ApiError, bad_request, unsupported_media
-from mooring.cluster.protobuf import ProtobufError, decode_object
 from mooring.cluster.resources import Resource
 from mooring.cluster.schema.check import DecodeError, check
 from mooring.cluster.schema.duplicates import duplicate_fields

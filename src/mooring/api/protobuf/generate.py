@@ -1,6 +1,6 @@
 """Makes `messages.json`, the field numbers of Kubernetes' protobuf messages, from the Go types that declare them.
 
-Run `python -m mooring.cluster.protobuf.generate API APIMACHINERY` with the folders of the two Go modules
+Run `python -m mooring.api.protobuf.generate API APIMACHINERY` with the folders of the two Go modules
 (`k8s.io/api` and `k8s.io/apimachinery`) of a Kubernetes release. Only names, numbers and types are kept.
 """
 

@@ -5,15 +5,14 @@ that Go would not write as JSON, because they are the zero of a field that is no
 """
 
 import base64
-import functools
 import struct
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from mooring.cluster.documents import Document, rfc3339, rfc3339_micro
+from mooring.api.meta import format_time
+from mooring.api.protobuf.messages import messages
 
 MAGIC: Final = b"k8s\x00"
 #: The package of Go types behind each API group that is served.
@@ -21,16 +20,11 @@ _PACKAGES: Final = {"": "core", "rbac.authorization.k8s.io": "rbac"}
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 Wire = int | bytes
+Document: TypeAlias = dict[str, Any]
 
 
 class ProtobufError(ValueError):
     """Bytes that are no object of Kubernetes."""
-
-
-@functools.cache
-def _messages() -> dict[str, dict[int, tuple[str, str]]]:
-    raw = msgspec.json.decode((Path(__file__).parent / "messages.json").read_bytes())
-    return {name: {int(number): tuple(field) for number, field in fields.items()} for name, fields in raw.items()}
 
 
 def decode_object(body: bytes) -> Document:
@@ -48,13 +42,21 @@ def decode_object(body: bytes) -> Document:
         raise ProtobufError(f"the body is cut off or damaged: {error}") from None
 
 
+def decode_message(body: bytes, name: str) -> Document:
+    """A message without an envelope, by the name that `messages.json` has for it: `core.Pod`."""
+    try:
+        return _message(body, name)
+    except (IndexError, UnicodeDecodeError, struct.error) as error:
+        raise ProtobufError(f"the message is cut off or damaged: {error}") from None
+
+
 def _message_name(group_version: str, kind: str) -> str:
     group, _, _version = group_version.rpartition("/")
     package = _PACKAGES.get(group) or group.partition(".")[0]
     if kind == "DeleteOptions":
         package = "meta"
     name = f"{package}.{kind}"
-    if name not in _messages():
+    if name not in messages():
         raise ProtobufError(f"{kind} of {group_version} is not known in protobuf here; send JSON")
     return name
 
@@ -108,7 +110,7 @@ def _as_int(value: Wire) -> int:
 
 
 def _message(data: bytes, name: str) -> Document:
-    layout = _messages()[name]
+    layout = messages()[name]
     document: Document = {}
     for number, value in _fields(data):
         if number not in layout:
@@ -173,7 +175,7 @@ def _time(value: Wire, *, micro: bool = False) -> str | None:
     if not fields:
         return None
     seconds, nanos = _as_int(fields.get(1, 0)), _as_int(fields.get(2, 0))
-    return rfc3339_micro(seconds + nanos / 1e9) if micro else rfc3339(seconds)
+    return format_time(seconds + nanos / 1e9 if micro else seconds, micros=micro)
 
 
 def _raw(value: Wire) -> Any:

@@ -1,0 +1,13 @@
+"""The field numbers of Kubernetes' protobuf messages, as `generate` wrote them down."""
+
+import functools
+from pathlib import Path
+
+import msgspec
+
+
+@functools.cache
+def messages() -> dict[str, dict[int, tuple[str, str]]]:
+    """Message by message (`core.Pod`), the name and type of each field number."""
+    raw = msgspec.json.decode((Path(__file__).parent / "messages.json").read_bytes())
+    return {name: {int(number): tuple(field) for number, field in fields.items()} for name, fields in raw.items()}

@@ -1,0 +1,225 @@
+"""The functions that a guest may call, but for those that desk.wat answers.
+
+One `Host` serves one instance of a guest. Pointers and lengths are 32-bit numbers of the guest's memory. A read says
+how long its answer is and writes it only if it fits; the guest then tries again with more room.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from mooring.api.meta import KubeObject, ObjectMeta
+from mooring.api.protobuf import encode_list
+from mooring.framework import Handle
+from mooring.framework.waiting import WaitingPods
+from mooring.loading.wasm.args import GuestArgs
+from mooring.loading.wasm.calls import NO_CALL, Call, json_text
+from mooring.loading.wasm.cluster_events import decode_events
+from mooring.loading.wasm.objects import NodeTexts, pod_bytes
+
+if TYPE_CHECKING:
+    from mooring.loading.wasm.memory import GuestMemory
+
+#: What a guest may import, but for what the desk answers: module and function -> the method that serves it.
+METHODS: Final = {
+    ("k8s.io/api", "nodeList"): "node_list",
+    ("k8s.io/klog", "log"): "log",
+    ("k8s.io/klog", "logs"): "logs",
+    ("k8s.io/klog", "severity"): "severity",
+    ("k8s.io/scheduler", "get_config"): "get_config",
+    ("k8s.io/scheduler", "targetPod"): "target_pod",
+    ("k8s.io/scheduler", "filteredNodeList"): "filtered_node_list",
+    ("k8s.io/scheduler", "nodeToStatusMap"): "node_to_status_map",
+    ("k8s.io/scheduler", "nodeScoreList"): "node_score_list",
+    ("k8s.io/scheduler", "nodeImageStates"): "image_states",
+    ("k8s.io/scheduler", "result.nominated_node_name"): "nominate",
+    ("k8s.io/scheduler", "result.node_names"): "node_names",
+    ("k8s.io/scheduler", "result.cluster_events"): "cluster_events",
+    ("k8s.io/scheduler", "result.normalized_score_list"): "normalized",
+    ("k8s.io/scheduler", "handle.eventrecorder.eventf"): "record",
+    ("k8s.io/scheduler", "handle.reject_waiting_pod"): "reject_waiting",
+    ("k8s.io/scheduler", "handle.get_waiting_pod"): "get_waiting",
+}
+#: Of WASI preview 1: the kind of a subscription that waits for a time, and an error number.
+_CLOCK, _NOT_SUPPORTED = 0, 58
+_SEVERITIES: Final = ("info", "warning", "error", "critical")
+
+
+class Reference(msgspec.Struct, rename="pascal"):
+    """An object that an event is about, as the SDK writes it."""
+
+    kind: str = ""
+    api_version: str = msgspec.field(name="APIVersion", default="")
+    name: str = ""
+    namespace: str = ""
+    uid: str = msgspec.field(name="UID", default="")
+    resource_version: str = ""
+
+
+class EventMessage(msgspec.Struct, rename="pascal"):
+    """An event that a guest wants to be recorded."""
+
+    regarding_reference: Reference = msgspec.field(default_factory=Reference)
+    related_reference: Reference = msgspec.field(default_factory=Reference)
+    eventtype: str = ""
+    reason: str = ""
+    action: str = ""
+    note: str = ""
+
+
+class Host:
+    """Answers one instance's calls."""
+
+    def __init__(self, plugin: str, args: GuestArgs, handle: Handle, nodes: NodeTexts) -> None:
+        self._plugin = plugin
+        self._args = args
+        self._handle = handle
+        self._nodes = nodes
+        self.call: Call = NO_CALL
+        self.memory: GuestMemory  # set when the guest is there; before that, it can ask for nothing that needs it
+        #: Whether the guest has asked for the node that it is asked about; from then on the desk has nodes on it.
+        self.reads_nodes = False
+
+    # Questions
+
+    def node_list(self, at: int, limit: int) -> int:
+        """All nodes of the cluster, as a NodeList."""
+        return self._write(encode_list(self._nodes.encoded(info.node) for info in self._handle.nodes), at, limit)
+
+    def get_config(self, at: int, limit: int) -> int:
+        """The guest's configuration."""
+        return self._write(self._args.guest_config.encode(), at, limit)
+
+    def target_pod(self, at: int, limit: int) -> int:
+        """The pod that is added or removed."""
+        return self._write(b"" if self.call.target is None else pod_bytes(self.call.target), at, limit)
+
+    def filtered_node_list(self, at: int, limit: int) -> int:
+        """The names of the feasible nodes."""
+        return self._give(self.call.filtered_nodes, at, limit)
+
+    def node_to_status_map(self, at: int, limit: int) -> int:
+        """The codes of the nodes that were rejected."""
+        return self._give(self.call.statuses, at, limit)
+
+    def node_score_list(self, at: int, limit: int) -> int:
+        """The scores by node."""
+        return self._give(self.call.scores, at, limit)
+
+    def _write(self, answer: bytes, at: int, limit: int) -> int:
+        if len(answer) <= limit % 2**32:
+            self.memory.write(at, answer)
+        return len(answer)
+
+    def _give(self, make: Callable[[], bytes] | None, at: int, limit: int) -> int:
+        return 0 if make is None else self._write(make(), at, limit)
+
+    def node(self, name: int, length: int, at: int, limit: int) -> int:
+        """A node by name; nothing if there is none."""
+        info = self._handle.nodes.get(self.memory.text(name, length))
+        if info is None:
+            return 0
+        self.reads_nodes = True
+        return self._write(self._nodes.encoded(info.node), at, limit)
+
+    def image_states(self, name: int, length: int, at: int, limit: int) -> int:
+        """A node's images, with their sizes and how many nodes have them."""
+        info = self._handle.nodes.get(self.memory.text(name, length))
+        if info is None:
+            return self._write(b"null", at, limit)
+        images = self._handle.table.images
+        states = {}
+        for image in info.node.status.images:
+            for each in image.names:
+                state = images.get(each)
+                if state is not None:
+                    states[each] = {"Size": state.size, "NumNodes": state.rows.total}
+        return self._write(json_text(states), at, limit)
+
+    # Results
+
+    def nominate(self, at: int, length: int) -> None:
+        """PostFilter: the node to nominate."""
+        self.call.nominated_node = self.memory.text(at, length)
+
+    def node_names(self, at: int, length: int) -> None:
+        """PreFilter: the nodes that are worth a look."""
+        names = tuple(filter(None, self.memory.text(at, length).split("\0")))
+        self.call.node_names = names or None
+
+    def cluster_events(self, at: int, length: int) -> None:
+        """Enqueue: what to be woken by."""
+        self.call.events = decode_events(self.memory.read(at, length))
+
+    def normalized(self, at: int, length: int) -> None:
+        """NormalizeScore: the new scores."""
+        found = msgspec.json.decode(self.memory.read(at, length), type=dict[str, int] | None)
+        self.call.normalized = found or None
+
+    # Logs, events, waiting pods
+
+    def severity(self) -> int:
+        """The least severe messages that are logged."""
+        return self._args.log_severity
+
+    def log(self, severity: int, at: int, length: int) -> None:
+        """Log a message."""
+        self._say(severity, self.memory.text(at, length), {})
+
+    def logs(self, severity: int, at: int, length: int, pairs: int, pairs_length: int) -> None:
+        """Log a message with keys and values."""
+        words = [word for word in self.memory.text(pairs, pairs_length).split("\0") if word]
+        self._say(severity, self.memory.text(at, length), dict(zip(words[::2], words[1::2], strict=False)))
+
+    def _say(self, severity: int, text: str, pairs: dict[str, Any]) -> None:
+        if severity >= self._args.log_severity:
+            log = structlog.get_logger("mooring").bind(**{**pairs, "plugin": self._plugin})
+            getattr(log, _SEVERITIES[min(max(severity, 0), 3)])(text.rstrip("\n"))
+
+    def record(self, at: int, length: int) -> None:
+        """Record an event."""
+        message = msgspec.json.decode(self.memory.read(at, length), type=EventMessage)
+        about = message.regarding_reference
+        regarding = KubeObject(
+            api_version=about.api_version,
+            kind=about.kind,
+            metadata=ObjectMeta(
+                name=about.name, namespace=about.namespace, uid=about.uid, resource_version=about.resource_version
+            ),
+        )
+        self._handle.events.record(
+            regarding, type=message.eventtype, reason=message.reason, action=message.action, note=message.note
+        )
+
+    def poll(self, subscriptions: int, events: int, count: int, found: int) -> int:
+        """WASI's poll_oneoff, which is how guests sleep: here no time passes, so that nobody waits for a guest."""
+        for number in range(count):
+            user_data, kind = struct.unpack("<QB", self.memory.read(subscriptions + 48 * number, 9))
+            errno = 0 if kind == _CLOCK else _NOT_SUPPORTED
+            self.memory.write(events + 32 * number, struct.pack("<QHB21x", user_data, errno, kind))
+        self.memory.write(found, struct.pack("<I", count))
+        return 0
+
+    @property
+    def _waiting(self) -> WaitingPods:
+        return self._handle.waiting_pods
+
+    def reject_waiting(self, uid: int, length: int, at: int, _limit: int) -> None:
+        """Turn down a pod that waits at Permit; says whether there was one."""
+        waiting = self._waiting.get(self.memory.text(uid, length))
+        if waiting is not None:
+            waiting.reject("", "removed")
+        self.memory.write(at, struct.pack("<Q", int(waiting is not None)))
+
+    def get_waiting(self, uid: int, length: int, at: int, limit: int) -> None:
+        """A pod that waits at Permit."""
+        waiting = self._waiting.get(self.memory.text(uid, length))
+        if waiting is None:
+            self.memory.write(at, bytes(8))
+        else:
+            self._write(pod_bytes(waiting.pod), at, limit)
