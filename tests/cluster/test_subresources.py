@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import MERGE_PATCH, PODS, Client, make, pod, template
+from tests.cluster.conftest import JSON_PATCH, MERGE_PATCH, PODS, STRATEGIC_PATCH, Client, make, pod, template
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -162,3 +162,30 @@ async def test_label_keys_become_part_of_the_selectors(client: Client) -> None:
     created = await client.create(PODS, body)
     selector = created["spec"]["topologySpreadConstraints"][0]["labelSelector"]
     assert selector["matchExpressions"] == [{"key": "hash", "operator": "In", "values": ["123"]}]
+
+
+async def test_pods_are_resized_in_place(live: Client) -> None:
+    """By their subresource, and nothing else about them."""
+    asked = {"cpu": "100m", "memory": "64Mi"}
+    await live.create(PODS, pod("p", containers=[{"name": "c", "image": "x", "resources": {"requests": asked}}]))
+    resized = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}}
+    assert (await live.ask("PATCH", f"{PODS}/p", resized, content=STRATEGIC_PATCH)).status == 422
+    answer = await live.ask("PATCH", f"{PODS}/p/resize", resized, content=STRATEGIC_PATCH)
+    assert answer.status == 200, answer.body
+    assert answer.body["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2", "memory": "64Mi"}}
+    assert answer.body["metadata"]["generation"] == 2
+    other = {"spec": {"containers": [{"name": "c", "image": "y"}]}}
+    refused = await live.ask("PATCH", f"{PODS}/p/resize", other, content=STRATEGIC_PATCH)
+    assert (refused.status, "are mutable" in refused.message) == (422, True)
+
+
+async def test_ephemeral_containers_are_added(live: Client) -> None:
+    """As `kubectl debug` does; they stay."""
+    await live.create(PODS, pod("p"))
+    added = {"spec": {"ephemeralContainers": [{"name": "d", "image": "x"}]}}
+    answer = await live.ask("PATCH", f"{PODS}/p/ephemeralcontainers", added, content=STRATEGIC_PATCH)
+    assert answer.status == 200, answer.body
+    assert answer.body["spec"]["ephemeralContainers"][0]["name"] == "d"
+    gone = [{"op": "remove", "path": "/spec/ephemeralContainers"}]
+    refused = await live.ask("PATCH", f"{PODS}/p/ephemeralcontainers", gone, content=JSON_PATCH)
+    assert refused.status == 422

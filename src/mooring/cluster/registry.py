@@ -32,6 +32,7 @@ from mooring.cluster.store import Store, Stored
 from mooring.cluster.strategy import Strategy, strategy_for
 from mooring.cluster.validation.common import IMMUTABLE
 from mooring.cluster.validation.metadata import metadata_errors, metadata_update_errors
+from mooring.cluster.validation.pod_parts import part_errors
 from mooring.cluster.validation.rules import RULES, STATUS_RULES
 from mooring.cluster.validation.warnings import warnings_for
 
@@ -189,11 +190,14 @@ class Registry:
         errors = metadata_update_errors(new, old.document)
         if subresource == "status":
             errors += strategy.validate_status(new, old.document)
-        if subresource != "status" or resource.is_custom:
+        elif subresource:
+            errors += strategy.validate(new)
+            errors += part_errors(subresource, new["spec"], old.document["spec"])
+        if not subresource or resource.is_custom:
             errors += strategy.validate(new)
             errors += strategy.validate_update(new, old.document)
         self._refuse(resource, new, errors)
-        if not subresource and (strategy.generation or resource.is_custom) and _spec_changed(new, old.document):
+        if subresource != "status" and (strategy.generation or resource.is_custom) and _spec_changed(new, old.document):
             new["metadata"]["generation"] = old.document["metadata"].get("generation", 0) + 1
         return self._write(resource, new, old, call, subresource or booked_as)
 
