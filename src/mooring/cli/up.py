@@ -118,15 +118,27 @@ def _schedule(cluster: AttachedCluster, options: list[str]) -> int:
         os.kill(os.getpid(), signal.SIGTERM)
 
     cluster.when_ended(ended)
-    # There is no second scheduler to take turns with.
-    if not any(each.startswith(("--leader-elect", "--no-leader-elect")) for each in options):
-        options = [*options, "--no-leader-elect"]
     try:
-        main(["run", *options], prog_name="mooring")
+        main(["run", *_with_defaults(options)], prog_name="mooring")
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
         return status or int(broken)
     return int(broken)
+
+
+def _with_defaults(options: list[str]) -> list[str]:
+    """The options, with those that suit an embedded cluster where nothing else is said and `run` has them."""
+    from mooring.cli.run import run
+
+    known = {name for each in run.params for name in (*each.opts, *each.secondary_opts)}
+    wanted: list[str] = []
+    # There is no second scheduler to take turns with.
+    if not any(each.startswith(("--leader-elect", "--no-leader-elect")) for each in options):
+        wanted.append("--no-leader-elect" if "--no-leader-elect" in known else "--leader-elect=false")
+    # Nor anybody else to leave the API server to.
+    if not any(each.startswith(("--config", "--kube-api-")) for each in options) and "--kube-api-qps" in known:
+        wanted += ["--kube-api-qps=5000", "--kube-api-burst=5000"]
+    return [*options, *wanted]
 
 
 def _free_port() -> int:
