@@ -7,7 +7,6 @@ import contextlib
 import random
 import signal
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -16,10 +15,9 @@ from mooring.cli.plugin_options import plugin_options
 
 if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
-    from mooring.framework.plugin import Plugin
     from mooring.kube import Access
     from mooring.live.server import ServerSettings
-    from mooring.loading import Requested
+    from mooring.loading import Catalog, Requested
 
 
 @click.command()
@@ -66,7 +64,7 @@ def run(
 
     configure_logs(verbosity, as_json=logging_format == "json")
     setup = read_setup(config_file, requested)
-    config, classes = setup.config, setup.plugins
+    config, catalog = setup.config, setup.catalog
     for note in setup.notes:
         structlog.get_logger("mooring").warning(note)
     if leader_elect is not None:
@@ -89,14 +87,14 @@ def run(
     with contextlib.suppress(ImportError):
         import uvloop
 
-        sys.exit(uvloop.run(_run(config, access, classes, rng, serve)))
-    sys.exit(asyncio.run(_run(config, access, classes, rng, serve)))
+        sys.exit(uvloop.run(_run(config, access, catalog, rng, serve)))
+    sys.exit(asyncio.run(_run(config, access, catalog, rng, serve)))
 
 
 async def _run(
     config: SchedulerConfiguration,
     access: Access,
-    classes: Mapping[str, type[Plugin]],
+    catalog: Catalog,
     rng: random.Random | None,
     serve: ServerSettings | None,
 ) -> int:
@@ -110,7 +108,7 @@ async def _run(
     for warning in access.warnings:
         log.warning(warning)
     try:
-        scheduler = LiveScheduler(config, access, plugins=classes, rng=rng, serve=serve)
+        scheduler = LiveScheduler(config, access, catalog=catalog, rng=rng, serve=serve)
     except (ProfileError, ServerError) as error:
         log.error(str(error))
         return 1

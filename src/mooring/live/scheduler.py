@@ -33,6 +33,8 @@ from mooring.live.informers import Informers, Shown
 from mooring.live.reporter import Reporter
 from mooring.live.server import Server, ServerSettings
 from mooring.live.volumes import ApiVolumeWriter
+from mooring.live.watchdog import Watchdog
+from mooring.loading import Catalog
 from mooring.scheduler.engine import Asking, Decided, Engine, Failed
 from mooring.scheduler.extenders import Extenders
 
@@ -67,6 +69,7 @@ class LiveScheduler:
         access: Access,
         *,
         plugins: Mapping[str, type[Plugin]] | None = None,
+        catalog: Catalog | None = None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
         serve: ServerSettings | None = None,
@@ -75,10 +78,12 @@ class LiveScheduler:
     ) -> None:
         """``serve`` says where health, metrics and decisions are served; ``records=False`` keeps no decisions.
 
-        ``whole_process=False`` leaves settings of the process alone, because others live in it too.
+        ``whole_process=False`` leaves settings of the process alone, because others live in it too. ``catalog`` has the
+        plugins that were loaded from files, and how they are guarded; ``plugins`` are others.
         """
         self._config = config
         self._whole_process = whole_process
+        self._catalog = catalog if catalog is not None else Catalog()
         self._access = access
         connection = config.client_connection
         self._client = Client(access, qps=connection.qps, burst=connection.burst, may_write=self._may_write)
@@ -87,13 +92,14 @@ class LiveScheduler:
         self._extenders = Extenders(config.extenders, self._extender_client.send)
         self.engine = Engine(
             config,
-            plugins=plugins,
+            plugins={**self._catalog.classes(), **(plugins or {})},
             clock=clock,
             rng=rng,
             binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
             api=LiveApiReader(self._client),
-            on_error=_plugin_broke,
+            options=self._catalog.options(),
+            tell=log.warning,
             watch=make_watch(clock, records=records),
             extenders=self._extenders,
         )
@@ -103,6 +109,7 @@ class LiveScheduler:
         self._wake = asyncio.Event()
         self.informers = Informers(self._client, self.engine, self._wake.set, shown=self._shown())
         self._background = Background()
+        self._watchdog = Watchdog(self.engine.guards)
         self._work: set[asyncio.Task[None]] = set()
         self._binding = 0
         self._leading = asyncio.Event()
@@ -141,6 +148,7 @@ class LiveScheduler:
     async def run(self) -> None:
         """Schedule until cancelled. Raises LostLeaseError when another scheduler took over."""
         try:
+            self._watchdog.start()
             if self.server is not None:
                 await self.server.start()
             async with asyncio.TaskGroup() as tasks:
@@ -164,6 +172,7 @@ class LiveScheduler:
         except* LostLeaseError as lost:
             raise LostLeaseError(str(lost.exceptions[0])) from None
         finally:
+            self._watchdog.stop()
             if self.server is not None:
                 await self.server.stop()
             await self._extender_client.close()
@@ -234,6 +243,7 @@ class LiveScheduler:
     async def _schedule(self) -> None:
         while True:
             queue, waiting = self.engine.queue, self.engine.profiles.waiting_pods
+            self._watchdog.beat()
             self._wake.clear()
             queue.tick()
             waiting.expire(time.time())
@@ -323,7 +333,3 @@ def _from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Calla
         loop.call_soon_threadsafe(event.set)
 
     return tell
-
-
-def _plugin_broke(plugin: str, point: str, pod: object, error: Exception) -> None:
-    log.warning("plugin failed", plugin=plugin, point=point, pod=getattr(pod, "key", ""), error=repr(error))

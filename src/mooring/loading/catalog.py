@@ -18,6 +18,7 @@ from mooring.loading.errors import Fault, PluginLoadError, refuse
 from mooring.loading.files import Found, in_folder, kind_of, load_file, pick
 from mooring.loading.kinds import POD, Kind, plugin_name
 from mooring.loading.modules import unload
+from mooring.loading.options import PluginOptions
 from mooring.loading.plugin_sources import NO_SOURCES, PluginEntry, PluginSources
 from mooring.loading.wasm.configured import ConfiguredGuest
 
@@ -60,6 +61,10 @@ class Catalog:
             spec = plugin_spec(cls)
             specs[name] = msgspec.structs.replace(spec, replaces_builtin=entry is not None and entry.replace_builtin)
         return specs
+
+    def options(self) -> dict[str, PluginOptions]:
+        """How each plugin is guarded, as far as the configuration says."""
+        return {name: entry.options() for name, entry in self._entries.items()}
 
     def unload(self) -> None:
         """Forget the modules of all plugins from files."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from mooring.config import ConfigError, FieldError
+from mooring.config.durations import SECOND, DurationError, parse_duration
 from mooring.config.errors import nearest
 from mooring.config.nodes import ReadError, line_of, plain
 from mooring.config.yamltree import read_yaml
+from mooring.loading.options import DEFAULT, FailurePolicy, PluginOptions
 
 API_VERSION: Final = "mooring.dev/v1alpha1"
 KIND: Final = "PluginSources"
@@ -18,6 +21,10 @@ _IS_SOURCES: Final = re.compile(rf"^kind:[ \t]*[\"']?{KIND}[\"']?[ \t]*(#.*)?$",
 _SEPARATOR: Final = re.compile(r"^---([ \t].*)?$")
 _UNKNOWN: Final = re.compile(r"unknown field `(.+?)`")
 
+PointName = Literal[
+    "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit", "preBind",
+    "bind", "postBind"
+]  # fmt: skip
 Sha256 = Annotated[
     str, msgspec.Meta(pattern=r"^((sha256:)?[0-9a-fA-F]{64})?$", description="A SHA-256 in hexadecimal.")
 ]
@@ -39,6 +46,45 @@ class PluginEntry(_Strict, frozen=True, kw_only=True):
         bool, msgspec.Meta(description="Whether it takes the place of the built-in plugin of its name.")
     ] = False
 
+    failure_policy: Annotated[
+        FailurePolicy,
+        msgspec.Meta(
+            description="Once it is switched off after many failures: whether attempts fail, or do without it."
+        ),
+    ] = DEFAULT.failure_policy
+    failure_threshold: Annotated[
+        int, msgspec.Meta(ge=1, description="After so many failed attempts in a row it is switched off.")
+    ] = DEFAULT.failure_threshold
+    retry_after: Annotated[str, msgspec.Meta(description="How long it stays switched off, such as 30s.")] = "30s"
+    budget: Annotated[str, msgspec.Meta(description="How long a call may take before it is warned about.")] = "100ms"
+    budgets: Annotated[
+        dict[PointName, str], msgspec.Meta(description="The same for some extension points: {score: 5ms}.")
+    ] = {}
+    timeout: Annotated[str, msgspec.Meta(description="After how long a call counts as hanging.")] = "5s"
+    keep: Annotated[
+        tuple[str, ...], msgspec.Meta(description="Attributes that the next version takes over at a reload.")
+    ] = ()
+
+    def options(self) -> PluginOptions:
+        """How the plugin is guarded."""
+        return PluginOptions(
+            failure_policy=self.failure_policy,
+            failure_threshold=self.failure_threshold,
+            retry_after=_seconds(self.retry_after),
+            budget=_seconds(self.budget),
+            budgets={point: _seconds(text) for point, text in self.budgets.items()},
+            timeout=_seconds(self.timeout),
+            keep=self.keep,
+        )
+
+    def durations(self) -> Iterator[tuple[str, str]]:
+        """Its fields that are durations, with their paths."""
+        yield "retryAfter", self.retry_after
+        yield "budget", self.budget
+        yield "timeout", self.timeout
+        for point, text in self.budgets.items():
+            yield f"budgets.{point}", text
+
 
 class PluginSources(_Strict, frozen=True, kw_only=True):
     """Where plugins come from, besides the command line."""
@@ -55,6 +101,10 @@ class PluginSources(_Strict, frozen=True, kw_only=True):
     allow_writable: Annotated[
         bool, msgspec.Meta(description="Whether to accept files and folders that others can write to.")
     ] = False
+
+
+def _seconds(text: str) -> float:
+    return parse_duration(text) / SECOND
 
 
 #: What holds for a plugin of which the document says nothing.
@@ -112,6 +162,16 @@ def read_sources(text: str, *, source: str) -> PluginSources:
             path = f"plugins[{index}].name"
             raise fail(path, f"{name} is listed twice", line_of(root, path), "Leave one out.")
     for index, entry in enumerate(sources.plugins):
+        for field, written in entry.durations():
+            try:
+                positive = parse_duration(written) > 0
+            except DurationError:
+                positive = False
+            if not positive:
+                path = f"plugins[{index}].{field}"
+                raise fail(
+                    path, f'"{written}" is no length of time', line_of(root, path), "Write for example 100ms or 5s."
+                )
         if entry.sha256 and not entry.path:
             path = f"plugins[{index}].sha256"
             message = f"{entry.name} is pinned, but which file it is in is not said"

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from mooring.framework.status import Code
 from mooring.observe.histograms import Histogram, Histograms, exponential
+from mooring.observe.plugin_health import PluginHealth
 from mooring.observe.plugin_times import PluginTimes
 
 _ATTEMPT_BOUNDS = exponential(0.001, 2, 15)
@@ -78,6 +79,7 @@ class SchedulerMetrics(Collector):
     def __init__(self) -> None:
         self.readings = Readings()
         self.plugins = PluginTimes()
+        self.health = PluginHealth()
         self.attempt_duration = Histograms(
             "scheduler_scheduling_attempt_duration_seconds",
             "How long attempts take, binding included, in seconds.",
@@ -183,6 +185,7 @@ class SchedulerMetrics(Collector):
         ):
             yield histograms.family()
         yield self._evaluations()
+        yield from self.health.families()
         yield _one_counter(
             "scheduler_preemption_attempts", "How often preemption was tried.", self.plugins.called(*_PREEMPTION)
         )

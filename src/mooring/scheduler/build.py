@@ -20,6 +20,7 @@ from mooring.observe.plugin_times import PluginTimes
 from mooring.plugins.registry import BUILTIN
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle
+from mooring.scheduler.guards import Guards
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler
 
@@ -56,6 +57,7 @@ class Profiles:
         api: ApiReader | None = None,
         times: PluginTimes | None = None,
         extenders: PreemptionExtenders | None = None,
+        guards: Guards | None = None,
     ) -> None:
         self.config = config
         self.cache = cache
@@ -83,7 +85,7 @@ class Profiles:
             percentage = profile.percentage_of_nodes_to_score
             if percentage is None:
                 percentage = config.percentage_of_nodes_to_score
-            built = Profile(profile, handle, registry, builtin, times)
+            built = Profile(profile, handle, registry, builtin, times, guards)
             self.cycles[profile.scheduler_name] = Cycle(built, sampler, percentage)
 
     @property

@@ -97,13 +97,17 @@ class Cycle:
         self.table = profile.handle.table
         self._sampler = sampler
         self._percentage = percentage
-        findings = FindingsCache(profile)
-        self.filtering = Filtering(profile, sampler, findings)
-        self.scoring = Scoring(profile, findings)
-        self._pre_filter = TemplateCalls(profile.pre_filter)
+        self.forget()
         self.handle.runner = self
         #: Where the moments of an attempt are noted, if somebody wants to know.
         self.trace: Trace | None = None
+
+    def forget(self) -> None:
+        """Forget every answer that was kept: some plugin may answer otherwise now."""
+        findings = FindingsCache(self.profile)
+        self.filtering = Filtering(self.profile, self._sampler, findings)
+        self.scoring = Scoring(self.profile, findings)
+        self._pre_filter = TemplateCalls(self.profile.pre_filter)
 
     # The decision
 

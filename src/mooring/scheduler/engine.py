@@ -29,6 +29,7 @@ from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
 from mooring.framework.volume_writer import VolumeWriter
+from mooring.loading.options import PluginOptions
 from mooring.observe.records import Decision
 from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles
@@ -36,6 +37,7 @@ from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced
 from mooring.scheduler.extenders import Extenders, Question, Reply
 from mooring.scheduler.extenders.attempt import ExtendedAttempt, Steps
+from mooring.scheduler.guards import Guards, Tell
 from mooring.scheduler.profile import Bound
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.queue.hints import node_update_actions
@@ -108,8 +110,13 @@ class Engine:
         on_error: ErrorReport | None = None,
         watch: Watch | None = None,
         extenders: Extenders | None = None,
+        options: Mapping[str, PluginOptions] | None = None,
+        tell: Tell | None = None,
     ) -> None:
-        """Without ``extenders`` (and a way to reach them), those of the configuration are left out."""
+        """Without ``extenders`` (and a way to reach them), those of the configuration are left out.
+
+        ``options`` say how users' plugins are guarded, and ``tell`` is told when one fails, is slow or is switched off.
+        """
         self.cache = Cache()
         self.watch = watch
         self._extenders = extenders or None
@@ -121,6 +128,11 @@ class Engine:
         self._calm.set()
         #: The newest version of every pod that waits for a node, by uid.
         self._waiting: dict[str, Pod] = {}
+        metrics = watch.metrics if watch is not None else None
+        health = metrics.health if metrics is not None else None
+        #: What stands between the engine and users' plugins.
+        self.guards = Guards(options, clock=clock, health=health, tell=tell)
+        self._on_error = on_error
         self.profiles = Profiles(
             config,
             self.cache,
@@ -134,6 +146,7 @@ class Engine:
             api=api,
             times=watch.plugin_times if watch is not None else None,
             extenders=self._extenders,
+            guards=self.guards,
         )
         sorter = self.profiles.first.profile.queue_sort[0]
         self.queue = SchedulingQueue(
@@ -143,10 +156,10 @@ class Engine:
                 for name, cycle in self.profiles.cycles.items()
             },
             hint_map={name: cycle.profile.events() for name, cycle in self.profiles.cycles.items()},
-            less=None if sorter.name == "PrioritySort" else _guarded(sorter, on_error),
+            less=None if sorter.name == "PrioritySort" else _guarded(sorter, self._broke),
             pod_initial_backoff=config.pod_initial_backoff_seconds,
             pod_max_backoff=config.pod_max_backoff_seconds,
-            on_error=on_error,
+            on_error=self._broke,
         )
         if watch is not None:
             watch.attach(self.cache, self.queue, self.profiles.cycles)
@@ -248,6 +261,8 @@ class Engine:
         if cycle is None or pod.is_terminating or pod.uid in self.cache.assumed:
             self.queue.done(queued.uid)
             return None
+        if self.guards.stale:
+            self._forget()
         started = self.watch.begin(queued) if self.watch is not None else 0.0
         if self._extenders is not None and (asked := self._extenders.deciding(pod)):
             return self._go_on(Asking(queued, cycle, started, ExtendedAttempt(cycle, asked, pod).steps()), None)
@@ -256,9 +271,26 @@ class Engine:
     def _outcome(
         self, queued: QueuedPod, cycle: Cycle, decision: Placement | Unplaced, started: float
     ) -> Decided | Failed:
-        if isinstance(decision, Unplaced):
-            return self._failed(queued, decision, started, in_cycle=True)
-        return self._decided(queued, cycle, decision, started)
+        outcome = (
+            self._failed(queued, decision, started, in_cycle=True)
+            if isinstance(decision, Unplaced)
+            else self._decided(queued, cycle, decision, started)
+        )
+        if self.guards.troubled:
+            self.guards.settle()
+        return outcome
+
+    def _forget(self) -> None:
+        """A plugin was switched off or on: answers that were kept may be wrong."""
+        self.guards.stale = False
+        for cycle in self.profiles.cycles.values():
+            cycle.forget()
+
+    def _broke(self, plugin: str, what: str, pod: Pod, error: Exception) -> None:
+        """A plugin raised in the queue: a hint, a gate, or the order of pods."""
+        self.guards.failed(plugin, what, error)
+        if self._on_error is not None:
+            self._on_error(plugin, what, pod, error)
 
     async def ask(self, asking: Asking) -> Decided | Failed:
         """See an attempt that extenders have a say in to its end."""

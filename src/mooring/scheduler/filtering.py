@@ -221,7 +221,7 @@ class Filtering:
 
     def _extension(self, method: str, title: str, state: CycleState, pod: Pod, other: PodInfo, node: NodeInfo) -> None:
         for bound in self.profile.pre_filter:
-            call = getattr(bound.plugin, method, None)
+            call = self.profile.extension(bound.plugin, method)
             if call is None or bound.name in state.skip_filter:
                 continue
             where = f'running {title} on PreFilter plugin "{bound.name}"'

@@ -280,7 +280,7 @@ class FindingsCache:
         self._capacity = templates
         self._kept: OrderedDict[Hashable, Findings] = OrderedDict()
         self._templates: OrderedDict[PodTemplate, Findings] = OrderedDict()
-        self._signers = tuple(profile.plugins[name].signature for name in sorted(profile.declared))
+        self._signers = tuple(profile.signer(name) for name in sorted(profile.declared))
 
     def of(self, template: PodTemplate) -> Findings:
         """The findings for a template, empty if there are none yet."""

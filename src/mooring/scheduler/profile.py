@@ -5,7 +5,7 @@ All look-ups happen here, once: the hot loop runs over tuples of bound methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +15,10 @@ from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
 from mooring.framework.points import check_methods, points_of
+from mooring.framework.templates import PodTemplate
 from mooring.observe.plugin_times import PluginTimes
+from mooring.scheduler.answers import failure
+from mooring.scheduler.guards import Guards
 
 if TYPE_CHECKING:
     from mooring.config import Profile as ProfileConfig
@@ -76,17 +79,20 @@ class Profile:
         registry: Mapping[str, type[Plugin]],
         builtin: frozenset[str],
         times: PluginTimes | None = None,
+        guards: Guards | None = None,
     ) -> None:
         self.config = config
         self.name = config.scheduler_name
         self.handle = handle
         self._builtin = builtin
         self._times = times
+        self._guards = guards
         self.plugins: dict[str, Plugin] = {}
         for enabled in config.plugins.values():
             for entry in enabled:
                 if entry.name not in self.plugins and entry.name in registry:
                     self.plugins[entry.name] = self._make(registry[entry.name], config.plugin_config.get(entry.name))
+        self._extensions: dict[tuple[str, str], Callable[..., Any] | None] = {}
         self._filters_without: dict[frozenset[str], tuple[tuple[FilterPlugin, ...], tuple[FilterPlugin, ...]]] = {}
         self._scorers_without: dict[frozenset[str], DeclaredScorers] = {}
         self.pre_enqueue = self._bound("preEnqueue", "pre_enqueue")
@@ -136,13 +142,15 @@ class Profile:
         for plugin in self._at(point):
             call = getattr(plugin, method, None)
             if call is not None:
-                found.append(Bound(plugin.name, plugin, self._watched(call, plugin, method)))
+                guarded = self._guarded(call, plugin, method)
+                found.append(Bound(plugin.name, plugin, self._watched(guarded, plugin, method)))
         return tuple(found)
 
     def _filter(self, plugin: Plugin) -> FilterPlugin:
         columns, single = getattr(plugin, "filter_nodes", None), getattr(plugin, "filter", None)
         depends = dependence(columns or single)
-        columns, single = (self._watched(call, plugin, "filter") for call in (columns, single))
+        columns = self._watched(self._guarded(columns, plugin, "filter_nodes"), plugin, "filter")
+        single = self._watched(self._guarded(single, plugin, "filter"), plugin, "filter")
         per_node = depends is None and (columns is None or plugin.per_node)
         return FilterPlugin(plugin.name, plugin, columns, single, depends, per_node)
 
@@ -151,9 +159,41 @@ class Profile:
         normalize = getattr(plugin, "normalize_scores", None)
         depends = dependence(columns or single)
         trusted = plugin.name in self._builtin
-        columns, single = (self._watched(call, plugin, "score") for call in (columns, single))
+        ranged = normalize is None
+        columns = self._watched(self._guarded(columns, plugin, "score_nodes", ranged=ranged), plugin, "score")
+        single = self._watched(self._guarded(single, plugin, "score", ranged=ranged), plugin, "score")
+        normalize = self._guarded(normalize, plugin, "normalize_scores", ranged=True)
         normalize = self._watched(normalize, plugin, "normalize_scores")
         return ScorePlugin(plugin.name, plugin, weight, columns, single, normalize, depends, trusted)
+
+    def _guarded(self, call: Any, plugin: Plugin, method: str, *, ranged: bool = False) -> Any:
+        """The same call; a user's plugin is guarded."""
+        if call is None or self._guards is None or plugin.name in self._builtin:
+            return call
+        return self._guards.of(plugin.name).wrap(call, method, ranged=ranged)
+
+    def extension(self, plugin: Plugin, method: str) -> Callable[..., Any] | None:
+        """A method that belongs to a point but is no point of its own (``add_pod``), if the plugin has it."""
+        key = (plugin.name, method)
+        if key not in self._extensions:
+            self._extensions[key] = self._guarded(getattr(plugin, method, None), plugin, method)
+        return self._extensions[key]
+
+    def signer(self, name: str) -> Callable[[PodTemplate], Hashable]:
+        """What tells how far answers of a plugin can be shared by templates."""
+        sign = self.plugins[name].signature
+        if name in self._builtin:
+            return sign
+
+        def guarded(template: PodTemplate) -> Hashable:
+            try:
+                answer = sign(template)
+                hash(answer)
+            except Exception as error:
+                raise failure(f'asking plugin "{name}" for its signature', name, error) from error
+            return answer
+
+        return guarded
 
     def _watched(self, call: Any, plugin: Plugin, method: str) -> Any:
         """The same call, counted and timed if somebody wants to know."""

@@ -1,0 +1,263 @@
+"""Users' plugins that break: attempts fail under their name, breakers open and close, nobody else is harmed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mooring.framework import Plugin, Status, Verdicts, depends_on
+from mooring.live.watchdog import Watchdog
+from mooring.loading import configuration
+from mooring.loading.options import PluginOptions
+from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.testing import make_node, make_pod
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class World:
+    """An engine with one plugin of ours and two nodes."""
+
+    def __init__(self, plugin: type[Plugin], **options: Any) -> None:
+        self.clock = Clock()
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.engine = Engine(
+            configuration(None, plugins={plugin.name: plugin}, source=""),
+            plugins={plugin.name: plugin},
+            clock=self.clock,
+            options={plugin.name: PluginOptions(**options)},
+            tell=lambda event, **details: self.told.append((event, details)),
+        )
+        for name in ("a", "b"):
+            self.engine.put(make_node(name).capacity(cpu="4", memory="8Gi", pods=110).obj())
+        self.guard = self.engine.guards.of(plugin.name)
+        self._pods = 0
+
+    def attempt(self) -> Decided | Failed:
+        self._pods += 1
+        self.engine.put(make_pod(f"p{self._pods}").obj())
+        outcome = self.engine.schedule_one()
+        assert isinstance(outcome, Decided | Failed)
+        return outcome
+
+    def message(self) -> str:
+        outcome = self.attempt()
+        assert isinstance(outcome, Failed)
+        assert outcome.reason == "SchedulerError"
+        return outcome.unplaced.message
+
+
+def plugin(**methods: Callable[..., Any]) -> type[Plugin]:
+    return type("Mine", (Plugin,), methods)
+
+
+def raising(*_: Any) -> Any:
+    raise KeyError("zone")
+
+
+BROKEN = [
+    ("pre_filter", lambda self, state, pod, nodes: raising(), "KeyError: 'zone'"),
+    ("filter", lambda self, state, pod, node: raising(), "KeyError: 'zone'"),
+    ("filter_nodes", lambda self, state, pod, nodes: raising(), "KeyError: 'zone'"),
+    ("pre_score", None, "KeyError: 'zone'"),
+    ("score", lambda self, state, pod, node: raising(), "KeyError: 'zone'"),
+    ("score_nodes", lambda self, state, pod, nodes: raising(), "KeyError: 'zone'"),
+    ("reserve", lambda self, state, pod, node_name: raising(), "KeyError: 'zone'"),
+    ("permit", lambda self, state, pod, node_name: raising(), "KeyError: 'zone'"),
+    ("filter", lambda self, state, pod, node: 7, "returned int"),
+    ("filter", lambda self, state, pod, node: Status.error("my disk is full"), "my disk is full"),
+    ("filter_nodes", lambda self, state, pod, nodes: Verdicts.of([None]), "returned Verdicts of 1"),
+    ("filter_nodes", lambda self, state, pod, nodes: [True, False], "returned list of 2"),
+    ("score", lambda self, state, pod, node: float("nan"), "nan"),
+    ("score", lambda self, state, pod, node: "9", "returned str"),
+    ("score", lambda self, state, pod, node: 101, "invalid score 101"),
+    ("score", lambda self, state, pod, node: -1, "invalid score -1"),
+    ("score_nodes", lambda self, state, pod, nodes: np.full(len(nodes), np.nan), "no numbers"),
+    ("score_nodes", lambda self, state, pod, nodes: np.zeros(7), "return 2 numbers"),
+    ("score_nodes", lambda self, state, pod, nodes: np.full(len(nodes), 500), "invalid score 500"),
+    ("normalize_scores", lambda self, state, pod, scores: scores * 1000, "invalid score 1000"),
+]
+
+
+@pytest.mark.parametrize(("method", "call", "cause"), BROKEN)
+def test_what_is_broken_fails_the_attempt_under_the_plugins_name(method: str, call: Any, cause: str) -> None:
+    methods = {method: call}
+    if method == "normalize_scores":
+        methods["score"] = lambda self, state, pod, node: 1
+    if method == "pre_score":
+        methods = {
+            "pre_score": lambda self, state, pod, nodes: raising(),
+            "score": lambda self, state, pod, node: 1,
+        }
+    world = World(plugin(**methods))
+    message = world.message()
+    assert "Mine" in message
+    assert cause in message
+    assert world.guard.failures == 1, "and it is counted"
+    (told,) = world.told
+    assert told[0] == "plugin failed"
+    assert (told[1]["plugin"], told[1]["method"]) == ("Mine", method)
+
+
+def test_the_same_failure_is_told_once_a_minute() -> None:
+    world = World(plugin(filter=lambda self, state, pod, node: raising()), failure_threshold=1000)
+    for _ in range(10):
+        world.message()
+    assert len(world.told) == 1
+    world.clock.now += 61
+    world.message()
+    assert [details.get("times_since") for _, details in world.told] == [None, 9]
+    assert world.engine.guards.health.failures["Mine", "filter"] == 11
+
+
+class Fickle(Plugin):
+    """Fails for as long as it is told to; its answer may be kept."""
+
+    broken = True
+    calls = 0
+
+    @depends_on("node")
+    def filter(self, state: Any, pod: Any, node: Any) -> str | None:
+        type(self).calls += 1
+        if self.broken:
+            raise ValueError("no connection")
+        return "not here" if node.name == "a" else None
+
+
+@pytest.fixture
+def fickle() -> type[Fickle]:
+    return type("Mine", (Fickle,), {"broken": True, "calls": 0})
+
+
+def test_the_breaker_opens_and_attempts_fail_at_once(fickle: type[Fickle]) -> None:
+    world = World(fickle, failure_threshold=3, retry_after=30)
+    for _ in range(3):
+        assert "ValueError: no connection" in world.message()
+    asked = fickle.calls
+    assert "the plugin is switched off after 3 failures, the last: filter: ValueError: no connection" in world.message()
+    assert fickle.calls == asked
+    assert world.engine.guards.health.open == {"Mine"}
+    assert world.guard.state.startswith("switched off (Fail): filter")
+    world.clock.now += 31
+    assert "ValueError" in world.message(), "it is tried once more"
+    assert "switched off after 4" in world.message()
+    fickle.broken = False
+    world.clock.now += 31
+    decided = world.attempt()
+    assert isinstance(decided, Decided)
+    assert decided.node_name == "b"
+    assert world.guard.state == "running"
+    assert not world.engine.guards.health.open
+    assert world.told[-1][0] == "plugin works again"
+
+
+def test_the_breaker_opens_and_the_plugin_is_ignored(fickle: type[Fickle]) -> None:
+    world = World(fickle, failure_threshold=2, failure_policy="Ignore", retry_after=30)
+    world.message()
+    world.message()
+    placed = {outcome.node_name for outcome in (world.attempt() for _ in range(8)) if isinstance(outcome, Decided)}
+    assert placed == {"a", "b"}
+    fickle.broken = False
+    world.clock.now += 31
+    for _ in range(8):
+        decided = world.attempt()
+        assert isinstance(decided, Decided)
+        assert decided.node_name == "b", "what was answered while it was ignored is not kept"
+
+
+def test_failures_must_be_in_a_row(fickle: type[Fickle]) -> None:
+    world = World(fickle, failure_threshold=2)
+    for _ in range(5):
+        fickle.broken = True
+        world.engine.guards.stale = True
+        world.message()
+        fickle.broken = False
+        world.engine.guards.stale = True
+        assert isinstance(world.attempt(), Decided)
+    assert not world.engine.guards.health.open
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["pre_filter", "filter", "filter_nodes", "score", "score_nodes", "reserve", "permit", "pre_score", "post_filter"],
+)
+def test_every_point_can_be_ignored(method: str) -> None:
+    methods: dict[str, Any] = {method: lambda self, *args: raising()}
+    if method == "pre_score":
+        methods["score"] = lambda self, state, pod, node: 1
+    if method == "post_filter":
+        methods["filter"] = lambda self, state, pod, node: "never"
+    world = World(plugin(**methods), failure_threshold=1, failure_policy="Ignore")
+    assert isinstance(world.attempt(), Failed)
+    assert isinstance(world.attempt(), Decided), "as if the plugin were not there"
+
+
+def test_a_slow_call_is_counted_and_told_of() -> None:
+    slow = plugin(filter=lambda self, state, pod, node: time.sleep(0.003))
+    world = World(slow, budget=10.0, budgets={"filter": 0.001})
+    world.attempt()
+    assert world.engine.guards.health.over_budget["Mine", "filter"] == 2
+    (told,) = world.told
+    assert (told[0], told[1]["budget"]) == ("plugin is over its budget", "1ms")
+
+
+def test_hints_that_break_are_counted() -> None:
+    from mooring.framework import ActionType, ClusterEvent
+
+    def events(self: Any) -> list[ClusterEvent]:
+        return [ClusterEvent("Node", ActionType.ADD, lambda pod, old, new: raising())]
+
+    world = World(plugin(filter=lambda self, state, pod, node: "never", events_to_register=events))
+    assert isinstance(world.attempt(), Failed)
+    world.engine.put(make_node("c").obj())
+    assert world.engine.guards.health.failures["Mine", "hint"] == 1
+
+
+def test_a_signature_that_breaks_fails_the_attempt() -> None:
+    class Mine(Plugin):
+        def signature(self, template: Any) -> Any:
+            return ["lists cannot be compared quickly"]
+
+        @depends_on("node")
+        def filter(self, state: Any, pod: Any, node: Any) -> None:
+            return None
+
+    assert 'asking plugin "Mine" for its signature: TypeError' in World(Mine).message()
+
+
+def test_the_watchdog_shows_where_a_plugin_hangs() -> None:
+    release, told = threading.Event(), threading.Event()
+    reports: list[dict[str, Any]] = []
+
+    def report(event: str, **details: Any) -> None:
+        reports.append({"event": event, **details})
+        told.set()
+
+    def hanging_here(self: Any, state: Any, pod: Any, node: Any) -> None:
+        assert told.wait(10)
+        release.set()
+
+    world = World(plugin(filter=hanging_here), timeout=0.05)
+    watchdog = Watchdog(world.engine.guards, tell=report)
+    watchdog.start()
+    try:
+        assert isinstance(world.attempt(), Decided)
+    finally:
+        watchdog.stop()
+    assert release.is_set()
+    (first,) = reports[:1]
+    assert first["event"].startswith("plugin hangs")
+    assert (first["plugin"], first["method"], first["pod"]) == ("Mine", "filter", "default/p1")
+    assert "hanging_here" in first["stack"]
+    assert world.engine.guards.health.hangs["Mine", "filter"] >= 1
