@@ -27,6 +27,10 @@ class PostFilterResult(msgspec.Struct, frozen=True):
     victims: tuple[str, ...] = ()
 
 
+#: Nothing came of it, and the pod has no claim on a node any more.
+NO_NOMINATION = PostFilterResult(nominated_node="")
+
+
 class PermitWait(msgspec.Struct, frozen=True):
     """Permit: hold the pod back for up to so many seconds.
 

@@ -46,6 +46,10 @@ class WaitingPod:
         """A plugin turns the pod down."""
         self._settle(Status.unschedulable(message).by(plugin))
 
+    def preempt(self, plugin: str) -> None:
+        """The pod makes room for a more important one; it is tried again after a back-off."""
+        self._settle(Status.error("waiting on permit for pod: preempted").by(plugin))
+
     def expire(self, now: float) -> None:
         """Turn the pod down if a plugin's time is over; before that, let those go that said when."""
         for plugin in [plugin for plugin, moment in self._allowed.items() if now >= moment]:

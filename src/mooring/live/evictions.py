@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import structlog
 
@@ -73,9 +74,10 @@ class Evictions:
     async def _evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
         waiting = self._engine.profiles.waiting_pods.get(victim.uid)
         if waiting is not None:
-            waiting.reject("DefaultPreemption", "preempted")
+            waiting.preempt("DefaultPreemption")
+            self._reporter.preempted(victim, preemptor, node, in_memory=True)
             return
-        condition = {
+        condition: dict[str, Any] = {
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "PreemptionByScheduler",
@@ -83,6 +85,8 @@ class Evictions:
             "lastProbeTime": None,
             "lastTransitionTime": format_time(self._clock()),
         }
+        if victim.metadata.generation:
+            condition["observedGeneration"] = victim.metadata.generation
         await self._reporter.patch(victim, {"conditions": [condition]})
         try:
             await self._client.delete(Pod, victim.name, namespace=victim.namespace, uid=victim.uid)

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import structlog
 
-from mooring.api.meta import format_time
+from mooring.api.meta import KubeObject, format_time
 from mooring.api.pod import Pod
 from mooring.kube import Client, Conflict, EventRecorder, KubeError, NotFound
+from mooring.kube.events import EventKind
 from mooring.scheduler.engine import Decided, Failed
 
 log = structlog.get_logger("mooring.live")
@@ -57,11 +58,18 @@ class Reporter:
             note=message,
             component=pod.scheduler_name,
         )
+        if pod.node_name:
+            return  # somebody else bound it, or the answer was lost: that it is not scheduled would be wrong
         patch = condition_patch(
             pod, reason=failed.reason, message=message, nominated=failed.nominated_node, now=self._clock()
         )
         if patch is not None:
             await self._in_turn(pod, patch)
+
+    async def expect(self, pod: Pod, node: str) -> None:
+        """Tell where a pod will be whose binding takes a while, so that nobody makes another node for it."""
+        if pod.status.nominated_node_name != node:
+            await self._in_turn(pod, {"nominatedNodeName": node})
 
     async def settled(self, uid: str) -> None:
         """Wait until nothing is being written about a pod: an old failure must not be told after a newer success."""
@@ -80,9 +88,10 @@ class Reporter:
             del self._under_way[pod.uid]
             writing.set_result(None)
 
-    def preempted(self, victim: Pod, preemptor: Pod, node: str) -> None:
-        """A pod had to go."""
+    def preempted(self, victim: Pod, preemptor: Pod, node: str, *, in_memory: bool = False) -> None:
+        """A pod had to go; ``in_memory`` if it had not been bound yet."""
         note = f"Preempted by pod {preemptor.uid} on node {node}"
+        note += " (in kube-scheduler memory)." if in_memory else ""
         self._events.record(
             victim,
             type="Normal",
@@ -109,6 +118,21 @@ class Reporter:
                 await asyncio.sleep(_CONFLICT_SECONDS)
             else:
                 return
+
+
+class PluginEvents:
+    """What plugins say about objects, in the name of the pod's scheduler."""
+
+    def __init__(self, events: EventRecorder, *, component: str) -> None:
+        """``component`` is who speaks about objects that are no pods."""
+        self._events = events
+        self._component = component
+
+    def record(self, regarding: KubeObject, *, type: str, reason: str, action: str, note: str) -> None:
+        """Record an event."""
+        component = regarding.scheduler_name if isinstance(regarding, Pod) else self._component
+        kind: EventKind = "Warning" if type == "Warning" else "Normal"
+        self._events.record(regarding, type=kind, reason=reason, action=action, note=note, component=component)
 
 
 def condition_patch(pod: Pod, *, reason: str, message: str, nominated: str | None, now: float) -> dict[str, Any] | None:

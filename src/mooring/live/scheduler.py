@@ -30,7 +30,7 @@ from mooring.live.endpoints import make_server, make_watch
 from mooring.live.evictions import Evictions
 from mooring.live.extenders import ExtenderClient
 from mooring.live.informers import Informers, Shown
-from mooring.live.reporter import Reporter
+from mooring.live.reporter import PluginEvents, Reporter
 from mooring.live.server import Server, ServerSettings
 from mooring.live.volumes import ApiVolumeWriter
 from mooring.live.watchdog import Watchdog
@@ -90,6 +90,8 @@ class LiveScheduler:
         self._binder = ApiBinder(self._client)
         self._extender_client = ExtenderClient()
         self._extenders = Extenders(config.extenders, self._extender_client.send)
+        self._events = EventRecorder(self._client, hold_back=self._draining)
+        self._reporter = Reporter(self._client, self._events, clock)
         self.engine = Engine(
             config,
             plugins={**self._catalog.classes(), **(plugins or {})},
@@ -102,9 +104,9 @@ class LiveScheduler:
             tell=log.warning,
             watch=make_watch(clock, records=records),
             extenders=self._extenders,
+            expect=self._reporter.expect,
+            recorder=PluginEvents(self._events, component=config.profiles[0].scheduler_name),
         )
-        self._events = EventRecorder(self._client, hold_back=self._draining)
-        self._reporter = Reporter(self._client, self._events, clock)
         self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
         self._wake = asyncio.Event()
         self.informers = Informers(self._client, self.engine, self._wake.set, shown=self._shown())

@@ -16,7 +16,7 @@ from mooring.framework.node_statuses import NodeStatuses, fit_message
 from mooring.framework.nodes import Nodes
 from mooring.framework.preemption.asking import AskExtenders
 from mooring.framework.preemption.candidate import Candidate
-from mooring.framework.results import PostFilterResult, PreFilterResult
+from mooring.framework.results import NO_NOMINATION, PostFilterResult, PreFilterResult
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
 from mooring.framework.templates import PodTemplate
@@ -115,11 +115,11 @@ class Cycle:
         """Find a node for a pod."""
         state = CycleState()
         if not len(self.table):
-            return Unplaced(NO_NODES, Status.unschedulable(NO_NODES), state)
+            return no_nodes(state)
         try:
             return self._schedule(state, pod)
         except PluginFailure as broken:
-            return Unplaced(broken.status.message, broken.status, state)
+            return broken_off(broken, state)
 
     def _schedule(self, state: CycleState, pod: Pod) -> Placement | Unplaced:
         template, trace = self.table.template(pod), self.trace
@@ -128,7 +128,7 @@ class Cycle:
             trace.pre_filtered = perf_counter()
         if not before.status.is_success:
             return self._unplaced(state, pod, before, None)
-        node = self.nominated(state, pod, before)
+        node = self.nominated(state, pod)
         if node is not None:
             return Placement(node.name, state, 1, 1)
         found = self.find(state, pod, template, self.rows_of(before.names))
@@ -176,11 +176,11 @@ class Cycle:
         wanted = nodes_to_find(total, percentage)
         return None if wanted >= total and not self.profile.per_node else wanted
 
-    def nominated(self, state: CycleState, pod: Pod, before: PreFiltered) -> NodeInfo | None:
-        """The node that room was made on, if the plugins agree to it now."""
+    def nominated(self, state: CycleState, pod: Pod) -> NodeInfo | None:
+        """The node that room was made on, if the Filter plugins agree to it now, whatever PreFilter left."""
         name = pod.status.nominated_node_name or self.handle.nominator.node_of(pod.uid)
         row = self.table.row_of.get(name) if name else None
-        if row is None or (before.names is not None and name not in before.names):
+        if row is None:
             return None
         node = self.table.nodes[row]
         try:
@@ -309,7 +309,7 @@ class Cycle:
             reasons += status.reasons
             first = first or bound.name
         if not self.profile.post_filter:
-            return kept, None
+            return NO_NOMINATION, None
         return kept, Status.unschedulable(*reasons).by(first)
 
     # What DefaultPreemption and other plugins that try something are lent
@@ -335,6 +335,16 @@ class Cycle:
 
 
 _ALL_NODES = PreFiltered(SUCCESS)
+
+
+def no_nodes(state: CycleState) -> Unplaced:
+    """An attempt in a cluster without nodes."""
+    return Unplaced(NO_NODES, Status.unschedulable(NO_NODES), state, result=NO_NOMINATION)
+
+
+def broken_off(broken: PluginFailure, state: CycleState) -> Unplaced:
+    """An attempt that something broken ended. As in kube-scheduler, the pod loses its claim on a node."""
+    return Unplaced(broken.status.message, broken.status, state, result=NO_NOMINATION)
 
 
 def absent_status(before: PreFiltered) -> Status | None:

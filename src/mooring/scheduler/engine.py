@@ -11,21 +11,19 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from time import perf_counter
 
 import msgspec
 
 from mooring.api.meta import KubeObject
-from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.api_reader import ApiReader
 from mooring.framework.binding import Binder
-from mooring.framework.custom_resources import event_name
-from mooring.framework.events import ActionType
 from mooring.framework.handle import EventRecorder
 from mooring.framework.plugin import Plugin
+from mooring.framework.results import NO_NOMINATION
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
 from mooring.framework.volume_writer import VolumeWriter
@@ -38,9 +36,9 @@ from mooring.scheduler.cycle import Cycle, Placement, Unplaced
 from mooring.scheduler.extenders import Extenders, Question, Reply
 from mooring.scheduler.extenders.attempt import ExtendedAttempt, Steps
 from mooring.scheduler.guards import Guards, Tell
+from mooring.scheduler.intake import Intake
 from mooring.scheduler.profile import Bound
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
-from mooring.scheduler.queue.hints import node_update_actions
 from mooring.scheduler.queue.interests import ErrorReport
 from mooring.scheduler.watch import Watch
 
@@ -112,11 +110,14 @@ class Engine:
         extenders: Extenders | None = None,
         options: Mapping[str, PluginOptions] | None = None,
         tell: Tell | None = None,
+        expect: Callable[[Pod, str], Awaitable[None]] | None = None,
     ) -> None:
         """Without ``extenders`` (and a way to reach them), those of the configuration are left out.
 
         ``options`` say how users' plugins are guarded, and ``tell`` is told when one fails, is slow or is switched off.
+        ``expect`` is told where a pod will be whose binding takes a while.
         """
+        self._expect = expect
         self.cache = Cache()
         self.watch = watch
         self._extenders = extenders or None
@@ -126,8 +127,6 @@ class Engine:
         self._put_off: list[tuple[KubeObject, bool]] = []
         self._calm = asyncio.Event()
         self._calm.set()
-        #: The newest version of every pod that waits for a node, by uid.
-        self._waiting: dict[str, Pod] = {}
         metrics = watch.metrics if watch is not None else None
         health = metrics.health if metrics is not None else None
         #: What stands between the engine and users' plugins.
@@ -161,6 +160,7 @@ class Engine:
             pod_max_backoff=config.pod_max_backoff_seconds,
             on_error=self._broke,
         )
+        self._intake = Intake(self.cache, self.queue, self.profiles, watch)
         if watch is not None:
             watch.attach(self.cache, self.queue, self.profiles.cycles)
             if self._extenders is not None and watch.metrics is not None:
@@ -172,79 +172,15 @@ class Engine:
         """An object appeared or changed."""
         if self._asking is not None:
             self._put_off.append((item, False))
-        elif isinstance(item, Pod):
-            self._put_pod(item)
-        elif isinstance(item, Node):
-            self._put_node(item)
         else:
-            old = self.cache.objects.lister(type(item)).get(item.name, item.namespace)
-            self.cache.put(item)
-            action = ActionType.ADD if old is None else ActionType.UPDATE
-            self.queue.on_event(event_name(type(item)), action, old, item)
+            self._intake.put(item)
 
     def remove(self, item: KubeObject) -> None:
         """An object is gone."""
         if self._asking is not None:
             self._put_off.append((item, True))
-            return
-        if isinstance(item, Pod):
-            placed = self.cache.table.pods.get(item.uid)
-            self._waiting.pop(item.uid, None)
-            self.cache.remove(item)
-            self.queue.delete(item)
-            if self.watch is not None:
-                self.watch.left(item)
-            if placed is not None:
-                self.queue.assigned_pod_deleted(item)
-            return
-        if isinstance(item, Node):
-            self.queue.on_event("Node", ActionType.DELETE, item, None)
-            self.cache.remove(item)
-            return
-        self.cache.remove(item)
-        self.queue.on_event(event_name(type(item)), ActionType.DELETE, item, None)
-
-    def _put_pod(self, pod: Pod) -> None:
-        if pod.is_finished:
-            self.remove(pod)
-        elif pod.node_name:
-            known = self.cache.table.pods.get(pod.uid)
-            old = known.pod if known is not None else None
-            was_assumed = pod.uid in self.cache.assumed
-            self._waiting.pop(pod.uid, None)
-            self.cache.put(pod)
-            self.queue.delete(pod)
-            if self.watch is not None:
-                self.watch.left(pod)
-            if old is None or was_assumed:
-                self.queue.assigned_pod_added(pod)  # kube-scheduler tells of a binding when it sees it, not before
-            else:
-                self.queue.assigned_pod_updated(old, pod)
-        elif pod.scheduler_name in self.profiles.cycles:
-            self._put_waiting(pod)
-
-    def _put_waiting(self, pod: Pod) -> None:
-        old = self._waiting.get(pod.uid)
-        self._waiting[pod.uid] = pod
-        if pod.uid in self.cache.assumed:
-            return
-        self.cache.put(pod)  # its nomination, if it has one
-        if old is None:
-            if self.watch is not None:
-                self.watch.noticed(pod)
-            self.queue.add(pod)
         else:
-            self.queue.update(old, pod)
-
-    def _put_node(self, node: Node) -> None:
-        row = self.cache.table.row_of.get(node.name)
-        old = None if row is None else self.cache.table.nodes[row].node
-        self.cache.put(node)
-        if old is None:
-            self.queue.on_event("Node", ActionType.ADD, None, node)
-            return
-        for action in node_update_actions(old, node):
-            self.queue.on_event("Node", action, old, node)
+            self._intake.remove(item)
 
     def _activate(self, keys: Iterable[str]) -> None:
         self.queue.activate(keys)
@@ -260,6 +196,11 @@ class Engine:
         cycle = self.profiles.cycles.get(pod.scheduler_name)
         if cycle is None or pod.is_terminating or pod.uid in self.cache.assumed:
             self.queue.done(queued.uid)
+            if cycle is not None and pod.is_terminating:
+                note = f"skip schedule deleting pod: {pod.key}"
+                cycle.handle.events.record(
+                    pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=note
+                )
             return None
         if self.guards.stale:
             self._forget()
@@ -352,9 +293,11 @@ class Engine:
         watch = self.watch
         status, working = binding.pre_flight(cycle.profile, state, pod, node_name)
         rejected = False
+        if status.is_success and self._expect is not None and (working or decided.waits):
+            await self._expect(pod, node_name)
         if status.is_success:
             status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
-            rejected = not status.is_success
+            rejected = status.is_rejected
             if watch is not None and decided.waits:
                 watch.waited(status.code, decided.at)
         if status.is_success:
@@ -388,7 +331,7 @@ class Engine:
             self.cache.nominate(pod, result.nominated_node)
         elif result.nominated_node == "":
             self.cache.nominator.remove(pod.uid)
-        latest = self._waiting.get(pod.uid)
+        latest = self._intake.waiting.get(pod.uid)
         if latest is None:
             self.queue.done(pod.uid)  # deleted, or bound by somebody else, meanwhile
             if self.watch is not None:
@@ -419,5 +362,5 @@ def _turned_down(status: Status, state: CycleState) -> Unplaced:
     message = f"0/1 nodes are available: 1 {status.message}." if status.is_rejected else status.message
     plugins = frozenset((status.plugin,)) if status.is_rejected and status.plugin else frozenset()
     if status.code is Code.PENDING:
-        return Unplaced(message, status, state, pending=plugins)
-    return Unplaced(message, status, state, rejectors=plugins)
+        return Unplaced(message, status, state, result=NO_NOMINATION, pending=plugins)
+    return Unplaced(message, status, state, result=NO_NOMINATION, rejectors=plugins)

@@ -161,7 +161,7 @@ class Run:
         for uid in failed.victims:
             held = self._engine.profiles.waiting_pods.get(uid)
             if held is not None:
-                held.reject("DefaultPreemption", "preempted")
+                held.preempt("DefaultPreemption")
                 continue
             info = self._engine.cache.table.pods.get(uid)
             if info is not None:

@@ -22,7 +22,7 @@ from mooring.framework.state import CycleState
 from mooring.framework.status import Status
 from mooring.observe.trace import Said
 from mooring.scheduler.answers import PluginFailure
-from mooring.scheduler.cycle import NO_NODES, Cycle, Diagnosis, Placement, PreFiltered, Unplaced
+from mooring.scheduler.cycle import Cycle, Diagnosis, Placement, Unplaced, broken_off, no_nodes
 from mooring.scheduler.extenders import replies
 from mooring.scheduler.extenders.extender import Extender
 from mooring.scheduler.extenders.question import Question, Reply
@@ -56,11 +56,11 @@ class ExtendedAttempt:
     def steps(self) -> Steps[Placement | Unplaced]:
         """The attempt, from question to question."""
         if not len(self._cycle.table):
-            return Unplaced(NO_NODES, Status.unschedulable(NO_NODES), self._state)
+            return no_nodes(self._state)
         try:
             return (yield from self._schedule())
         except PluginFailure as broken:
-            return Unplaced(broken.status.message, broken.status, self._state)
+            return broken_off(broken, self._state)
 
     def _schedule(self) -> Steps[Placement | Unplaced]:
         cycle, state, pod = self._cycle, self._state, self._pod
@@ -70,7 +70,7 @@ class ExtendedAttempt:
             trace.pre_filtered = perf_counter()
         if not before.status.is_success:
             return (yield from self._unplaced(cycle.diagnosis(state, pod, before, None)))
-        nominated = yield from self._nominated(before)
+        nominated = yield from self._nominated()
         if nominated is not None:
             return nominated
         template = cycle.table.template(pod)
@@ -85,10 +85,10 @@ class ExtendedAttempt:
         row = int(rows[0]) if len(rows) == 1 else (yield from self._best(rows))
         return Placement(cycle.table.nodes[row].name, state, found.examined, len(rows))
 
-    def _nominated(self, before: PreFiltered) -> Steps[Placement | None]:
+    def _nominated(self) -> Steps[Placement | None]:
         """The node that room was made on, if plugins and extenders agree to it now."""
         cycle = self._cycle
-        node = cycle.nominated(self._state, self._pod, before)
+        node = cycle.nominated(self._state, self._pod)
         if node is None:
             return None
         try:
