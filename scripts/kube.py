@@ -181,6 +181,18 @@ def bound(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
 
 @kube.command()
 @_kubeconfig
+@click.argument("path")
+@click.argument("field", default="")
+def read(kubeconfig: str, path: str, field: str) -> None:
+    """Print what is at a path of the API, or a field of it (spec.nodeName); nothing where it is not there."""
+    found = run(kubeconfig, lambda kube: kube.read(path))
+    for step in field.split(".") if field else ():
+        found = found.get(step, "") if isinstance(found, dict) else ""
+    click.echo(found if isinstance(found, str) else msgspec.json.encode(found).decode())
+
+
+@kube.command()
+@_kubeconfig
 @_namespace
 @click.argument("account")
 def token(kubeconfig: str, namespace: str, account: str) -> None:

@@ -29,6 +29,6 @@ async def where(kubeconfig: str, pod: str) -> str:
 
 if __name__ == "__main__":
     try:
-        print(asyncio.run(where(*sys.argv[1:3])))  # noqa: T201 - a program that tells what it found
+        print(asyncio.run(where(*sys.argv[1:3])))
     except SchedulerError as error:
         sys.exit(str(error))

@@ -80,7 +80,7 @@ def test_what_a_plugin_declares() -> None:
     assert declared_kinds([More, Reader]) == (Report, Ticket)
     assert declared_kinds([Less]) == (Ticket,)
     assert custom_kinds([More]) == {("example.com/v1", "Report"): (Report,), ("example.com/v1", "Ticket"): (Ticket,)}
-    assert [rule.as_dict() for rule in rules_of([More, Reader])] == [
+    assert [rule.document() for rule in rules_of([More, Reader])] == [
         {"apiGroups": ["example.com"], "resources": ["reports", "tickets"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["get", "list"]},
     ]

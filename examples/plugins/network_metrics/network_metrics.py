@@ -5,7 +5,6 @@ import numpy as np
 
 from mooring.framework import CustomResource, Lister, Meta, Plugin, Status, Verdicts
 
-HOSTNAME = "kubernetes.io/hostname"
 TOO_FAR = Status.unschedulable("node(s) were too far from the pods that this pod talks to")
 Matrix = Annotated[dict[str, dict[str, float]], Meta(examples=[{"node-1": {"node-2": 5}}])]
 
@@ -67,11 +66,11 @@ class NetworkAware(Plugin):
         peers = self._peers(pod)
         if not len(peers):
             return None
-        codes, far = nodes.codes(HOSTNAME), np.zeros(len(nodes), dtype=bool)
+        places, far = nodes.take(self.places), np.zeros(len(nodes), dtype=bool)
         if self.args.max_latency_ms is not None:
-            far |= (self.latency[peers][:, codes] > self.args.max_latency_ms).any(axis=0)
+            far |= (self.latency[peers][:, places] > self.args.max_latency_ms).any(axis=0)
         if self.args.min_bandwidth_mbps is not None:
-            far |= (self.bandwidth[peers][:, codes] < self.args.min_bandwidth_mbps).any(axis=0)
+            far |= (self.bandwidth[peers][:, places] < self.args.min_bandwidth_mbps).any(axis=0)
         return Verdicts.reject(far, TOO_FAR)
 
     def score_nodes(self, state, pod, nodes):
@@ -79,7 +78,7 @@ class NetworkAware(Plugin):
         if not len(peers):
             return 0
         worst = np.nanmax(self.latency, initial=0.0, where=np.isfinite(self.latency))
-        latency = np.minimum(self.latency[peers][:, nodes.codes(HOSTNAME)], worst).mean(axis=0)
+        latency = np.minimum(self.latency[peers][:, nodes.take(self.places)], worst).mean(axis=0)
         return (1000 * latency).astype(np.int64)
 
     def normalize_scores(self, state, pod, scores):
@@ -87,35 +86,38 @@ class NetworkAware(Plugin):
         return 100 * (highest - scores) // max(highest - lowest, 1)
 
     def _peers(self, pod):
-        """The codes of the nodes that pods of the same group are on."""
+        """The places of the nodes that pods of the same group are on."""
         group = pod.labels.get(self.args.label)
         names = self.peers.get(group, {}) if group is not None else {}
         if not names or not self._read():
             return np.zeros(0, dtype=np.intp)
-        code_of = self.handle.table.label(HOSTNAME).code_of
-        return np.array([code_of[name] for name in names if name in code_of], dtype=np.intp)
+        return np.array([self.place_of[name] for name in names if name in self.place_of], dtype=np.intp)
 
     def _read(self):
         """The measurements as matrices over nodes; made anew when they, or the nodes, have changed."""
         found = self.metrics.get(self.args.name, self.args.namespace)
         if found is None:
             return False
-        column = self.handle.table.label(HOSTNAME)
-        made_of = (self.metrics.version, column.version)
+        table = self.handle.table
+        made_of = (self.metrics.version, table.structure)
         if made_of != self.made_of:
             measured = found.spec.metrics
-            self.latency = matrix(measured.latency, column, unknown=np.inf, same=0.0)
-            self.bandwidth = matrix(measured.bandwidth, column, unknown=0.0, same=np.inf)
+            names = sorted({*measured.latency, *measured.bandwidth})
+            self.place_of = {name: place for place, name in enumerate(names)}
+            # By row of the table; the last place is for nodes that nobody measured.
+            self.places = np.array([self.place_of.get(node.name, len(names)) for node in table.nodes], dtype=np.intp)
+            self.latency = self._matrix(measured.latency, unknown=np.inf, same=0.0)
+            self.bandwidth = self._matrix(measured.bandwidth, unknown=0.0, same=np.inf)
             self.made_of = made_of
         return True
 
-
-def matrix(measured, column, *, unknown, same):
-    """Measurements by name as a matrix by code; its last row and column are for nodes without a code."""
-    made = np.full((column.size + 1, column.size + 1), unknown)
-    np.fill_diagonal(made, same)
-    for source, targets in measured.items():
-        for target, value in targets.items():
-            if source in column.code_of and target in column.code_of:
-                made[column.code_of[source], column.code_of[target]] = value
-    return made
+    def _matrix(self, measured, *, unknown, same):
+        """Measurements by name as a matrix by place."""
+        size = len(self.place_of)
+        made = np.full((size + 1, size + 1), unknown)
+        np.fill_diagonal(made[:size, :size], same)
+        for source, targets in measured.items():
+            for target, value in targets.items():
+                if target in self.place_of:
+                    made[self.place_of[source], self.place_of[target]] = value
+        return made

@@ -39,19 +39,23 @@ def rbac(
 ) -> None:
     """Print the least that a scheduler must be allowed to do, for `kubectl apply -f -`.
 
-    The roles follow from the configuration: what its plugins write, and the lease that it holds.
+    The roles follow from the configuration: what its plugins read and write, and the lease that it holds.
     """
     import msgspec
 
     from mooring.cli.inputs import read_setup
-    from mooring.live.permissions import Grantee, manifests
+    from mooring.live.permissions import Grantee, manifests, plugin_rules
+    from mooring.scheduler.build import enabled_classes
 
-    config = read_setup(config_file, requested).config
+    setup = read_setup(config_file, requested)
+    config = setup.config
     if lease_name:
         election = msgspec.structs.replace(config.leader_election, resource_name=lease_name)
         config = msgspec.structs.replace(config, leader_election=election)
     grantee = Grantee(service_account=service_account, namespace=namespace, name=name)
-    found = manifests(config, grantee, served=serve, viewer=viewer)
+    found = manifests(
+        config, grantee, served=serve, viewer=viewer, extra=plugin_rules(enabled_classes(config, setup.plugins))
+    )
     if output == "json":
         whole = {"apiVersion": "v1", "kind": "List", "items": found}
         click.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())

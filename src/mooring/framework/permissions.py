@@ -23,19 +23,19 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     verbs: tuple[str, ...]
     resource_names: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """As it stands in a manifest."""
         shown: dict[str, Any] = msgspec.to_builtins(self)
         return {name: list(value) for name, value in shown.items()}
 
 
 def rules_of(classes: Iterable[type[Plugin]]) -> tuple[Rule, ...]:
-    """What plugins need beside what every scheduler needs: to read what they declare, and what they ask for."""
+    """What plugins need: to read the custom resources that they declare, and what they ask for."""
     classes = tuple(classes)
-    resources: dict[str, dict[str, None]] = {}
+    resources: dict[str, set[str]] = {}
     for kind in declared_kinds(classes):
         if issubclass(kind, CustomResource):
-            resources.setdefault(kind.declaration.group, {})[kind.declaration.plural] = None
+            resources.setdefault(kind.declaration.group, set()).add(kind.declaration.plural)
     found = [Rule((group,), tuple(sorted(names)), READING) for group, names in sorted(resources.items())]
     found += [rule for cls in classes for rule in cls.permissions]
     return tuple(dict.fromkeys(found))

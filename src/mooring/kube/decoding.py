@@ -146,12 +146,15 @@ def _decode_odd_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[ObjectT] 
         return error_from_status(raw.object)
     if raw.type not in _KNOWN_TYPES:
         raise BadAnswer(f"a watch sent an event of unknown type {raw.type[:20]!r}")
+    if raw.type == "BOOKMARK":  # has nothing but metadata, whatever its kind requires
+        mark = _bare(raw.object)
+        return WatchEvent("BOOKMARK", mark, mark.metadata.resource_version)  # type: ignore[arg-type]  # metadata only
     decoded = _decode_odd(raw.object, model)
     if decoded is not None:
         return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)  # type: ignore[arg-type]  # checked above
     bare = _bare(raw.object)
     # To take an object out, its name is enough.
-    gone = model(metadata=bare.metadata) if raw.type == "DELETED" else None
+    gone = bare if raw.type == "DELETED" else None
     return WatchEvent(raw.type, gone, bare.metadata.resource_version)  # type: ignore[arg-type]  # checked above
 
 

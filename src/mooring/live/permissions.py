@@ -11,6 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from mooring.config import SchedulerConfiguration
+from mooring.framework.custom_resources import CustomResource
+from mooring.framework.declared import declared_kinds
+from mooring.framework.permissions import READING, Rule, rules_of
+from mooring.framework.plugin import Plugin
 from mooring.kube import resource_of
 from mooring.live.informers import KINDS
 
@@ -20,24 +24,6 @@ AUTHENTICATION_NAMESPACE: Final = "kube-system"
 AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
 #: What is served to those who are let in, beside health.
 ENDPOINTS: Final = ("/configz", "/decisions", "/decisions/*", "/flagz", "/metrics", "/metrics/*", "/statusz")
-
-
-class Rule(msgspec.Struct, frozen=True):
-    """Verbs on resources."""
-
-    api_groups: tuple[str, ...]
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-    resource_names: tuple[str, ...] = ()
-
-    def document(self) -> dict[str, Any]:
-        """As manifests have it."""
-        shown: dict[str, Any] = {
-            "apiGroups": list(self.api_groups),
-            "resources": list(self.resources),
-            "verbs": list(self.verbs),
-        }
-        return shown | ({"resourceNames": list(self.resource_names)} if self.resource_names else {})
 
 
 class Grantee(msgspec.Struct, frozen=True):
@@ -55,6 +41,14 @@ def cluster_rules(config: SchedulerConfiguration, *, served: bool = True, extra:
         rules.append(Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)))
         rules.append(Rule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)))
     return [*rules, *extra]
+
+
+def plugin_rules(classes: Iterable[type[Plugin]]) -> list[Rule]:
+    """What plugins need beside: to read the kinds that they list and no scheduler reads, and what they ask for."""
+    classes = tuple(classes)
+    others = [kind for kind in declared_kinds(classes) if kind not in KINDS and not issubclass(kind, CustomResource)]
+    places = [resource_of(kind) for kind in others]
+    return [*rules_of(classes), *(Rule((place.group,), (place.plural,), READING) for place in places)]
 
 
 def namespace_rules(config: SchedulerConfiguration, *, served: bool = True) -> dict[str, list[Rule]]:

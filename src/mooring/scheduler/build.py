@@ -30,13 +30,20 @@ def known_kinds(plugins: Mapping[str, type[Plugin]] | None) -> CustomKinds:
     return custom_kinds((*BUILTIN.values(), *(plugins or {}).values()))
 
 
+def enabled_classes(
+    config: SchedulerConfiguration, plugins: Mapping[str, type[Plugin]] | None
+) -> tuple[type[Plugin], ...]:
+    """The plugins that a configuration enables, by name."""
+    registry = {**BUILTIN, **(plugins or {})}
+    names = {entry.name for profile in config.profiles for point in profile.plugins.values() for entry in point}
+    return tuple(registry[name] for name in sorted(names) if name in registry)
+
+
 def enabled_kinds(
     config: SchedulerConfiguration, plugins: Mapping[str, type[Plugin]] | None
 ) -> tuple[type[KubeObject], ...]:
-    """What the plugins of a configuration read beside what every scheduler reads."""
-    registry = {**BUILTIN, **(plugins or {})}
-    names = {entry.name for profile in config.profiles for point in profile.plugins.values() for entry in point}
-    return declared_kinds(registry[name] for name in sorted(names) if name in registry)
+    """What they read beside what every scheduler reads."""
+    return declared_kinds(enabled_classes(config, plugins))
 
 
 class Profiles:

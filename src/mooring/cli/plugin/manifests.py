@@ -87,9 +87,9 @@ class _Manifests:
 
     def rules(self) -> list[dict[str, Any]]:
         """What the plugins must be allowed."""
-        from mooring.framework.permissions import rules_of
+        from mooring.live.permissions import plugin_rules
 
-        return [rule.as_dict() for rule in rules_of(self._plugins)]
+        return [rule.document() for rule in plugin_rules(self._plugins)]
 
     def roles(self) -> list[dict[str, Any]]:
         """A role with these rules and its binding; nothing if nothing is needed."""

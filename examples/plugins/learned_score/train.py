@@ -1,0 +1,61 @@
+"""Trains the model of LearnedScore with scikit-learn: `python examples/plugins/learned_score/train.py`.
+
+The measurements here are made up (slow-downs grow with load, and memory pressure is worst); put yours in their place.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from sklearn.ensemble import RandomForestRegressor
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+FEATURES = ["cpu used", "pod's cpu", "memory used", "pod's memory", "pods"]
+LEAF = -2
+
+
+def measurements(count, rng):
+    """How full nodes were, and how much slower pods ran there than alone."""
+    rows = rng.uniform(0, 1, size=(count, len(FEATURES)))
+    rows[:, 1] *= rows[:, 0]  # a pod is a part of what is used
+    rows[:, 3] *= rows[:, 2]
+    cpu, _, memory, _, pods = rows.T
+    slowdown = 1 + 0.5 * cpu**2 + 2.0 * np.maximum(memory - 0.7, 0) ** 2 / 0.09 + 0.2 * pods
+    return rows, slowdown + rng.normal(0, 0.02, count)
+
+
+def exported(tree):
+    """A tree as arrays; a leaf leads to itself, so that all rows can take as many steps."""
+    leaf, own = tree.children_left < 0, np.arange(tree.node_count)
+    return {
+        "depth": int(tree.max_depth),
+        "feature": np.where(leaf, 0, tree.feature).tolist(),
+        "threshold": np.where(leaf, 0.0, tree.threshold).round(6).tolist(),
+        "left": np.where(leaf, own, tree.children_left).tolist(),
+        "right": np.where(leaf, own, tree.children_right).tolist(),
+        "value": tree.value[:, 0, 0].round(6).tolist(),
+    }
+
+
+def main():
+    rng = np.random.default_rng(7)
+    rows, slowdown = measurements(4000, rng)
+    model = RandomForestRegressor(n_estimators=12, max_depth=6, random_state=7).fit(rows, slowdown)
+    samples = measurements(20, rng)[0].round(3)
+    made = {
+        "kind": "forest",
+        "features": FEATURES,
+        "trees": [exported(each.tree_) for each in model.estimators_],
+        # What scikit-learn itself answers: the test compares.
+        "samples": {"rows": samples.tolist(), "answers": model.predict(samples).round(4).tolist()},
+    }
+    from learned_score import Forest
+
+    np.testing.assert_allclose(Forest(made).predict(samples), model.predict(samples), atol=1e-3)
+    (HERE / "model.json").write_text(json.dumps(made) + "\n")
+
+
+if __name__ == "__main__":
+    main()

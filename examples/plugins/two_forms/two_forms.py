@@ -1,0 +1,31 @@
+import numpy as np
+
+from mooring.framework import Plugin
+
+RESOURCES = ("cpu", "memory")
+
+
+class HeadroomPerNode(Plugin):
+    """Prefers the node with the most left of what will be scarcest there. Asked about one node after the other."""
+
+    def score(self, state, pod, node):
+        wanted = self.handle.template(pod).requests
+        left = 100
+        for resource in RESOURCES:
+            has = max(node.allocatable(resource), 1)
+            used = node.requested(resource) + wanted.get(resource, 0)
+            left = min(left, max(100 * (has - used) // has, 0))
+        return left
+
+
+class HeadroomInColumns(Plugin):
+    """The same, asked about all nodes at once: the loop over nodes is NumPy's."""
+
+    def score_nodes(self, state, pod, nodes):
+        wanted = self.handle.template(pod).requests
+        left = np.full(len(nodes), 100)
+        for resource in RESOURCES:
+            has = np.maximum(nodes.allocatable(resource), 1)
+            used = nodes.requested(resource) + wanted.get(resource, 0)
+            left = np.minimum(left, np.maximum(100 * (has - used) // has, 0))
+        return left
