@@ -139,6 +139,15 @@ async def test_streamed_lists_end_with_a_bookmark(client: Client) -> None:
     assert answer.status == 400
 
 
+async def test_bookmarks_come_on_idle_watches_too(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every so often, whether anything happens or not: a client may take silence for a dead connection."""
+    monkeypatch.setattr("mooring.cluster.http.reading.BOOKMARK_EVERY", 0.05)
+    version = client.cluster.store.version
+    async with client.watch(f"{PODS}?watch=true&resourceVersion={version}&allowWatchBookmarks=true") as stream:
+        events = [await stream.event() for _ in range(3)]
+    assert [(kind, each["metadata"]["resourceVersion"]) for kind, each in events] == [("BOOKMARK", str(version))] * 3
+
+
 async def test_bookmarks_come_before_the_end(client: Client) -> None:
     """So that a client that was idle need not list again."""
     query = f"watch=true&resourceVersion={client.cluster.store.version}&allowWatchBookmarks=true&timeoutSeconds=2"

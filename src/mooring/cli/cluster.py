@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ def start(nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, at
             return
         click.echo(f"The embedded cluster serves {cluster.url}; Ctrl-C ends it.")
         click.echo(how_to_use(kubeconfig_out))
-        click.echo(f"  mooring run --kubeconfig {shlex.quote(str(kubeconfig_out))}")
+        click.echo(f"  {program()} run --kubeconfig {shlex.quote(str(kubeconfig_out))}")
 
     kubeconfig = None if attached else kubeconfig_out
     try:
@@ -88,6 +89,11 @@ def stop(kubeconfig: str) -> None:
 
     end(ask(kubeconfig))
     click.echo("The embedded cluster has ended.")
+
+
+def program() -> str:
+    """What to type for `mooring`: that, or the path where it is not found by its name."""
+    return "mooring" if shutil.which("mooring") else shlex.quote(sys.argv[0])
 
 
 def how_to_use(kubeconfig: Path) -> str:

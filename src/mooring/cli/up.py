@@ -96,12 +96,12 @@ def _prepare(cluster: AttachedCluster, secure_port: int, folder: Path) -> tuple[
 
 
 def _tell(cluster: AttachedCluster, nodes: int, kubeconfig: Path, secure_port: int) -> None:
-    from mooring.cli.cluster import how_to_use
+    from mooring.cli.cluster import how_to_use, program
 
     file = shlex.quote(str(kubeconfig))
     click.echo(f"An embedded cluster with {nodes} fake nodes serves {cluster.server}; its scheduler starts now.")
     click.echo(how_to_use(kubeconfig))
-    click.echo(f"  mooring explain pod NAMESPACE/NAME --kubeconfig {file}")
+    click.echo(f"  {program()} explain pod NAMESPACE/NAME --kubeconfig {file}")
     click.echo(f"Health and metrics of the scheduler: https://127.0.0.1:{secure_port}")
     click.echo("Ctrl-C ends everything. What follows is the log of the scheduler.\n")
 
