@@ -133,6 +133,21 @@ def test_up_ends_with_its_cluster(up: Callable[..., Up], tmp_path: Path) -> None
     assert "The embedded cluster has ended" in running.log.read_text()
 
 
+def test_a_kubeconfig_in_use_stays(up: Callable[..., Up], tmp_path: Path) -> None:
+    """A second cluster in the folder needs another file; once the first has ended, even by a kill, it does not."""
+    first = up("cluster", "start", "--nodes", "0")
+    text = first.kubeconfig.read_text()
+    second = mooring(tmp_path, "up", "--nodes", "0")
+    assert second.returncode == 1
+    assert "mooring.kubeconfig belongs to the embedded cluster that runs at https://127.0.0.1:" in second.stderr
+    assert "give another --kubeconfig-out" in second.stderr
+    assert first.kubeconfig.read_text() == text
+    first.process.kill()
+    first.process.wait()
+    third = up("cluster", "start", "--nodes", "0")
+    wait(lambda: third.kubeconfig.read_text() != text)
+
+
 def test_data_survives_and_is_not_shared(up: Callable[..., Up], tmp_path: Path) -> None:
     """Everything is there again after a kill; a folder in use is refused; an old kubeconfig's token stays good."""
     first = up("cluster", "start", "--nodes", "2", "--data-dir", "data")

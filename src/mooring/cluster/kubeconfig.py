@@ -4,17 +4,22 @@ import base64
 import contextlib
 import json
 import os
+import re
+import socket
+import ssl
 from pathlib import Path
 from typing import Final
 
 #: Begins every kubeconfig that is written here, so that no other file is ever overwritten.
 _HEAD: Final = "# Written by Mooring for an embedded cluster; it is overwritten when the cluster starts.\n"
+#: How long a cluster has to answer in order to count as running, in seconds.
+_PATIENCE: Final = 2.0
 #: The kubeconfig extension that tells where the scheduler of `mooring up` serves its endpoints.
 SCHEDULER: Final = "mooring.dev/scheduler"
 
 
 class ForeignFileError(OSError):
-    """There is a file already, and it is not one of ours."""
+    """There is a file already that must stay: not one of ours, or of a cluster that runs."""
 
 
 def kubeconfig_text(
@@ -68,6 +73,26 @@ def check_writable(path: Path) -> None:
         return
     if text.strip() and not text.startswith(_HEAD):
         raise ForeignFileError(0, "is there already and was not written by Mooring", str(path))
+    if server := _running(text):
+        raise ForeignFileError(0, f"belongs to the embedded cluster that runs at {server}", str(path))
+
+
+def _running(text: str) -> str:
+    """The address of the cluster that a kubeconfig of ours is about, if that still answers; otherwise nothing."""
+    found = re.search(r"server: (https://127\.0\.0\.1:(\d+))\n *certificate-authority-data: (\S+)", text)
+    if found is None:
+        return ""
+    server, port, authority = found.groups()
+    try:
+        # Only that cluster has the key to its certificate, whoever else may listen there now.
+        context = ssl.create_default_context(cadata=base64.b64decode(authority).decode())
+        with (
+            socket.create_connection(("127.0.0.1", int(port)), _PATIENCE) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1"),
+        ):
+            return server
+    except (OSError, ValueError):
+        return ""
 
 
 def write_kubeconfig(text: str, path: Path) -> None:
