@@ -34,7 +34,9 @@ def _mooring(plane: ControlPlane) -> Process:
     config = plane.scheduler_config(None, name="mooring")
     program = Path(sys.executable).with_name("mooring")
     command = [str(program), "run", "--config", str(config), "--bind-address", "127.0.0.1"]
-    return plane.run("mooring", [*command, "--secure-port", str(free_port())], wait=False)
+    return plane.run(
+        "mooring", [*command, "--bind-address", "127.0.0.1", "--secure-port", str(free_port())], wait=False
+    )
 
 
 def _null(*flags: str) -> Callable[[ControlPlane], Process]:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from mooring.live.library import Scheduler, SchedulerError
 
 __version__ = "0.1.0"
-__all__ = ["Scheduler", "SchedulerError", "__version__"]
+#: The version of kube-scheduler whose decisions are made here.
+DECIDES_AS = "v1.36.4"
+__all__ = ["DECIDES_AS", "Scheduler", "SchedulerError", "__version__"]
 
 
 def __getattr__(name: str) -> object:

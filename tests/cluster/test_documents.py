@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.api.protobuf import ProtobufError, decode_object
-from mooring.cluster.certificates import make_certificate
+from mooring.certificates import make_certificate
 from mooring.cluster.errors import ApiError
 from mooring.cluster.patching import json_patch, merge_patch, strategic_merge_patch
 from mooring.cluster.schema.check import DecodeError, check

@@ -20,6 +20,8 @@ def mooring_command(
         "run",
         "--kubeconfig",
         str(kubeconfig or plane.kubeconfig(user)),
+        "--bind-address",
+        "127.0.0.1",
         "--secure-port",
         str(port or free_port()),
         "-v",

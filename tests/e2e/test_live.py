@@ -45,6 +45,8 @@ def start_mooring(cluster: Cluster, *flags: str, name: str = "mooring", user: st
         str(cluster.plane.kubeconfig(user)),
         "-v",
         "4",
+        "--bind-address",
+        "127.0.0.1",
         "--secure-port",
         str(free_port()),
         *flags,

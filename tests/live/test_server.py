@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import shutil
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -22,14 +21,15 @@ from mooring.config import default_config
 from mooring.kube import ConnectionFailed
 from mooring.live import server as server_module
 from mooring.live.endpoints import make_server, make_watch
-from mooring.live.guard import Guard, Refusal
+from mooring.live.guard import Guard, GuardSettings, Refusal
 from mooring.live.server import Server, ServerError, ServerSettings, Sources
-from mooring.live.tls import CertificateError, server_context
+from mooring.live.tls import CertificateError, TlsSettings, server_context
 from mooring.scheduler.engine import Engine
 from mooring.testing import make_node, make_pod
 
 CERTS = Path(__file__).parents[1] / "kube" / "certs"
 PLAIN = ServerSettings(port=0, insecure=True)
+GIVEN = TlsSettings(cert_file=str(CERTS / "server.pem"), key_file=str(CERTS / "server.key"))
 
 
 class Cluster:
@@ -53,14 +53,16 @@ class Cluster:
             user = {"username": spec["token"], "groups": ["system:authenticated"]} if known else {}
             return msgspec.json.encode({"status": {"authenticated": known, "user": user}})
         attributes = spec["nonResourceAttributes"]
-        assert spec["groups"] == ["system:authenticated"]
+        anonymous = spec["user"] == "system:anonymous"
+        assert spec["groups"][-1] == ("system:unauthenticated" if anonymous else "system:authenticated")
         assert attributes["verb"] == "get"
-        return msgspec.json.encode({"status": {"allowed": attributes["path"] in self.may[spec["user"]]}})
+        return msgspec.json.encode({"status": {"allowed": attributes["path"] in self.may.get(spec["user"], ())}})
 
 
 def sources(**given: Any) -> Sources:
     values: dict[str, Any] = {
         "metrics": lambda accept: (b"# metrics\n", "text/plain"),
+        "resources": lambda accept: (b"# resources\n", "text/plain"),
         "config": lambda: {"componentconfig": {}},
         "decision": lambda key: {"pod": key} if key == "default/web" else None,
         "decisions": lambda limit: [{"limit": limit}],
@@ -93,7 +95,7 @@ async def get(session: aiohttp.ClientSession, path: str, token: str = "") -> tup
 
 
 OPEN = ("/healthz", "/livez", "/readyz", "/readyz/ping")
-GUARDED = ("/metrics", "/configz", "/decisions", "/decisions/default/web")
+GUARDED = ("/metrics", "/metrics/resources", "/configz", "/version", "/decisions", "/decisions/default/web")
 
 
 async def test_health_is_open_and_the_rest_is_for_those_the_cluster_lets():
@@ -102,7 +104,7 @@ async def test_health_is_open_and_the_rest_is_for_those_the_cluster_lets():
         for path in OPEN:
             assert await get(session, path) == (200, "ok"), path
         for path in GUARDED:
-            assert (await get(session, path))[0] == 401, path
+            assert (await get(session, path))[0] == 403, path
             assert (await get(session, path, "stranger"))[0] == 401, path
             assert (await get(session, path, "admin"))[0] == 200, path
             assert (await get(session, path, "viewer"))[0] == (200 if path == "/metrics" else 403), path
@@ -119,11 +121,13 @@ async def test_the_cluster_is_asked_again_after_ten_seconds():
 
 
 @pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer", "Bearer  "])
-async def test_without_a_token_the_cluster_is_not_asked(header):
+async def test_without_a_token_a_client_is_anonymous(header):
     cluster = Cluster()
     with pytest.raises(Refusal) as refused:
         await Guard(cluster.call).check(header, "/metrics")
-    assert (refused.value.status, cluster.calls) == (401, [])
+    assert (refused.value.status, cluster.calls) == (403, ["SubjectAccessReview"])
+    assert 'user "system:anonymous" cannot get path "/metrics"; send a token' in refused.value.text
+    await Guard(Cluster(**{"system:anonymous": ("/metrics",)}).call).check(header, "/metrics")
 
 
 async def test_a_cluster_that_cannot_be_asked_lets_nobody_in():
@@ -186,16 +190,16 @@ async def test_a_fault_in_an_answer_is_no_traceback():
     [
         ("/healthz", 200, "ok"),
         ("/livez?verbose", 200, "[+]ping ok\n[+]loop ok\n[+]leaderElection ok\nlivez check passed\n"),
-        ("/readyz", 500, "[-]informer-sync failed: not read yet: Pod\nreadyz check failed\n"),
-        ("/readyz?exclude=informer-sync", 200, "ok"),
-        ("/readyz/informer-sync", 500, "[-]informer-sync failed"),
+        ("/readyz", 500, "[-]sched-handler-sync failed: not read yet: Pod\nreadyz check failed\n"),
+        ("/readyz?exclude=sched-handler-sync", 200, "ok"),
+        ("/readyz/sched-handler-sync", 500, "[-]sched-handler-sync failed"),
         ("/readyz/leaderElection", 200, "ok"),
         ("/readyz/nonsense", 404, "no such check: nonsense"),
     ],
 )
 async def test_checks(path, status, says):
     live = {"leaderElection": lambda: None}
-    ready = {"informer-sync": lambda: "not read yet: Pod"}
+    ready = {"sched-handler-sync": lambda: "not read yet: Pod"}
     async with serving(live=live, ready=ready) as (_, session):
         found, text = await get(session, path)
     assert found == status
@@ -236,9 +240,8 @@ async def test_a_scheduler_that_hangs_is_told_while_it_hangs(monkeypatch):
 # TLS
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="a certificate is made with the openssl program")
 async def test_a_certificate_is_made_where_none_is_given(tmp_path):
-    settings = ServerSettings(port=0, cert_dir=str(tmp_path / "certs"))
+    settings = ServerSettings(port=0, tls=TlsSettings(cert_dir=str(tmp_path / "certs")))
     server = Server(settings, sources(), None)
     await server.start()
     try:
@@ -251,7 +254,7 @@ async def test_a_certificate_is_made_where_none_is_given(tmp_path):
 
 
 async def test_given_certificates_are_served():
-    settings = ServerSettings(port=0, cert_file=str(CERTS / "server.pem"), key_file=str(CERTS / "server.key"))
+    settings = ServerSettings(port=0, tls=GIVEN)
     server = Server(settings, sources(), None)
     await server.start()
     try:
@@ -262,17 +265,73 @@ async def test_given_certificates_are_served():
         await server.stop()
 
 
-async def test_without_openssl_loopback_gets_plain_http_and_nobody_else_anything(monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    server = Server(ServerSettings(port=0), sources(), None)
+async def test_a_client_is_known_by_its_certificate():
+    certified = Cluster(alice=("/metrics",))
+    settings = ServerSettings(port=0, tls=msgspec.structs.replace(GIVEN, client_ca_file=str(CERTS / "ca.pem")))
+    server = Server(settings, sources(), Guard(certified.call))
     await server.start()
     try:
-        assert server.url.startswith("http://127.0.0.1:")
+        context = ssl.create_default_context(cafile=str(CERTS / "ca.pem"))
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{server.url}/metrics", ssl=context) as answer:
+                assert answer.status == 403
+            context.load_cert_chain(CERTS / "client.pem", CERTS / "client.key")
+            async with aiohttp.ClientSession() as other, other.get(f"{server.url}/metrics", ssl=context) as answer:
+                assert answer.status == 200
+        assert certified.calls == ["SubjectAccessReview", "SubjectAccessReview"]
     finally:
         await server.stop()
-    outside = Server(ServerSettings(bind_address="0.0.0.0", port=0), sources(), Guard(Cluster().call))
-    with pytest.raises(ServerError, match="openssl program"):
-        await outside.start()
+
+
+async def test_the_authority_of_clients_may_be_learned_later():
+    server = Server(ServerSettings(port=0, tls=GIVEN), sources(), Guard(Cluster(alice=("/metrics",)).call))
+    await server.start()
+    try:
+        context = ssl.create_default_context(cafile=str(CERTS / "ca.pem"))
+        context.load_cert_chain(CERTS / "client.pem", CERTS / "client.key")
+        for status in (403, 200):
+            async with aiohttp.ClientSession() as session, session.get(f"{server.url}/metrics", ssl=context) as answer:
+                assert answer.status == status
+            server.trust_clients((CERTS / "ca.pem").read_text())
+    finally:
+        await server.stop()
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (TlsSettings(min_version="VersionTLS11"), "not safe any more; use VersionTLS12"),
+        (TlsSettings(min_version="1.2"), "unknown version '1.2'"),
+        (TlsSettings(cipher_suites=("TLS_NULL",)), "'TLS_NULL' is unknown"),
+        (TlsSettings(client_ca_file="nothing.pem"), "nothing.pem: No such file"),
+        (TlsSettings(client_ca_file=__file__), "no certificates in PEM form"),
+    ],
+)
+def test_tls_that_cannot_be_had(settings, problem):
+    with pytest.raises(CertificateError, match=problem):
+        server_context(settings)
+
+
+def test_versions_and_ciphers_are_the_users_choice():
+    suites = ("TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
+    context = server_context(TlsSettings(min_version="VersionTLS13", cipher_suites=suites))
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+    old = [each["name"] for each in context.get_ciphers() if not each["name"].startswith("TLS_")]
+    assert old == ["ECDHE-RSA-AES256-GCM-SHA384"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "path", "is_open"),
+    [
+        (("/healthz", "/livez", "/readyz"), "/healthz/ping", True),
+        (("/healthz",), "/readyz", False),
+        (("/metrics*",), "/metrics/resources", True),
+        (("/metrics",), "/metrics/resources", False),
+        ((), "/healthz", False),
+    ],
+)
+def test_what_is_open(paths, path, is_open):
+    assert Guard(Cluster().call, settings=GuardSettings(open_paths=paths)).is_open(path) is is_open
 
 
 @pytest.mark.parametrize(
@@ -287,7 +346,9 @@ async def test_without_openssl_loopback_gets_plain_http_and_nobody_else_anything
 )
 def test_certificates_that_cannot_be_served(cert, key, problem):
     with pytest.raises(CertificateError, match=problem):
-        server_context(str(CERTS / cert) if cert else "", str(CERTS / key) if key else "")
+        server_context(
+            TlsSettings(cert_file=str(CERTS / cert) if cert else "", key_file=str(CERTS / key) if key else "")
+        )
 
 
 async def test_a_port_that_is_taken():

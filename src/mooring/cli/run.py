@@ -1,4 +1,4 @@
-"""`mooring run`: the scheduler as a process on a cluster."""
+"""`mooring run`: the scheduler as a process on a cluster, with the flags of kube-scheduler."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ import contextlib
 import random
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from mooring import DECIDES_AS, __version__
+from mooring.cli.flags.command import DropInCommand, notes
+from mooring.cli.flags.foreign import FOREIGN
+from mooring.cli.flags.known import FLAGS
 from mooring.cli.plugin_options import plugin_options
 
 if TYPE_CHECKING:
@@ -20,75 +26,67 @@ if TYPE_CHECKING:
     from mooring.loading import Catalog, Requested
 
 
-@click.command()
-@click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration (v1, v1beta3, v1beta2).")
-@click.option("--kubeconfig", default="", help="How to reach the cluster; overrides clientConnection.kubeconfig.")
-@click.option("--master", default="", help="Address of the API server, instead of the kubeconfig's.")
+def _version(form: str) -> str:
+    """What `--version` and `--version=raw` print."""
+    if form == "raw":
+        return f"version {__version__}, decides as kube-scheduler {DECIDES_AS}, Python {sys.version.split()[0]}"
+    return f"mooring {__version__} (decides as kube-scheduler {DECIDES_AS})"
+
+
+@click.command(cls=DropInCommand, flags=FLAGS, foreign=FOREIGN, version=_version)
 @plugin_options
-@click.option("--leader-elect/--no-leader-elect", default=None, help="Overrides leaderElection.leaderElect.")
-@click.option("--bind-address", default="127.0.0.1", show_default=True, help="Where health and metrics are served.")
-@click.option("--secure-port", type=int, default=10259, show_default=True, help="Their port; 0 serves nothing.")
-@click.option("--tls-cert-file", default="", help="Certificate of the endpoints; self-signed unless given.")
-@click.option("--tls-private-key-file", default="", help="Its key.")
-@click.option("--cert-dir", default="", help="Where a self-signed certificate is kept.")
 @click.option("--seed", type=int, help="Decides ties; random unless given.")
-@click.option("-v", "--verbosity", type=int, default=2, show_default=True, help="How much to log.")
-@click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def run(
-    config_file: str | None,
-    kubeconfig: str,
-    master: str,
-    requested: Requested,
-    leader_elect: bool | None,
-    bind_address: str,
-    secure_port: int,
-    tls_cert_file: str,
-    tls_private_key_file: str,
-    cert_dir: str,
-    seed: int | None,
-    verbosity: int,
-    logging_format: str,
-) -> None:
+@click.pass_context
+def run(ctx: click.Context, /, requested: Requested, seed: int | None, **given: Any) -> None:
     """Schedule the pods of a cluster.
 
-    Without --config the default configuration of kube-scheduler 1.36 is in force. The cluster is found as kubectl finds
-    it: --kubeconfig, $KUBECONFIG, the pod's own service account, ~/.kube/config.
+    Takes the flags of kube-scheduler 1.36. Without --config its default configuration is in force. The cluster is found
+    as kubectl finds it: a kubeconfig that is named, $KUBECONFIG, the pod's own service account, ~/.kube/config.
+    Flags of kube-scheduler and vc-scheduler that have no effect here are explained when they are given.
     """
-    import msgspec
     import structlog
 
+    from mooring.cli.flags.effects import configured, gate_notes, served
     from mooring.cli.inputs import read_setup
     from mooring.kube import AccessError, load_access
-    from mooring.live.server import ServerSettings
     from mooring.observe.logs import configure_logs
 
-    configure_logs(verbosity, as_json=logging_format == "json")
-    setup = read_setup(config_file, requested)
-    config, catalog = setup.config, setup.catalog
-    for note in setup.notes:
-        structlog.get_logger("mooring").warning(note)
-    if leader_elect is not None:
-        election = msgspec.structs.replace(config.leader_election, leader_elect=leader_elect)
-        config = msgspec.structs.replace(config, leader_election=election)
+    if given["logging_format"] not in ("text", "json"):
+        raise click.BadParameter(f"{given['logging_format']!r}: use text or json", param_hint="--logging-format")
+    told = [*notes(ctx), *gate_notes(given)]
+    configure_logs(given["v"], as_json=given["logging_format"] == "json")
+    setup = read_setup(given["config"], requested)
+    config, ignored = configured(setup.config, given, from_file=given["config"] is not None)
+    if given["write_config_to"]:
+        _write(config, given["write_config_to"])
+        return
+    log = structlog.get_logger("mooring")
+    for note in (*told, *ignored, *setup.notes):
+        log.warning(note)
+    serve = served(given)
     try:
-        access = load_access(kubeconfig=kubeconfig or config.client_connection.kubeconfig, master=master)
+        access = load_access(kubeconfig=config.client_connection.kubeconfig, master=given["master"])
     except AccessError as error:
         raise click.ClickException(str(error)) from None
     rng = random.Random(seed) if seed is not None else None
-    serve = None
-    if secure_port:
-        serve = ServerSettings(
-            bind_address=bind_address,
-            port=secure_port,
-            cert_file=tls_cert_file,
-            key_file=tls_private_key_file,
-            cert_dir=cert_dir,
-        )
+    work = _run(config, access, setup.catalog, rng, serve, given)
     with contextlib.suppress(ImportError):
         import uvloop
 
-        sys.exit(uvloop.run(_run(config, access, catalog, rng, serve)))
-    sys.exit(asyncio.run(_run(config, access, catalog, rng, serve)))
+        sys.exit(uvloop.run(work))
+    sys.exit(asyncio.run(work))
+
+
+def _write(config: SchedulerConfiguration, file: str) -> None:
+    """Write the configuration in force, as kube-scheduler does with --write-config-to."""
+    from mooring.config import written
+    from mooring.config.yamlwrite import yaml_text
+
+    try:
+        Path(file).write_text(yaml_text(written(config)), encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"--write-config-to {file}: {error.strerror or error}") from None
+    click.echo(f"Wrote configuration to {file}", err=True)
 
 
 async def _run(
@@ -97,6 +95,7 @@ async def _run(
     catalog: Catalog,
     rng: random.Random | None,
     serve: ServerSettings | None,
+    given: Mapping[str, Any],
 ) -> int:
     import structlog
 
@@ -105,6 +104,7 @@ async def _run(
     from mooring.scheduler.profile import ProfileError
 
     log = structlog.get_logger("mooring")
+    log.info("Starting Mooring", version=__version__, decidesAs=DECIDES_AS, server=access.server, found=access.origin)
     for warning in access.warnings:
         log.warning(warning)
     try:
@@ -112,6 +112,10 @@ async def _run(
     except (ProfileError, ServerError) as error:
         log.error(str(error))
         return 1
+    scheduler.engine.queue.max_in_unschedulable = given["pod_max_in_unschedulable_pods_duration"] / 1e9
+    watch = scheduler.engine.watch
+    if watch is not None and watch.metrics is not None:
+        watch.metrics.disabled = frozenset(given["disabled_metrics"])
     task = asyncio.ensure_future(scheduler.run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -120,7 +124,7 @@ async def _run(
     try:
         await task
     except asyncio.CancelledError:
-        log.info("stopped")
+        log.info("Requested to terminate, exiting")
         return 0
     except (LostLeaseError, ServerError) as error:
         log.error(str(error))

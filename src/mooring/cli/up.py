@@ -70,7 +70,15 @@ def up(
             raise click.ClickException(f"cannot write {kubeconfig_out}: {error.strerror or error}") from None
         try:
             _tell(cluster, nodes, kubeconfig_out, secure_port)
-            options = ["--kubeconfig", str(kubeconfig_out), "--secure-port", str(secure_port), *certificate]
+            options = [
+                "--bind-address",
+                "127.0.0.1",
+                "--kubeconfig",
+                str(kubeconfig_out),
+                "--secure-port",
+                str(secure_port),
+                *certificate,
+            ]
             sys.exit(_schedule(cluster, [*options, *scheduler_options]))
         finally:
             if data_dir is None:
@@ -79,7 +87,7 @@ def up(
 
 def _prepare(cluster: AttachedCluster, secure_port: int, folder: Path) -> tuple[str, list[str]]:
     """The kubeconfig, and the options that give the scheduler a certificate which the kubeconfig vouches for."""
-    from mooring.cluster.certificates import make_certificate
+    from mooring.certificates import make_certificate
     from mooring.cluster.kubeconfig import kubeconfig_text
 
     made = make_certificate(names=("localhost",))

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from mooring.certificates import Certificate, make_certificate
 from mooring.cluster.access.tokens import ADMIN
 from mooring.cluster.calls import system_call
-from mooring.cluster.certificates import Certificate, make_certificate
 from mooring.cluster.controllers.base import ControllerLoop, Tools
 from mooring.cluster.controllers.manager import all_controllers
 from mooring.cluster.documents import Document, rfc3339

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from mooring.config import SchedulerConfiguration
 from mooring.config.render import effective
 from mooring.kube import Client, ElectionThread
+from mooring.live.asking import Asking
 from mooring.live.guard import Guard
 from mooring.live.server import Server, ServerSettings, Sources
 from mooring.observe.explanation import view
 from mooring.observe.logs import verbosity
 from mooring.observe.metrics import SchedulerMetrics
 from mooring.observe.records import DecisionRecords
+from mooring.observe.resources import render_resources
 from mooring.scheduler.story import Story
 from mooring.scheduler.watch import Watch
 from mooring.scheduler.why import explain
@@ -24,6 +26,34 @@ if TYPE_CHECKING:
 
 #: A lease that we believe to hold may have run out for so long before the process counts as unhealthy.
 _OVERDUE_SECONDS = 20.0
+
+
+class Endpoints:
+    """The server of the endpoints, and the connections over which it asks who may read them."""
+
+    def __init__(self, server: Server, asking: Asking) -> None:
+        self._server = server
+        self._asking = asking
+
+    @property
+    def url(self) -> str:
+        """Where they are served."""
+        return self._server.url
+
+    @property
+    def port(self) -> int:
+        """Their port, once they are served; 0 before."""
+        return self._server.port
+
+    async def start(self) -> None:
+        """Serve; returns when the port is open. Raises ServerError."""
+        await self._server.start()
+        await self._asking.look_up(self._server.trust_clients)
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        await self._asking.close()
+        await self._server.stop()
 
 
 def make_watch(clock: Callable[[], float], *, records: bool = True) -> Watch:
@@ -44,14 +74,24 @@ def make_server(
     client: Client,
     informers: Informers,
     election: Callable[[], ElectionThread | None],
-) -> Server:
-    """A server for the endpoints, not started yet. Raises ServerError."""
+    is_stopping: Callable[[], bool] = lambda: False,
+) -> Endpoints:
+    """The endpoints, not served yet. Raises ServerError."""
     watch = engine.watch
 
     def metrics(accept: str) -> tuple[bytes, str]:
         if watch is None or watch.metrics is None:
             return b"", "text/plain; version=0.0.4; charset=utf-8"
         return watch.metrics.render(accept)
+
+    def resources(accept: str) -> tuple[bytes, str]:
+        thread = election()
+        if thread is not None and not thread.is_leader:
+            return b"", "text/plain; version=0.0.4; charset=utf-8"
+        return render_resources(informers.pods(), accept)
+
+    def stopping() -> str | None:
+        return "process is shutting down" if is_stopping() else None
 
     def decisions(limit: int) -> list[Any]:
         records = watch.records if watch is not None else None
@@ -68,10 +108,13 @@ def make_server(
 
     sources = Sources(
         metrics=metrics,
+        resources=resources,
         config=lambda: {"componentconfig": effective(config)},
         decision=lambda key: explain(engine, key),
         decisions=decisions,
         live={"leaderElection": lease},
-        ready={"informer-sync": synced},
+        ready={"shutdown": stopping, "sched-handler-sync": synced},
     )
-    return Server(settings, sources, Guard(client.call))
+    asking = Asking(settings, client)
+    server = Server(settings, sources, Guard(asking.authenticate, asking.authorize, settings.guard))
+    return Endpoints(server, asking)

@@ -1,11 +1,14 @@
-"""Who may read metrics, the configuration and the decisions: whom the cluster knows and lets, asked by token."""
+"""Who may read metrics, the configuration and the decisions: whom the cluster knows and lets.
+
+A client is known by its certificate or by its token, or is anonymous, as with Kubernetes' own components.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -14,10 +17,14 @@ from mooring.kube import KubeError
 #: Sends a request to the API server and gives the body of its answer.
 Call = Callable[[str, str, bytes], Awaitable[bytes]]
 
+T = TypeVar("T")
+_AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io/v1", "authorization.k8s.io/v1"
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-#: How long an answer of the cluster is believed, and how many are.
-_KEPT_SECONDS, _KEPT = 10.0, 1024
+#: How many answers of the cluster are remembered.
+_KEPT = 1024
+#: As the standard library shows a client's certificate; None or empty where there is none.
+PeerCertificate = Mapping[str, Any] | None
 
 
 class Refusal(Exception):
@@ -34,6 +41,19 @@ class _User(msgspec.Struct):
     uid: str = ""
     groups: list[str] = []
     extra: dict[str, list[str]] = {}
+
+
+ANONYMOUS: Final = _User(username="system:anonymous", groups=["system:unauthenticated"])
+
+
+class GuardSettings(msgspec.Struct, frozen=True):
+    """What is open to everybody, and for how many seconds the cluster's answers are believed."""
+
+    #: Paths; one that ends in ``*`` stands for all that begin so. Below a path of health come its single checks.
+    open_paths: tuple[str, ...] = ("/healthz", "/livez", "/readyz")
+    token_seconds: float = 10.0
+    allowed_seconds: float = 10.0
+    denied_seconds: float = 10.0
 
 
 class _TokenStatus(msgspec.Struct):
@@ -56,27 +76,55 @@ class _AccessReview(msgspec.Struct):
 
 
 class Guard:
-    """Asks the API server who a token belongs to and whether they may read a path."""
+    """Asks the API server who a token belongs to and whether they may read a path.
 
-    def __init__(self, call: Call, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._call = call
+    ``authenticate`` asks the first, ``authorize`` the second; by default both are the same connection.
+    """
+
+    def __init__(
+        self,
+        authenticate: Call,
+        authorize: Call | None = None,
+        settings: GuardSettings | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._authenticate = authenticate
+        self._authorize = authorize or authenticate
+        self._settings = settings or GuardSettings()
         self._clock = clock
         self._users: dict[bytes, tuple[float, _User | None]] = {}
         self._allowed: dict[tuple[bytes, str, str], tuple[float, bool]] = {}
 
-    async def check(self, authorization: str, path: str, verb: str = "get") -> None:
-        """Return if the bearer of a token may read a path. Raises Refusal."""
+    def is_open(self, path: str) -> bool:
+        """Whether everybody may read a path."""
+        return any(
+            path.startswith(each[:-1]) if each.endswith("*") else path == each or _is_check(path, each)
+            for each in self._settings.open_paths
+        )
+
+    async def check(
+        self, authorization: str, path: str, verb: str = "get", *, certificate: PeerCertificate = None
+    ) -> None:
+        """Return if a client may read a path. Raises Refusal."""
+        if self.is_open(path):
+            return
         scheme, _, token = authorization.partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token:
-            raise Refusal(401, "Unauthorized: send a token of the cluster (Authorization: Bearer ...)")
-        key = hashlib.sha256(token.encode()).digest()
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        user = _certified(certificate)
         try:
-            user = await self._user(key, token)
-            if user is None:
-                raise Refusal(401, "Unauthorized: the cluster does not know this token")
+            if user is not None:
+                key = hashlib.sha256(msgspec.json.encode(user)).digest()
+            elif token:
+                key = hashlib.sha256(b"token " + token.encode()).digest()
+                user = await self._user(key, token)
+                if user is None:
+                    raise Refusal(401, "Unauthorized: the cluster does not know this token")
+            else:
+                key, user = b"", ANONYMOUS
             if not await self._may(key, user, path, verb):
-                raise Refusal(403, f'Forbidden: user "{user.username}" cannot {verb} path "{path}"')
+                hint = "; send a token of the cluster (Authorization: Bearer ...)" if user is ANONYMOUS else ""
+                raise Refusal(403, f'Forbidden: user "{user.username}" cannot {verb} path "{path}"{hint}')
         except KubeError as error:
             raise Refusal(503, f"Unavailable: the cluster could not be asked who you are: {error}") from None
 
@@ -85,11 +133,11 @@ class Guard:
         now = self._clock()
         if known is not None and known[0] > now:
             return known[1]
-        review = await self._review(
-            _TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token}, _TokenReview
-        )
+        spec = {"token": token}
+        answer = await self._authenticate("POST", _TOKEN_REVIEWS, _body(_AUTHENTICATION, "TokenReview", spec))
+        review = _decoded(answer, _TokenReview)
         user = review.status.user if review.status.authenticated else None
-        _keep(self._users, key, (now + _KEPT_SECONDS, user))
+        _keep(self._users, key, (now + self._settings.token_seconds, user))
         return user
 
     async def _may(self, key: bytes, user: _User, path: str, verb: str) -> bool:
@@ -104,20 +152,37 @@ class Guard:
             "extra": user.extra,
             "nonResourceAttributes": {"path": path, "verb": verb},
         }
-        review = await self._review(
-            _ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec, _AccessReview
-        )
+        answer = await self._authorize("POST", _ACCESS_REVIEWS, _body(_AUTHORIZATION, "SubjectAccessReview", spec))
+        review = _decoded(answer, _AccessReview)
         allowed = review.status.allowed and not review.status.denied
-        _keep(self._allowed, (key, path, verb), (now + _KEPT_SECONDS, allowed))
+        seconds = self._settings.allowed_seconds if allowed else self._settings.denied_seconds
+        _keep(self._allowed, (key, path, verb), (now + seconds, allowed))
         return allowed
 
-    async def _review(self, target: str, version: str, kind: str, spec: dict[str, Any], model: type[Any]) -> Any:
-        body = msgspec.json.encode({"apiVersion": version, "kind": kind, "spec": spec})
-        answer = await self._call("POST", target, body)
-        try:
-            return msgspec.json.decode(answer, type=model)
-        except msgspec.DecodeError as error:
-            raise Refusal(503, f"Unavailable: the cluster's {kind} cannot be read: {error}") from None
+
+def _is_check(path: str, health: str) -> bool:
+    return health in ("/healthz", "/livez", "/readyz") and path.startswith(f"{health}/")
+
+
+def _certified(certificate: PeerCertificate) -> _User | None:
+    """Whom a certificate that was verified names: the common name, and its organizations as groups."""
+    subject = [pair for part in (certificate or {}).get("subject", ()) for pair in part]
+    names = [value for field, value in subject if field == "commonName"]
+    if not names:
+        return None
+    groups = [value for field, value in subject if field == "organizationName"]
+    return _User(username=names[-1], groups=[*groups, "system:authenticated"])
+
+
+def _body(version: str, kind: str, spec: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"apiVersion": version, "kind": kind, "spec": spec})
+
+
+def _decoded(answer: bytes, model: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer, type=model)
+    except msgspec.DecodeError as error:
+        raise Refusal(503, f"Unavailable: what the cluster answers cannot be read: {error}") from None
 
 
 def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -98,6 +98,11 @@ class Informers:
         """A pod (namespace/name) as last seen."""
         found: Pod | None = self._reflectors[Pod].objects.get(key)
         return found
+
+    def pods(self) -> Iterable[Pod]:
+        """All pods as last seen, but for those that have run to their end."""
+        found: Mapping[str, Pod] = self._reflectors[Pod].objects
+        return found.values()
 
     def lagging(self) -> list[str]:
         """The kinds that have not been read yet, or cannot be now."""

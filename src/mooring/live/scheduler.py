@@ -26,12 +26,12 @@ from mooring.live.api_reader import LiveApiReader
 from mooring.live.background import Background
 from mooring.live.binder import ApiBinder
 from mooring.live.debugger import CacheDebugger
-from mooring.live.endpoints import make_server, make_watch
+from mooring.live.endpoints import Endpoints, make_server, make_watch
 from mooring.live.evictions import Evictions
 from mooring.live.extenders import ExtenderClient
 from mooring.live.informers import Informers, Shown
 from mooring.live.reporter import PluginEvents, Reporter
-from mooring.live.server import Server, ServerSettings
+from mooring.live.server import ServerSettings
 from mooring.live.volumes import ApiVolumeWriter
 from mooring.live.watchdog import Watchdog
 from mooring.loading import Catalog
@@ -117,6 +117,7 @@ class LiveScheduler:
         self._leading = asyncio.Event()
         self._election: ElectionThread | None = None
         self._lost = False
+        self._stopping = False
         #: The endpoints, if they are served.
         self.server = None if serve is None else self._server(serve)
         #: Set when everything was read and (if need be) the lease is held.
@@ -170,6 +171,7 @@ class LiveScheduler:
                 try:
                     await self._schedule()
                 finally:
+                    self._stopping = True
                     await asyncio.shield(self._finish())
         except* LostLeaseError as lost:
             raise LostLeaseError(str(lost.exceptions[0])) from None
@@ -180,7 +182,7 @@ class LiveScheduler:
             await self._extender_client.close()
             await self._client.close()
 
-    def _server(self, settings: ServerSettings) -> Server:
+    def _server(self, settings: ServerSettings) -> Endpoints:
         metrics = self.engine.watch.metrics if self.engine.watch is not None else None
         if metrics is not None:
             metrics.readings.tasks = lambda: {"binding": self._binding}
@@ -191,6 +193,7 @@ class LiveScheduler:
             client=self._client,
             informers=self.informers,
             election=lambda: self._election,
+            is_stopping=lambda: self._stopping,
         )
 
     async def _finish(self) -> None:

@@ -21,8 +21,10 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from mooring.live.guard import Guard, Refusal
-from mooring.live.tls import CertificateError, can_self_sign, server_context
+from mooring import DECIDES_AS, __version__
+from mooring.kube import Access
+from mooring.live.guard import Guard, GuardSettings, Refusal
+from mooring.live.tls import CertificateError, TlsSettings, server_context, trust_clients
 
 log = structlog.get_logger("mooring.live")
 
@@ -46,11 +48,19 @@ class ServerSettings(msgspec.Struct, frozen=True):
     bind_address: str = "127.0.0.1"
     #: 0 for any free one.
     port: int = 10259
-    cert_file: str = ""
-    key_file: str = ""
-    cert_dir: str = ""
+    tls: TlsSettings = TlsSettings()
     #: Plain HTTP, on loopback only.
     insecure: bool = False
+    guard: GuardSettings = GuardSettings()
+    #: How to ask who a client is and what they may read; None: as the scheduler itself.
+    authentication: Access | None = None
+    authorization: Access | None = None
+    #: Whether the cluster is asked for the authority of its users' certificates, and whether it may fail to tell.
+    look_up_authority: bool = True
+    tolerate_lookup_failure: bool = True
+    #: SO_REUSEADDR and SO_REUSEPORT; the first is the system's choice unless given.
+    share_address: bool | None = None
+    share_port: bool = False
 
     @property
     def on_loopback(self) -> bool:
@@ -70,6 +80,7 @@ class Sources:
         self,
         *,
         metrics: Callable[[str], tuple[bytes, str]],
+        resources: Callable[[str], tuple[bytes, str]],
         config: Callable[[], object],
         decision: Callable[[str], object | None],
         decisions: Callable[[int], list[Any]],
@@ -77,6 +88,7 @@ class Sources:
         ready: Mapping[str, Check],
     ) -> None:
         self.metrics = metrics
+        self.resources = resources
         self.config = config
         self.decision = decision
         self.decisions = decisions
@@ -139,6 +151,11 @@ class Server:
             ) from None
         log.info("Serving endpoints", url=self.url)
 
+    def trust_clients(self, authorities: str) -> None:
+        """Let clients identify themselves by certificates of these authorities (PEM), from now on."""
+        if self._tls is not None:
+            trust_clients(self._tls, authorities, "the cluster's client-ca-file")
+
     async def stop(self) -> None:
         """Stop serving and wait for the thread to end."""
         if self._beating is not None:
@@ -161,7 +178,15 @@ class Server:
         runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self._settings.bind_address, self._settings.port, ssl_context=self._tls)
+            settings = self._settings
+            site = web.TCPSite(
+                runner,
+                settings.bind_address,
+                settings.port,
+                ssl_context=self._tls,
+                reuse_address=settings.share_address,
+                reuse_port=settings.share_port or None,
+            )
             try:
                 await site.start()
             except Exception as error:
@@ -174,15 +199,22 @@ class Server:
 
     def _app(self) -> web.Application:
         app = web.Application(middlewares=[_refusals])
-        for path in ("/healthz", "/livez"):
-            app.router.add_get(path, self._healthy)
-            app.router.add_get(path + "/{check}", self._healthy)
-        app.router.add_get("/readyz", self._ready)
-        app.router.add_get("/readyz/{check}", self._ready)
-        app.router.add_get("/metrics", self._guarded(self._metrics))
-        app.router.add_get("/configz", self._guarded(self._configz))
-        app.router.add_get("/decisions", self._guarded(self._decisions))
-        app.router.add_get("/decisions/{namespace}/{name}", self._guarded(self._decision))
+        handlers = {
+            "/healthz": self._healthy,
+            "/healthz/{check}": self._healthy,
+            "/livez": self._healthy,
+            "/livez/{check}": self._healthy,
+            "/readyz": self._ready,
+            "/readyz/{check}": self._ready,
+            "/metrics": self._metrics,
+            "/metrics/resources": self._resources,
+            "/configz": self._configz,
+            "/decisions": self._decisions,
+            "/decisions/{namespace}/{name}": self._decision,
+            "/version": self._version,
+        }
+        for path, handler in handlers.items():
+            app.router.add_get(path, self._guarded(handler))
         return app
 
     # Health
@@ -209,9 +241,11 @@ class Server:
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             guard = self._guard
-            if guard is not None:
+            # What is open must be told even where the scheduler hangs, so its loop is not asked about it.
+            if guard is not None and not guard.is_open(request.path):
                 authorization = request.headers.get("Authorization", "")
-                await self._inside(lambda: guard.check(authorization, request.path))
+                certificate = request.get_extra_info("peercert")
+                await self._inside(lambda: guard.check(authorization, request.path, certificate=certificate))
             return await handler(request)
 
         return handle
@@ -220,6 +254,14 @@ class Server:
         accept = request.headers.get("Accept", "")
         body, content_type = await self._read(lambda: self._sources.metrics(accept))
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _resources(self, request: web.Request) -> web.Response:
+        accept = request.headers.get("Accept", "")
+        body, content_type = await self._read(lambda: self._sources.resources(accept))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _version(self, _request: web.Request) -> web.Response:
+        return _json({"gitVersion": f"v{__version__}", "decidesAs": DECIDES_AS})
 
     async def _configz(self, _request: web.Request) -> web.Response:
         return _json(await self._read(self._sources.config))
@@ -257,14 +299,8 @@ def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
     """The context to serve with; None for plain HTTP, which is for loopback only."""
     if settings.insecure:
         return None
-    given = settings.cert_file or settings.key_file or settings.cert_dir
-    if not given and settings.on_loopback and not can_self_sign():
-        log.warning("no certificate and no openssl program to make one: endpoints are served as plain HTTP on loopback")
-        return None
     try:
-        return server_context(
-            settings.cert_file, settings.key_file, cert_dir=settings.cert_dir, host=settings.bind_address
-        )
+        return server_context(settings.tls, host=settings.bind_address)
     except CertificateError as error:
         raise ServerError(str(error)) from None
 
@@ -295,7 +331,10 @@ def _health(request: web.Request, checks: Mapping[str, Check]) -> web.Response:
     excluded = frozenset(request.query.getall("exclude", []))
     lines, well = ["[+]ping ok"], True
     for name, check in checks.items():
-        problem = None if name in excluded else check()
+        if name in excluded:
+            lines.append(f"[+]{name} excluded: ok")
+            continue
+        problem = check()
         well = well and problem is None
         lines.append(f"[+]{name} ok" if problem is None else f"[-]{name} failed: {problem}")
     if well and "verbose" not in request.query:

@@ -1,52 +1,121 @@
-"""The certificate that the endpoints are served with: a given one, or one made for this process."""
+"""TLS of the endpoints: a given certificate, or one made for this process; which versions, ciphers and clients."""
 
 from __future__ import annotations
 
-import shutil
+import ipaddress
+import os
 import ssl
-import subprocess
 import tempfile
 from pathlib import Path
+from typing import Final
 
-_DAYS = "365"
+import msgspec
+
+from mooring.certificates import make_certificate
+
+_DAYS: Final = 365
+_VERSIONS: Final = {
+    "": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS12": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS13": ssl.TLSVersion.TLSv1_3,
+}
+#: Go's names of cipher suites -> OpenSSL's. Those of TLS 1.3 are always on, there as here.
+_SUITES: Final = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+}
+_MODERN: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
 
 
 class CertificateError(ValueError):
-    """No certificate can be had; the message says which file, or what to do."""
+    """TLS cannot be set up so; the message says which file or flag, and what to do."""
 
 
-def server_context(
-    cert_file: str = "", key_file: str = "", *, cert_dir: str = "", host: str = "localhost"
-) -> ssl.SSLContext:
-    """A TLS context from files, or else with a self-signed certificate, kept in ``cert_dir`` if that is given.
+class TlsSettings(msgspec.Struct, frozen=True):
+    """What the flags say; their names are in the messages."""
 
-    Raises CertificateError.
-    """
-    if bool(cert_file) != bool(key_file):
-        missing = "--tls-private-key-file" if cert_file else "--tls-cert-file"
+    cert_file: str = ""
+    key_file: str = ""
+    #: Where a self-signed certificate is kept; "" makes one for this process only.
+    cert_dir: str = ""
+    min_version: str = ""
+    cipher_suites: tuple[str, ...] = ()
+    #: Authorities whose certificates identify clients.
+    client_ca_file: str = ""
+
+
+def server_context(settings: TlsSettings, *, host: str = "localhost") -> ssl.SSLContext:
+    """The context to serve with. Raises CertificateError."""
+    if bool(settings.cert_file) != bool(settings.key_file):
+        missing = "--tls-private-key-file" if settings.cert_file else "--tls-cert-file"
         raise CertificateError(f"{missing} is missing: a certificate needs its key; give both, or neither")
-    if cert_file:
-        return _context(Path(cert_file), Path(key_file))
-    if cert_dir:
-        folder = Path(cert_dir)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _version(settings.min_version)
+    if settings.cipher_suites:
+        context.set_ciphers(_ciphers(settings.cipher_suites))
+    if settings.cert_file:
+        _load(context, Path(settings.cert_file), Path(settings.key_file))
+    elif settings.cert_dir:
+        folder = Path(settings.cert_dir)
         cert, key = folder / "mooring.crt", folder / "mooring.key"
         if not (cert.exists() and key.exists()):
             _make(cert, key, host)
-        return _context(cert, key)
-    with tempfile.TemporaryDirectory(prefix="mooring-tls-") as name:
-        cert, key = Path(name, "mooring.crt"), Path(name, "mooring.key")
-        _make(cert, key, host)
-        return _context(cert, key)
+        _load(context, cert, key)
+    else:
+        with tempfile.TemporaryDirectory(prefix="mooring-tls-") as name:
+            cert, key = Path(name, "mooring.crt"), Path(name, "mooring.key")
+            _make(cert, key, host)
+            _load(context, cert, key)
+    if settings.client_ca_file:
+        trust_clients(context, _read(settings.client_ca_file), settings.client_ca_file)
+    return context
 
 
-def can_self_sign() -> bool:
-    """Whether a certificate can be made here."""
-    return shutil.which("openssl") is not None
+def trust_clients(context: ssl.SSLContext, authorities: str, where: str) -> None:
+    """Let clients identify themselves by certificates of these authorities (PEM). Raises CertificateError."""
+    try:
+        context.load_verify_locations(cadata=authorities)
+    except (ssl.SSLError, ValueError):
+        raise CertificateError(f"{where}: no certificates in PEM form can be read from it") from None
+    context.verify_mode = ssl.CERT_OPTIONAL
 
 
-def _context(cert: Path, key: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+def _version(name: str) -> ssl.TLSVersion:
+    if name in ("VersionTLS10", "VersionTLS11"):
+        raise CertificateError(f"--tls-min-version {name}: not safe any more; use VersionTLS12 or VersionTLS13")
+    if name not in _VERSIONS:
+        raise CertificateError(f"--tls-min-version: unknown version {name!r}; use VersionTLS12 or VersionTLS13")
+    return _VERSIONS[name]
+
+
+def _ciphers(names: tuple[str, ...]) -> str:
+    for name in names:
+        if name not in _SUITES and name not in _MODERN:
+            raise CertificateError(
+                f"--tls-cipher-suites: {name!r} is unknown or not safe; try TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+            )
+    # With suites of TLS 1.3 only, none of TLS 1.2 is left.
+    return ":".join(_SUITES[name] for name in names if name in _SUITES) or "@SECLEVEL=2"
+
+
+def _load(context: ssl.SSLContext, cert: Path, key: Path) -> None:
     for file in (cert, key):
         if not file.is_file():
             raise CertificateError(f"{file}: no such file; give the certificate and its key in PEM form")
@@ -55,42 +124,31 @@ def _context(cert: Path, key: Path) -> ssl.SSLContext:
     except (ssl.SSLError, OSError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
         raise CertificateError(f"{cert}, {key}: not a certificate with its key in PEM form ({reason})") from None
-    return context
 
 
 def _make(cert: Path, key: Path, host: str) -> None:
-    program = shutil.which("openssl")
-    if program is None:
-        raise CertificateError(
-            "no certificate was given and the openssl program, which would make one, is not here: give "
-            "--tls-cert-file and --tls-private-key-file, or a loopback --bind-address, where plain HTTP will do"
-        )
-    names = {host, "localhost"}
-    alternatives = ",".join(
-        [*(f"DNS:{name}" for name in sorted(names) if not _is_address(name)), "IP:127.0.0.1", "IP:::1"]
-        + [f"IP:{name}" for name in sorted(names) if _is_address(name)]
-    )
+    names, addresses = ["localhost"], ["127.0.0.1", "::1"]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        names.append(host)
+    else:
+        if not address.is_unspecified:
+            addresses.append(str(address))
+    made = make_certificate(list(dict.fromkeys(names)), list(dict.fromkeys(addresses)), subject=host, days=_DAYS)
     try:
         cert.parent.mkdir(parents=True, exist_ok=True)
-        key.touch(mode=0o600)
+        with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(made.key)
+        cert.write_text(made.certificate + made.authority)
     except OSError as error:
         raise CertificateError(f"{cert.parent}: {error.strerror or error}; give another --cert-dir") from None
-    command = [
-        program, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-sha256",
-        "-days", _DAYS, "-subj", f"/CN={host}", "-addext", f"subjectAltName={alternatives}",
-        "-keyout", str(key), "-out", str(cert),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        raise CertificateError(f"openssl could not make a certificate: {lines[-1] if lines else done.returncode}")
 
 
-def _is_address(name: str) -> bool:
-    import ipaddress
-
+def _read(file: str) -> str:
     try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+        return Path(file).read_text(encoding="ascii")
+    except OSError as error:
+        raise CertificateError(f"{file}: {error.strerror or error}") from None
+    except UnicodeError:
+        raise CertificateError(f"{file}: no certificates in PEM form can be read from it") from None

@@ -129,6 +129,8 @@ class SchedulerMetrics(Collector):
         self.pod_attempts = self._pod_attempts.child()
         self.victims = self._victims.child()
         self.after_flush = 0
+        #: Names of metrics that are not to be shown.
+        self.disabled: frozenset[str] = frozenset()
         self._profiles: dict[str, ProfileMetrics] = {}
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -164,7 +166,10 @@ class SchedulerMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families that have something to say, as a registry wants them."""
-        yield from (family for family in self._families() if family.samples)
+        yield from (family for family in self._families() if family.samples and not self._is_disabled(family))
+
+    def _is_disabled(self, family: Metric) -> bool:
+        return not self.disabled.isdisjoint({family.name, f"{family.name}_total"})
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: a registry would otherwise collect just to learn the names."""

@@ -11,9 +11,6 @@ from mooring.observe.explanation import DecisionView, Explanation, WaitingView, 
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import Place, QueuedPod
 
-#: At this moment at the latest a pod that nothing wakes is tried again.
-_LONGEST_WAIT = 300.0
-
 
 def explain(engine: Engine, key: str) -> Explanation | None:
     """Why a pod (namespace/name) is where it is; None if nothing is known of it."""
@@ -62,7 +59,7 @@ def waiting(engine: Engine, place: Place, queued: QueuedPod) -> WaitingView:
     """Where in the queue a pod is, what wakes it, and when it is tried at the latest."""
     held = place in (Place.UNSCHEDULABLE, Place.GATED)
     ends = engine.queue.backoff_ends(queued)
-    latest = queued.timestamp + _LONGEST_WAIT
+    latest = queued.timestamp + engine.queue.max_in_unschedulable
     return WaitingView(
         queue=place.value,
         attempts=queued.attempts,

@@ -63,7 +63,8 @@ class SchedulingQueue:
         order = sort_key or (key_from_less(less) if less is not None else priority_key)
         self._clock = clock
         self._pop_from_backoff = pop_from_backoff
-        self._max_in_unschedulable = max_in_unschedulable
+        #: For so many seconds a pod waits for an event at most.
+        self.max_in_unschedulable = max_in_unschedulable
         self._next_flush = clock() + FLUSH_INTERVAL
         self.counters = QueueCounters()
         self._interests = Interests(hint_map or {}, self.counters, on_error)
@@ -258,7 +259,7 @@ class SchedulingQueue:
         return moved
 
     def _flush(self, now: float) -> int:
-        pods = self._pool.older_than(now - self._max_in_unschedulable)
+        pods = self._pool.older_than(now - self.max_in_unschedulable)
         for queued in pods:
             queued.was_flushed = True
             queued.flush_timestamp = now
@@ -267,7 +268,7 @@ class SchedulingQueue:
     @property
     def next_tick(self) -> float:
         """The first moment at which ``tick`` may have something to do; infinity if there is none."""
-        stale = math.nextafter(self._pool.oldest + self._max_in_unschedulable, math.inf)
+        stale = math.nextafter(self._pool.oldest + self.max_in_unschedulable, math.inf)
         return min(self._backoff.next_completion, max(stale, self._next_flush))
 
     # Moving pods

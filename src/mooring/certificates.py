@@ -1,13 +1,14 @@
-"""Makes the TLS certificate of a server on loopback: an authority of its own, valid for this machine only.
+"""Makes the TLS certificate of a server: an authority of its own, which nobody else knows.
 
 Python can speak TLS but not make certificates, and a dependency for one certificate is too much; so this writes the
-few bytes itself: an ECDSA key on P-256, and X.509 in DER. The keys protect traffic on loopback, which is all they
-are for.
+few bytes itself: an ECDSA key on P-256, and X.509 in DER. It is for servers whose clients do not check who answers, or
+are told the authority: the embedded cluster, and the scheduler's endpoints without a certificate of their own.
 """
 
 import base64
 import datetime
 import hashlib
+import ipaddress
 import secrets
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -48,6 +49,7 @@ def make_certificate(
     names: Sequence[str] = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"),
     addresses: Sequence[str] = ("127.0.0.1",),
     *,
+    subject: str = "kube-apiserver",
     days: int = 3650,
 ) -> Certificate:
     """A fresh certificate for a server of these names and addresses, signed by a fresh authority."""
@@ -64,9 +66,9 @@ def make_certificate(
         ],
     )  # fmt: skip
     alternatives = [_tagged(0x82, each.encode()) for each in names]
-    alternatives += [_tagged(0x87, bytes(map(int, each.split(".")))) for each in addresses]
+    alternatives += [_tagged(0x87, ipaddress.ip_address(each).packed) for each in addresses]
     server = _certificate(
-        issuer="mooring-ca", subject="kube-apiserver", key=server_key, signer=authority_key, since=now, until=until,
+        issuer="mooring-ca", subject=subject, key=server_key, signer=authority_key, since=now, until=until,
         extensions=[
             _extension(_BASIC_CONSTRAINTS, _sequence(), critical=True),
             _extension(_KEY_USAGE, bytes.fromhex("03020780"), critical=True),

@@ -1,0 +1,88 @@
+"""What pods ask for and are limited to, by pod: the metrics of kube-scheduler's /metrics/resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from mooring.api.pod import Container, Pod
+from mooring.api.resources import CPU, is_attachable, is_hugepages, pod_requests
+
+_LABELS = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
+_BYTES = frozenset({"memory", "storage", "ephemeral-storage"})
+
+
+def render_resources(pods: Iterable[Pod], accept: str = "") -> tuple[bytes, str]:
+    """The metrics of these pods in the format that the reader prefers, with its content type."""
+    registry = CollectorRegistry()
+    registry.register(_PodResources(pods))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _PodResources(Collector):
+    def __init__(self, pods: Iterable[Pod]) -> None:
+        self._pods = pods
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: a registry would otherwise collect just to learn the names."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Both families."""
+        asked = GaugeMetricFamily("kube_pod_resource_request", "What pods ask for, by pod.", labels=_LABELS)
+        limited = GaugeMetricFamily("kube_pod_resource_limit", "What pods are limited to, by pod.", labels=_LABELS)
+        for pod in self._pods:
+            _add(asked, pod, pod_requests(pod))
+            _add(limited, pod, _limits(pod))
+        yield asked
+        yield limited
+
+
+def _add(family: GaugeMetricFamily, pod: Pod, amounts: dict[str, int]) -> None:
+    priority = "" if pod.spec.priority is None else str(pod.spec.priority)
+    head = (pod.namespace, pod.name, pod.node_name, pod.scheduler_name, priority)
+    for name, amount in amounts.items():
+        if amount:
+            family.add_metric((*head, name, _unit(name)), amount / 1000 if name == CPU else amount)
+
+
+def _unit(name: str) -> str:
+    if name == CPU:
+        return "cores"
+    if name in _BYTES or is_hugepages(name):
+        return "bytes"
+    return "integer" if is_attachable(name) else ""
+
+
+def _limits(pod: Pod) -> dict[str, int]:
+    """Limits add up as requests do, but overhead counts only where there is a limit."""
+    spec = pod.spec
+    whole = spec.resources
+    limited = msgspec.structs.replace(
+        spec,
+        containers=_as_requests(spec.containers),
+        init_containers=_as_requests(spec.init_containers),
+        resources=None if whole is None else msgspec.structs.replace(whole, requests=whole.limits),
+        overhead={},
+    )
+    amounts = pod_requests(msgspec.structs.replace(pod, spec=limited))
+    if spec.overhead:
+        with_overhead = pod_requests(
+            msgspec.structs.replace(pod, spec=msgspec.structs.replace(limited, overhead=spec.overhead))
+        )
+        amounts = {name: with_overhead[name] for name in amounts}
+    return amounts
+
+
+def _as_requests(containers: Sequence[Container]) -> list[Container]:
+    return [
+        msgspec.structs.replace(each, resources=msgspec.structs.replace(each.resources, requests=each.resources.limits))
+        for each in containers
+    ]
