@@ -81,6 +81,7 @@ class World:
             rng=random.Random(0),
             recorder=self.events,
             expect=self._expect,
+            evicts_later=True,
         )
         plugin = self.engine.profiles.first.profile.plugins["Custom"]
         assert isinstance(plugin, Custom)
@@ -303,6 +304,26 @@ async def test_a_preempted_pod_held_at_permit_is_tried_again_after_its_back_off(
     assert failed.unplaced.status.code is Code.ERROR
     assert failed.unplaced.message == "waiting on permit for pod: preempted"
     assert world.place("p") is Place.BACKOFF
+
+
+# Room that takes a while to make
+
+
+def test_a_pod_that_room_is_made_for_stays_out_of_the_queue_until_it_is() -> None:
+    """Otherwise any event could bring it back before its victims are seen to go, and it would evict still others."""
+    victim = make_pod("victim").req(cpu="2").uid("victim").node("n").obj()
+    urgent = make_pod("p").req(cpu="2").uid("p").priority(10).obj()
+    world = World(victim, urgent)
+    failed = world.failed()
+    assert (failed.nominated_node, failed.victims) == ("n", ("victim",))
+    bystander = make_pod("bystander").req(cpu="0").uid("bystander").node("n").obj()
+    world.put(bystander)
+    world.engine.remove(bystander)
+    assert world.place("p") is Place.GATED
+    world.engine.preempting(urgent).discard("p")
+    world.engine.remove(victim)
+    assert world.place("p") is Place.BACKOFF
+    assert world.decided().node_name == "n"
 
 
 # Where a pod will be is told when its binding takes a while

@@ -12,7 +12,6 @@ from mooring.api.meta import format_time
 from mooring.api.pod import Pod
 from mooring.kube import Client, KubeError, NotFound
 from mooring.live.reporter import Reporter
-from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.scheduler.engine import Engine, Failed
 
 log = structlog.get_logger("mooring.live")
@@ -32,8 +31,7 @@ class Evictions:
         preemptor, node = failed.queued.pod, failed.nominated_node or ""
         pods = self._engine.cache.table.pods
         victims = [pods[uid].pod for uid in failed.victims if uid in pods]
-        gate = self._gate(preemptor)
-        gate.add(preemptor.uid)
+        gate = self._engine.preempting(preemptor)  # which the engine has put it into
         try:
             await self._withdraw_nominations(preemptor, node)
             await asyncio.gather(*(self._evict(victim, preemptor, node) for victim in victims[:-1]))
@@ -50,13 +48,6 @@ class Evictions:
             except KubeError as error:
                 log.warning("preemption failed", pod=preemptor.key, node=node, error=str(error))
                 self._engine.queue.activate([preemptor.key])
-
-    def _gate(self, preemptor: Pod) -> set[str]:
-        profile = self._engine.profiles.cycles[preemptor.scheduler_name].profile
-        for plugin in profile.plugins.values():
-            if isinstance(plugin, DefaultPreemption):
-                return plugin.preempting
-        return set()
 
     async def _withdraw_nominations(self, preemptor: Pod, node: str) -> None:
         """Less important pods that were promised the node look for another one."""

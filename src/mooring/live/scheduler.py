@@ -105,6 +105,7 @@ class LiveScheduler:
             watch=make_watch(clock, records=records),
             extenders=self._extenders,
             expect=self._reporter.expect,
+            evicts_later=True,
             recorder=PluginEvents(self._events, component=config.profiles[0].scheduler_name),
         )
         self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
@@ -319,12 +320,12 @@ class LiveScheduler:
             await self._fail(failed)
 
     async def _fail(self, failed: Failed) -> None:
+        if failed.victims:
+            self._start(self._evictions.carry_out(failed))  # room is made while the failure is told
         pod = self.informers.pod(failed.queued.pod.key) or failed.queued.pod
         if pod.uid != failed.queued.uid:
             return  # deleted, and made again under its name: what is said now would be about another pod
         await self._reporter.failed(failed, pod)
-        if failed.victims:
-            await self._evictions.carry_out(failed)
 
 
 def _relieve_collector() -> None:

@@ -29,6 +29,7 @@ from mooring.framework.status import Code, Status
 from mooring.framework.volume_writer import VolumeWriter
 from mooring.loading.options import PluginOptions
 from mooring.observe.records import Decision
+from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
@@ -111,13 +112,16 @@ class Engine:
         options: Mapping[str, PluginOptions] | None = None,
         tell: Tell | None = None,
         expect: Callable[[Pod, str], Awaitable[None]] | None = None,
+        evicts_later: bool = False,
     ) -> None:
         """Without ``extenders`` (and a way to reach them), those of the configuration are left out.
 
         ``options`` say how users' plugins are guarded, and ``tell`` is told when one fails, is slow or is switched off.
-        ``expect`` is told where a pod will be whose binding takes a while.
+        ``expect`` is told where a pod will be whose binding takes a while. With ``evicts_later`` a pod that room is
+        made for waits outside the queue until its uid is taken out of ``preempting``.
         """
         self._expect = expect
+        self._evicts_later = evicts_later
         self.cache = Cache()
         self.watch = watch
         self._extenders = extenders or None
@@ -318,6 +322,13 @@ class Engine:
         self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
         return failed
 
+    def preempting(self, pod: Pod) -> set[str]:
+        """The pods of a pod's profile, by uid, that room is being made for."""
+        for plugin in self.profiles.cycles[pod.scheduler_name].profile.plugins.values():
+            if isinstance(plugin, DefaultPreemption):
+                return plugin.preempting
+        return set()
+
     def undo(self, cycle: Cycle, state: CycleState, pod: Pod, node_name: str) -> None:
         """Take an assumption back: Unreserve, then forget."""
         binding.unreserve(cycle.profile, state, pod, node_name)
@@ -331,6 +342,8 @@ class Engine:
             self.cache.nominate(pod, result.nominated_node)
         elif result.nominated_node == "":
             self.cache.nominator.remove(pod.uid)
+        if result.victims and self._evicts_later:
+            self.preempting(pod).add(pod.uid)  # before any event can bring it back: it would evict still others
         latest = self._intake.waiting.get(pod.uid)
         if latest is None:
             self.queue.done(pod.uid)  # deleted, or bound by somebody else, meanwhile
