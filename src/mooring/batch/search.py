@@ -17,7 +17,7 @@ from mooring.batch.fit_errors import SEVERE, Everywhere, FitErrors, Stage, Verdi
 from mooring.batch.node import NodeInfo
 from mooring.batch.nodes import SessionNodes
 from mooring.batch.resource import Resource
-from mooring.batch.session import Session
+from mooring.batch.session import NodeCallback, Session
 from mooring.batch.task import TaskInfo
 from mooring.framework.status import Code, Status
 from mooring.framework.verdicts import Verdicts
@@ -199,8 +199,8 @@ def _ask_predicates(session: Session, task: TaskInfo, mode: Mode, alive: Mask, s
     """Ask the predicates in order about the nodes that are left; each node is judged by the first that fails it."""
     curable = mode in ("evict", "simulate")
     excused: Mask | None = None
-    for function, columns in session.all("predicate"):
-        outcome = ask_predicate(session, task, function, columns, alive)
+    for callback in session.all("predicate"):
+        outcome = ask_predicate(session, task, callback, alive)
         if outcome is None:
             continue
         failed = outcome.failed & alive
@@ -217,11 +217,11 @@ def _ask_predicates(session: Session, task: TaskInfo, mode: Mode, alive: Mask, s
     return alive if excused is None else alive | excused
 
 
-def ask_predicate(session: Session, task: TaskInfo, function: Callable[..., Any], columns: bool, alive: Mask) -> Any:
+def ask_predicate(session: Session, task: TaskInfo, callback: NodeCallback, alive: Mask) -> Any:
     """What one predicate says of the nodes that are left; None if nothing."""
-    if not columns:
-        return _ask_each(session, task, function, alive)
-    answer = function(task, SessionNodes(session))
+    if not callback.columns:
+        return _ask_each(session, task, callback.function, alive)
+    answer = callback.function(task, SessionNodes(session))
     if answer is None or not isinstance(answer, Verdicts):
         return answer
     return Judged(answer)
@@ -242,35 +242,7 @@ def _ask_each(session: Session, task: TaskInfo, function: Callable[..., Any], al
 
 def score_nodes(session: Session, task: TaskInfo, rows: Rows) -> Floats | None:
     """The total score of some nodes; None if a plugin that scores them together failed."""
-    nodes = SessionNodes(session, rows)
-    order = np.zeros(len(rows))
-    broken: Mask | None = None
-    for function, columns in session.all("node_order"):
-        scores, failed = _ask_order(task, function, columns, nodes)
-        order += scores
-        if failed is not None:
-            broken = failed if broken is None else broken | failed
-    if broken is not None:
-        order[broken] = 0.0  # an error costs a node all that plugins of this kind gave it
-    together = np.zeros(len(rows))
-    for function, columns in session.all("batch_node_order"):
-        answer = function(task, nodes)
-        if isinstance(answer, str):
-            return None
-        if columns:
-            together += answer
-        elif answer:
-            together += np.array([float(answer.get(name, 0.0)) for name in nodes.names])
-    return order + together
-
-
-def _ask_order(
-    task: TaskInfo, function: Callable[..., Any], columns: bool, nodes: SessionNodes
-) -> tuple[Any, Mask | None]:
-    if columns:
-        answer = function(task, nodes)
-        return answer if isinstance(answer, tuple) else (answer, None)
-    return np.array([float(function(task, node)) for node in nodes]), None
+    return session.total_scores(task, SessionNodes(session, rows))
 
 
 def best_node(session: Session, task: TaskInfo, rows: Rows) -> NodeInfo | None:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from mooring.batch.callbacks import Callbacks
 from mooring.batch.conf import BatchConf
 from mooring.batch.job import JobInfo
 from mooring.batch.kube_plugins import KubePlugins
 from mooring.batch.node import Ledger, NodeInfo
+from mooring.batch.nodes import SessionNodes
 from mooring.batch.queue import Heap, QueueInfo
 from mooring.batch.resource import Resource
 from mooring.batch.statement import Statement
@@ -24,8 +28,29 @@ from mooring.framework.handle import Handle
 from mooring.framework.state import CycleState
 from mooring.framework.table import NodeTable
 
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 #: Told about a task that got a place (or lost it); may return what is wrong.
 Handler = Callable[[TaskInfo], str | None]
+
+
+#: What an answer depends on beside the node and the task's template; UNKEEPABLE if on other nodes too.
+Dependence = Callable[[TaskInfo], Any]
+UNKEEPABLE: Final = object()
+#: Clusters with fewer nodes are looked at afresh for every task: it costs little, and keeps all messages.
+LEAST_KEPT_NODES: Final = 64
+
+
+def on_node_alone(_task: TaskInfo) -> None:
+    """For callbacks whose answer depends on the node and the task's template, and on nothing else."""
+
+
+class NodeCallback(NamedTuple):
+    """A callback about nodes: one by one or in columns, and what its answer depends on (None: nobody knows)."""
+
+    function: Callable[..., Any]
+    columns: bool
+    depends: Dependence | None
 
 
 class NodeUsage(NamedTuple):
@@ -101,6 +126,10 @@ class Session(Callbacks):
         #: What happened, step by step, if somebody wants to know.
         self.journal: list[str] | None = None
         self.warnings: list[str] = []
+        #: Rows of nodes whose tasks changed, in order: what was said of other rows still holds.
+        self.changed_rows: list[int] = []
+        #: From so many nodes on, answers are kept (see ``kept``).
+        self.least_kept_nodes = LEAST_KEPT_NODES
         self._on_allocate: list[Handler] = []
         self._on_deallocate: list[Handler] = []
         self._states: dict[str, CycleState] = {}
@@ -149,20 +178,28 @@ class Session(Callbacks):
         """Prepare for a task, before nodes are looked at; text is an error, and no node will do."""
         self.register("pre_predicate", function)
 
-    def add_predicate(self, function: Callable[..., Any], *, columns: bool = False) -> None:
+    def add_predicate(
+        self, function: Callable[..., Any], *, columns: bool = False, depends: Dependence | None = None
+    ) -> None:
         """Turn nodes down: ``function(task, node)`` returns None, a reason or a Status.
 
-        With ``columns``: ``function(task, nodes)`` returns Verdicts for all nodes, or None if all will do.
+        With ``columns``: ``function(task, nodes)`` returns Verdicts, one a node, or None if all will do. ``depends``
+        declares that the answer for a node depends on that node, the task's template and what ``depends(task)``
+        returns; then it is kept for the next such task, and only nodes that changed are asked about again.
         """
-        self.register("predicate", (function, columns))
+        self.register("predicate", NodeCallback(function, columns, depends))
 
-    def add_node_order(self, function: Callable[..., Any], *, columns: bool = False) -> None:
+    def add_node_order(
+        self, function: Callable[..., Any], *, columns: bool = False, depends: Dependence | None = None
+    ) -> None:
         """Score nodes: ``function(task, node)`` returns a number (``columns``: ``function(task, nodes)`` a vector)."""
-        self.register("node_order", (function, columns))
+        self.register("node_order", NodeCallback(function, columns, depends))
 
-    def add_batch_node_order(self, function: Callable[..., Any], *, columns: bool = False) -> None:
+    def add_batch_node_order(
+        self, function: Callable[..., Any], *, columns: bool = False, depends: Dependence | None = None
+    ) -> None:
         """Score all candidates together: ``function(task, nodes)`` returns scores by name (``columns``: a vector)."""
-        self.register("batch_node_order", (function, columns))
+        self.register("batch_node_order", NodeCallback(function, columns, depends))
 
     def add_best_node(self, function: Callable[[TaskInfo, Mapping[float, list[NodeInfo]]], NodeInfo | None]) -> None:
         """Choose the node, given all candidates by score."""
@@ -231,6 +268,31 @@ class Session(Callbacks):
         if deallocate is not None:
             self._on_deallocate.append(deallocate)
 
+    # Scores
+
+    def total_scores(self, task: TaskInfo, nodes: SessionNodes) -> Floats | None:
+        """The sum of all scores of some nodes; None if a plugin that scores them together failed."""
+        order = np.zeros(len(nodes))
+        broken: Mask | None = None
+        for callback in self.all("node_order"):
+            scores, failed = _order_scores(task, callback, nodes)
+            order += scores
+            if failed is not None:
+                broken = failed if broken is None else broken | failed
+        if broken is not None:
+            order[broken] = 0.0  # an error costs a node all that plugins of this kind gave it
+        together = np.zeros(len(nodes))
+        for callback in self.all("batch_node_order"):
+            answer = callback.function(task, nodes)
+            if isinstance(answer, str):
+                return None
+            if callback.columns:
+                together += answer
+            elif answer:
+                together += np.array([float(answer.get(name, 0.0)) for name in nodes.names])
+        order += together
+        return order
+
     # Queues to work through
 
     def task_heap(self, tasks: Sequence[TaskInfo]) -> Heap[TaskInfo]:
@@ -281,6 +343,7 @@ class Session(Callbacks):
         node = self.nodes.get(task.node_name)
         if node is not None:
             node.update(task)
+            self.changed_rows.append(node.row)
 
     def place(self, task: TaskInfo, status: Status, node_name: str) -> str:
         """Put a task on a node, and tell the handlers."""
@@ -289,6 +352,8 @@ class Session(Callbacks):
         self.note(f"{status} {task.key} {node_name}")
         node = self.nodes.get(node_name)
         error = f"there is no node {node_name}" if node is None else node.add(task)
+        if node is not None:
+            self.changed_rows.append(node.row)
         return self.fire_allocate(task) or error
 
     def unplace(self, task: TaskInfo) -> None:
@@ -298,6 +363,7 @@ class Session(Callbacks):
         node = self.nodes.get(task.node_name)
         if node is not None:
             node.remove(task)
+            self.changed_rows.append(node.row)
         self.fire_deallocate(task)
         task.node_name = ""
 
@@ -347,3 +413,11 @@ class Session(Callbacks):
         """Whether a plugin's ``enableHierarchy`` is on."""
         option = next((option for option in self.conf.options() if option.name == plugin), None)
         return option is not None and option.enabled("Hierarchy")
+
+
+def _order_scores(task: TaskInfo, callback: NodeCallback, nodes: SessionNodes) -> tuple[Any, Mask | None]:
+    """What one plugin gives nodes, and where it failed."""
+    if callback.columns:
+        answer = callback.function(task, nodes)
+        return answer if isinstance(answer, tuple) else (answer, None)
+    return np.array([float(callback.function(task, node)) for node in nodes]), None

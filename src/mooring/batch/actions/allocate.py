@@ -6,6 +6,7 @@ import numpy as np
 
 from mooring.batch.fit_errors import FitErrors
 from mooring.batch.job import INQUEUE, JobInfo
+from mooring.batch.kept import KeptAnswers
 from mooring.batch.queue import Heap
 from mooring.batch.search import ErrorCache, Found, best_with_room, find_nodes, nowhere, pre_predicate
 from mooring.batch.session import Session
@@ -29,6 +30,7 @@ class Allocation:
         self._queues = session.queue_heap()
         self._jobs: dict[str, Heap[JobInfo]] = {}
         self._tasks: dict[str, Heap[TaskInfo]] = {}
+        self._kept = KeptAnswers(session, session.least_kept_nodes)
 
     def run(self) -> None:
         """Work through the queues until none has anything left to try."""
@@ -97,6 +99,11 @@ class Allocation:
         if error:
             job.fit_errors[task.uid] = nowhere(session, error)
             return job.worth_continuing()
+        if not task.pod.status.nominated_node_name and task.status == PENDING:
+            quick = self._kept.best(task)
+            if quick is not None:
+                error = statement.allocate(task, quick.name)
+                return bool(error) or not session.job_ready(job)
         found = self._find(task, cache)
         if not len(found.rows):
             job.fit_errors[task.uid] = found.errors

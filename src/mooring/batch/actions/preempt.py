@@ -163,8 +163,8 @@ class Preemption:
         session = self._session
         only = np.zeros(len(session.node_list), dtype=np.bool_)
         only[row] = True
-        for function, columns in session.all("predicate"):
-            outcome = ask_predicate(session, task, function, columns, only)
+        for callback in session.all("predicate"):
+            outcome = ask_predicate(session, task, callback, only)
             if outcome is not None and outcome.failed[row]:
                 verdict: Verdict = outcome.verdict(row)
                 return verdict

@@ -9,7 +9,7 @@ from mooring.batch.arguments import Arguments
 from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.resource import CPU, MEMORY
-from mooring.batch.session import Session
+from mooring.batch.session import Session, on_node_alone
 from mooring.batch.task import TaskInfo
 
 Floats = npt.NDArray[np.float64]
@@ -42,7 +42,7 @@ class BinPack(BatchPlugin):
         self._weight = self.arguments.integer("binpack.weight", 1)
         self._weights = _weights(self.arguments)
         if self._weight:
-            session.add_node_order(self._score, columns=True)
+            session.add_node_order(self._score, columns=True, depends=on_node_alone)
 
     def _score(self, task: TaskInfo, nodes: SessionNodes) -> Floats:
         total, weights = np.zeros(len(nodes)), 0

@@ -66,9 +66,8 @@ class NodeGroup(BatchPlugin):
         self._ordered = self.arguments.boolean("enablePreferredOrder", False)
         inherits = session.hierarchical(self.name)
         self._rules = {name: self._rules_of(queue, inherits) for name, queue in session.queues.items()}
-        self._groups = [node.labels.get(_GROUP) for node in session.node_list]
-        session.add_predicate(self._judge, columns=True)
-        session.add_node_order(self._score, columns=True)
+        session.add_predicate(self._judge, columns=True, depends=self._queue_of)
+        session.add_node_order(self._score, columns=True, depends=self._queue_of)
 
     def _rules_of(self, queue: QueueInfo, inherits: bool) -> GroupRules | None:
         """A queue's rules, or those of the nearest queue above that has any."""
@@ -83,14 +82,17 @@ class NodeGroup(BatchPlugin):
                 return None
             queue = parent
 
+    def _queue_of(self, task: TaskInfo) -> str:
+        return self._session.jobs[task.job].queue
+
     def _rules_for(self, task: TaskInfo) -> GroupRules | None:
-        return self._rules.get(self._session.jobs[task.job].queue)
+        return self._rules.get(self._queue_of(task))
 
     def _judge(self, task: TaskInfo, nodes: SessionNodes) -> Verdicts:
         rules = self._rules_for(task)
         if rules is not None and rules.is_empty:
             rules = None
-        return Verdicts.of([self._status(rules, group) for group in self._groups])
+        return Verdicts.of([self._status(rules, node.labels.get(_GROUP)) for node in nodes])
 
     def _status(self, rules: GroupRules | None, group: str | None) -> Status | None:
         if group is None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mooring.batch.kube_plugins import BalancedAllocation, SessionPodAffinity
 from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
-from mooring.batch.session import Session
+from mooring.batch.session import UNKEEPABLE, Session, on_node_alone
 from mooring.batch.task import TaskInfo
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
@@ -41,6 +41,10 @@ _SCORERS: tuple[tuple[str, int, type[Plugin], Any], ...] = (
 )
 
 
+#: Scorers that rate each node by itself.
+_LOCAL = frozenset({"leastrequested", "mostrequested", "balancedresource"})
+
+
 class NodeOrder(BatchPlugin):
     """Scores by how full and how even nodes are, and by what pods would like."""
 
@@ -49,6 +53,7 @@ class NodeOrder(BatchPlugin):
     def on_session_open(self, session: Session) -> None:
         """Register the scorers whose weight is not 0."""
         arguments = self.arguments
+        self._session = session
         self._scorers: list[tuple[str, int, Any]] = []
         for name, default, cls, args in _SCORERS:
             weight = arguments.integer(f"{name}.weight", default)
@@ -56,13 +61,28 @@ class NodeOrder(BatchPlugin):
                 self._scorers.append((name, weight, session.kube.get(cls, args)))
         self._images = arguments.integer("imagelocality.weight", 1)
         self._locality: Any = session.kube.get(session.kube.image_locality)
-        session.add_node_order(self._image_scores, columns=True)
-        session.add_batch_node_order(self._together, columns=True)
+        session.add_node_order(self._image_scores, columns=True, depends=on_node_alone)
+        session.add_batch_node_order(self._together, columns=True, depends=self._local)
 
     def _image_scores(self, task: TaskInfo, nodes: SessionNodes) -> Any:
         if not self._images:
             return 0.0
         return self._locality.score_nodes(CycleState(), task.pod, nodes.kube) * float(self._images)
+
+    def _local(self, task: TaskInfo) -> Any:
+        """Whether the score of a node depends on that node alone: not where scorers weigh nodes against each other."""
+        nodes = SessionNodes(self._session)
+        for name, _, plugin in self._scorers:
+            if name in _LOCAL:
+                continue
+            state = CycleState()
+            status = plugin.pre_score(state, task.pod, nodes.kube)
+            if status is not None and status.code is Code.SKIP:
+                continue
+            # Taints that nobody minds are the same to all nodes.
+            if name != "tainttoleration" or not isinstance(plugin.score_nodes(state, task.pod, nodes.kube), int):
+                return UNKEEPABLE
+        return None
 
     def _together(self, task: TaskInfo, nodes: SessionNodes) -> Any:
         total: Any = 0

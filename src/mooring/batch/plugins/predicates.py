@@ -13,7 +13,7 @@ from mooring.batch.node import NodeInfo
 from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.queue import QueueInfo
-from mooring.batch.session import Session
+from mooring.batch.session import UNKEEPABLE, Session
 from mooring.batch.task import TaskInfo
 from mooring.framework.nodes import Nodes
 from mooring.framework.plugin import Plugin
@@ -47,6 +47,10 @@ _FILTERS: tuple[tuple[type[Plugin], str], ...] = (
     (VolumeBinding, "predicate.VolumeBindingEnable"),
     (DynamicResources, ""),
 )
+
+
+#: Filters whose verdict on a node depends on that node alone.
+_NEAR_SIGHTED = frozenset({"NodeUnschedulable", "NodeAffinity", "TaintToleration", "NodePorts"})
 
 
 class Filtered:
@@ -101,12 +105,14 @@ class Predicates(BatchPlugin):
         self._pre_filters = [each for each in self._filters if hasattr(each, "pre_filter")]
         self._reserving = [each for each in self._filters if isinstance(each, VolumeBinding)]
         self._affinity = next((each for each in self._filters if isinstance(each, SessionPodAffinity)), None)
+        #: Filters that look beyond a node, unless they have nothing to do for a task.
+        self._far_sighted = {each.name for each in self._filters} - _NEAR_SIGHTED
         #: Tasks (uid) that the filters were prepared for; no other can be reserved for, nor found on its node again.
         self._prepared: set[str] = set()
         self._limits = np.array([node.allocatable.max_tasks for node in session.node_list], dtype=np.int64)
         session.add_event_handler(self._placed, self._taken)
         session.add_pre_predicate(self._prepare)
-        session.add_predicate(self._judge, columns=True)
+        session.add_predicate(self._judge, columns=True, depends=self._local)
         session.add_simulation(self._simulate)
 
     # Filters
@@ -127,7 +133,10 @@ class Predicates(BatchPlugin):
 
     def _judge(self, task: TaskInfo, nodes: SessionNodes) -> Filtered | None:
         state, count = self._session.state_of(task), len(nodes)
-        too_many: Mask = self._limits <= self._table.pod_count[:count]
+        limits, counts = self._limits, self._table.pod_count[: len(self._limits)]
+        if nodes.rows is not None:
+            limits, counts = limits[nodes.rows], counts[nodes.rows]
+        too_many: Mask = limits <= counts
         full = too_many if too_many.any() else None
         found = []
         for plugin in self._filters:
@@ -137,6 +146,11 @@ class Predicates(BatchPlugin):
             if verdicts is not None and verdicts.codes.any():
                 found.append(verdicts)
         return Filtered(full, found, count) if found or full is not None else None
+
+    def _local(self, task: TaskInfo) -> Any:
+        """Whether the verdict on a node depends on that node alone: not where affinity, spread or volumes count."""
+        skipped = self._session.state_of(task).skip_filter
+        return None if self._far_sighted <= skipped else UNKEEPABLE
 
     @staticmethod
     def _ask(plugin: Any, state: CycleState, task: TaskInfo, nodes: Nodes) -> Verdicts | None:

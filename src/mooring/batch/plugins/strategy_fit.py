@@ -12,7 +12,7 @@ from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.plugins.scarce import Proportional, Scarce, proportional_rules, scarce_rules
 from mooring.batch.resource import CPU, MEMORY
-from mooring.batch.session import Session
+from mooring.batch.session import Session, on_node_alone
 from mooring.batch.task import TaskInfo
 
 Floats = npt.NDArray[np.float64]
@@ -27,6 +27,11 @@ class Strategy(NamedTuple):
 
     kind: str
     weight: int
+
+
+def _own_strategy(task: TaskInfo) -> tuple[str | None, str | None]:
+    annotations = task.pod.annotations
+    return annotations.get(_TYPE), annotations.get(_WEIGHTS)
 
 
 def _whole(value: object, default: int) -> int:
@@ -61,9 +66,9 @@ class ResourceStrategyFit(BatchPlugin):
         self._scarce: Scarce | None = scarce_rules(arguments.mapping("sra"))
         proportional: Proportional | None = proportional_rules(arguments.mapping("proportional"))
         if proportional is not None:
-            session.add_predicate(proportional.judge, columns=True)
+            session.add_predicate(proportional.judge, columns=True, depends=on_node_alone)
         if self._weight > 0 or (self._scarce is not None and self._scarce.weight > 0):
-            session.add_node_order(self._score, columns=True)
+            session.add_node_order(self._score, columns=True, depends=_own_strategy)
 
     def _score(self, task: TaskInfo, nodes: SessionNodes) -> Floats:
         total = np.zeros(len(nodes))

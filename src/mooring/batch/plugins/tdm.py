@@ -38,9 +38,8 @@ class TimeDivision(BatchPlugin):
         names = sorted({node.revocable_zone for node in session.node_list} - {""} | set(self._zones))
         #: Zone -> why it is closed; empty if it is open.
         self._closed = {name: self._why_closed(name) for name in names}
-        self._of_node = [node.revocable_zone for node in session.node_list]
-        session.add_predicate(self._judge, columns=True)
-        session.add_node_order(self._score, columns=True)
+        session.add_predicate(self._judge, columns=True, depends=_zone_of)
+        session.add_node_order(self._score, columns=True, depends=_zone_of)
         session.add_preemptable(self._preemptable)
         session.add_victim_tasks(self._victims)
         session.add_job_order(lambda left, right: int(left.preemptable) - int(right.preemptable))
@@ -60,7 +59,8 @@ class TimeDivision(BatchPlugin):
         return "" if inside else f"current time beyond revocable zone {zone}:{text}"
 
     def _judge(self, task: TaskInfo, nodes: SessionNodes) -> Verdicts | None:
-        statuses = [self._status(task, zone) if zone else None for zone in self._of_node]
+        zones = (node.revocable_zone for node in nodes)
+        statuses = [self._status(task, zone) if zone else None for zone in zones]
         return Verdicts.of(statuses) if any(statuses) else None
 
     def _status(self, task: TaskInfo, zone: str) -> Status | None:
@@ -123,6 +123,10 @@ class TimeDivision(BatchPlugin):
             by_job.setdefault(task.job, []).append(task)
         jobs = self._session.jobs
         return [task for uid, own in by_job.items() if uid in jobs for task in own[: _most_evictions(jobs[uid])]]
+
+
+def _zone_of(task: TaskInfo) -> str:
+    return task.revocable_zone
 
 
 def _window(text: str, now: datetime) -> tuple[datetime, datetime] | None:

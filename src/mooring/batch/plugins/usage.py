@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
-from mooring.batch.session import Session
+from mooring.batch.session import Session, on_node_alone
 from mooring.batch.task import TaskInfo
 from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts
@@ -36,12 +36,13 @@ class Usage(BatchPlugin):
         self._usage = [session.usage.get(node.name) for node in session.node_list]
         self._usage = [u if u is not None and now - u.measured <= _FRESH_SECONDS else None for u in self._usage]
         if any(self._usage):
-            session.add_predicate(self._judge, columns=True)
-            session.add_node_order(self._score, columns=True)
+            session.add_predicate(self._judge, columns=True, depends=on_node_alone)
+            session.add_node_order(self._score, columns=True, depends=on_node_alone)
 
     def _judge(self, task: TaskInfo, nodes: SessionNodes) -> Verdicts:
         statuses: list[Status | None] = []
-        for usage in self._usage:
+        for node in nodes:
+            usage = self._usage[node.row]
             if usage is None:
                 statuses.append(None)
             elif usage.cpu > self._cpu_limit:
