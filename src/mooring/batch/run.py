@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mooring.api.quantity import format_quantity
 from mooring.api.volcano import PodGroupStatus
-from mooring.batch.actions import ACTIONS
+from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.arguments import Arguments
 from mooring.batch.explain import UNAVAILABLE, Reason, job_message, task_reason
 from mooring.batch.job import INQUEUE, RUNNING_PHASE, JobInfo
@@ -52,11 +52,21 @@ def open_session(session: Session, plugins: Mapping[str, Builder] = PLUGINS) -> 
     return opened
 
 
-def run_actions(session: Session, actions: Mapping[str, Callable[[Session], None]] = ACTIONS) -> None:
+def run_actions(session: Session, actions: Mapping[str, Action] = ACTIONS) -> None:
     """Run the actions of the configuration in order."""
+    for _ in action_steps(session, actions):
+        pass
+
+
+def action_steps(session: Session, actions: Mapping[str, Action] = ACTIONS) -> Iterator[str]:
+    """Run the actions in steps (the name of the action comes with each): between two of them nothing is half done."""
     for name in session.conf.actions:
         session.note(f"# {name}")
-        actions[name](session)
+        steps = actions[name](session)
+        if steps is not None:
+            for _ in steps:
+                yield name
+        yield name
 
 
 def close_session(session: Session, plugins: list[Any]) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from mooring.batch.actions.allocate import allocate
@@ -14,7 +14,8 @@ from mooring.batch.actions.reclaim import reclaim
 from mooring.batch.actions.shuffle import shuffle
 from mooring.batch.session import Session
 
-Action = Callable[[Session], None]
+#: Works on a session, at once or in steps.
+Action = Callable[[Session], Iterator[None] | None]
 
 ACTIONS: Mapping[str, Action] = MappingProxyType(
     {

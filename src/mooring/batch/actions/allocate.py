@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from mooring.batch.fit_errors import FitErrors
@@ -16,9 +18,9 @@ from mooring.batch.task import PENDING, PIPELINED, TaskInfo, has_only_queue_gate
 ERROR_CACHE = "predicateErrorCacheEnable"
 
 
-def allocate(session: Session) -> None:
-    """Place gangs whole or not at all; what is beyond a gang's minimum gets one place a turn."""
-    Allocation(session).run()
+def allocate(session: Session) -> Iterator[None]:
+    """Place gangs whole or not at all; what is beyond a gang's minimum gets one place a turn. A step is a turn."""
+    return Allocation(session).run()
 
 
 class Allocation:
@@ -32,7 +34,7 @@ class Allocation:
         self._tasks: dict[str, Heap[TaskInfo]] = {}
         self._kept = KeptAnswers(session, session.least_kept_nodes)
 
-    def run(self) -> None:
+    def run(self) -> Iterator[None]:
         """Work through the queues until none has anything left to try."""
         session = self._session
         self._collect()
@@ -51,6 +53,7 @@ class Allocation:
                 if self._tasks[job.uid]:
                     jobs.push(job)
             queues.push(queue)
+            yield
 
     def _collect(self) -> None:
         session = self._session
