@@ -65,13 +65,24 @@ class Callbacks:
     def __init__(self, conf: BatchConf) -> None:
         self.conf = conf
         self.opening = ""
+        #: Wraps what the opening plugin registers, if it is a user's.
+        self.wrap: Callable[[str, Any], Any] | None = None
         self._registered: dict[str, dict[str, Any]] = {}
         self._tiers: dict[str, list[list[Any]]] = {}
         self._flat: dict[str, list[Any]] = {}
 
     def register(self, kind: str, function: Any) -> None:
         """Register the opening plugin's function of a kind; a second one replaces the first."""
-        self._registered.setdefault(kind, {})[self.opening] = function
+        self._registered.setdefault(kind, {})[self.opening] = (
+            function if self.wrap is None else self.wrap(kind, function)
+        )
+        self._tiers.clear()
+        self._flat.clear()
+
+    def unregister(self, plugin: str) -> None:
+        """Forget all that a plugin registered."""
+        for functions in self._registered.values():
+            functions.pop(plugin, None)
         self._tiers.clear()
         self._flat.clear()
 

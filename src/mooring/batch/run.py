@@ -10,14 +10,13 @@ from mooring.api.volcano import PodGroupStatus
 from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.arguments import Arguments
 from mooring.batch.explain import UNAVAILABLE, Reason, job_message, task_reason
+from mooring.batch.guard import Guard, build
 from mooring.batch.job import INQUEUE, RUNNING_PHASE, JobInfo
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.queue import ROOT
 from mooring.batch.resource import CPU, MEMORY, PODS, Resource
 from mooring.batch.session import Session
 from mooring.batch.task import ALLOCATED, COMPLETED, HOLDING, PENDING, PIPELINED, RUNNING, SCHEDULED, TaskInfo
-
-Builder = Callable[[Arguments], Any]
 
 
 class PodNote(NamedTuple):
@@ -35,20 +34,35 @@ class Outcome(NamedTuple):
     queues: dict[str, dict[str, str]]
 
 
-def open_session(session: Session, plugins: Mapping[str, Builder] = PLUGINS) -> list[Any]:
-    """Make the plugins and let them register; those that do not exist are left out."""
+def open_session(
+    session: Session,
+    plugins: Mapping[str, type[Any]] = PLUGINS,
+    report: Callable[[str], None] | None = None,
+) -> list[Any]:
+    """Make the plugins and let them register; those that do not exist are left out, and those that break."""
     opened = []
     for option in session.conf.options():
-        builder = plugins.get(option.name)
-        if builder is None:
+        cls = plugins.get(option.name)
+        if cls is None:
             continue
         arguments = Arguments(option.arguments, owner=option.name)
-        plugin = builder(arguments)
+        builtin = PLUGINS.get(option.name) is cls
+        guard = None if builtin else Guard(option.name, report or session.warnings.append)
         session.opening = option.name
-        plugin.on_session_open(session)
+        session.wrap = None if guard is None else guard.wrapped
+        try:
+            plugin = build(cls, arguments)
+            if hasattr(plugin, "on_session_open"):
+                plugin.on_session_open(session)
+        except Exception as error:
+            if guard is None:
+                raise
+            guard.failed("on_session_open", error)
+            session.unregister(option.name)
+            continue
         session.warnings += arguments.warnings
-        opened.append(plugin)
-    session.opening = ""
+        opened.append((plugin, guard))
+    session.opening, session.wrap = "", None
     return opened
 
 
@@ -71,8 +85,15 @@ def action_steps(session: Session, actions: Mapping[str, Action] = ACTIONS) -> I
 
 def close_session(session: Session, plugins: list[Any]) -> Outcome:
     """Let plugins close, and work out all statuses."""
-    for plugin in plugins:
-        plugin.on_session_close(session)
+    for plugin, guard in plugins:
+        if not hasattr(plugin, "on_session_close"):
+            continue
+        try:
+            plugin.on_session_close(session)
+        except Exception as error:
+            if guard is None:
+                raise
+            guard.failed("on_session_close", error)
     groups, pods = {}, []
     for job in session.jobs.values():
         status = job.status(phase_of(job, session.uid))

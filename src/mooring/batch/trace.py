@@ -19,9 +19,10 @@ from mooring.batch.task import PENDING
 T = TypeVar("T")
 
 
-def at_open(session: Session, plugins: list[Any]) -> dict[str, Any]:
+def at_open(session: Session, opened: list[Any]) -> dict[str, Any]:
     """Orders, shares, invalid jobs, and what is said of the first tasks."""
     found: dict[str, Any] = {}
+    plugins = [plugin for plugin, _ in opened]
     with_jobs = {job.queue for job in session.jobs.values()}
     queues = [session.queues[name] for name in with_jobs]
     found["queueOrder"] = [queue.name for queue in _sorted(queues, session.queue_less)]

@@ -31,6 +31,7 @@ from mooring.api import (
     StorageClass,
     VolumeAttachment,
 )
+from mooring.api.volcano import PodGroup, Queue, ResourceQuota
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 #: Names that mean the same in a URL; nearly all do, and looking is quicker than quoting.
@@ -101,7 +102,7 @@ RESOURCES: Final[dict[type[KubeObject], Resource[Any]]] = {
     for model in (
         Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
         CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
-        Deployment, StatefulSet, DaemonSet, Job, Lease, Event,
+        Deployment, StatefulSet, DaemonSet, Job, Lease, Event, ResourceQuota, PodGroup, Queue,
     )
 }  # fmt: skip
 

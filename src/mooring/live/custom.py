@@ -34,8 +34,13 @@ class CustomInformers:
         *,
         known: Container[type[KubeObject]],
         drop: Callable[[type[KubeObject]], None],
+        hint: Callable[[str], str] | None = None,
     ) -> None:
-        """``apply`` takes changes, ``known`` are kinds that are read anyway, ``drop`` forgets a kind's objects."""
+        """``apply`` takes changes, ``known`` are kinds that are read anyway, ``drop`` forgets a kind's objects.
+
+        ``hint`` says what it means that a kind is not served.
+        """
+        self._hint = hint or _plugin_hint
         self._client = client
         self._apply = apply
         self._known = known
@@ -51,7 +56,7 @@ class CustomInformers:
         """Read these kinds too, from now on; returns when all that exists was seen, or the kind is not served."""
         for kind in kinds:
             if kind not in self._informers and kind not in self._known:
-                informer = _Informer(self._client, kind, self._apply)
+                informer = _Informer(self._client, kind, self._apply, self._hint)
                 task = self._tasks.create_task(informer.run(), name=f"watch {kind.__name__}")
                 self._informers[kind] = (informer, task)
         for informer, _ in list(self._informers.values()):
@@ -73,8 +78,15 @@ class CustomInformers:
 class _Informer:
     """One kind, from the moment that it is served, for as long as it is."""
 
-    def __init__(self, client: Client, kind: type[KubeObject], apply: Callable[[list[Change[Any]]], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        kind: type[KubeObject],
+        apply: Callable[[list[Change[Any]]], None],
+        hint: Callable[[str], str],
+    ) -> None:
         self._client = client
+        self._hint = hint
         self._resource = resource_for(kind)
         self._apply = apply
         self._reflector = self._new()
@@ -118,9 +130,8 @@ class _Informer:
             if self._served:
                 return
             self._say(
-                f"The cluster does not serve {self._resource} in version {self._resource.version}: plugins find no "
-                f"{self._resource.kind} until its CustomResourceDefinition is applied; `mooring plugin manifests FILE "
-                "--crd` prints it"
+                f"The cluster does not serve {self._resource} in version {self._resource.version}: "
+                f"{self._hint(self._resource.kind)}"
             )
             self.settled.set()
             await asyncio.sleep(_LOOK_SECONDS)
@@ -161,6 +172,13 @@ class _Informer:
         if text != self._said:
             self._said = text
             log.warning(text)
+
+
+def _plugin_hint(kind: str) -> str:
+    return (
+        f"plugins find no {kind} until its CustomResourceDefinition is applied; "
+        "`mooring plugin manifests FILE --crd` prints it"
+    )
 
 
 _FIRST = asyncio.FIRST_COMPLETED

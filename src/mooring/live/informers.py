@@ -73,11 +73,19 @@ class Shown(msgspec.Struct, frozen=True):
 class Informers:
     """Keeps the engine's view of the cluster current."""
 
-    def __init__(self, client: Client, engine: Engine, changed: Callable[[], None], shown: Shown) -> None:
+    def __init__(
+        self, client: Client, engine: Engine, changed: Callable[[], None], shown: Shown, *, finished: bool = False
+    ) -> None:
+        """``finished``: pods that have run to their end are wanted too."""
         self._engine = engine
         self._changed = changed
+        #: Told about every change, after the engine.
+        self.listener: Callable[[KubeObject | None, KubeObject | None], None] | None = None
+        #: Changes that wait, while they are held back.
+        self._held: list[Change[Any]] | None = None
+        fields = "" if finished else _UNFINISHED
         self._reflectors: dict[type[KubeObject], Reflector[Any]] = {
-            kind: Reflector(client, shown.resource(kind), self._apply, fields=_UNFINISHED if kind is Pod else "")
+            kind: Reflector(client, shown.resource(kind), self._apply, fields=fields if kind is Pod else "")
             for kind in KINDS
         }
         #: What plugins read beside these.
@@ -112,11 +120,30 @@ class Informers:
             if not reflector.synced.is_set() or reflector.last_error is not None
         ] + self.custom.lagging()
 
+    def hold(self) -> None:
+        """Make changes wait: somebody works on the cache for longer than one turn of the loop."""
+        self._held = []
+
+    def release(self) -> None:
+        """Let the changes in that waited."""
+        held, self._held = self._held, None
+        if held:
+            self._apply(held)
+
+    def apply(self, changes: list[Change[Any]]) -> None:
+        """Take changes over, now or when they are no longer held back."""
+        self._apply(changes)
+
     def _apply(self, changes: list[Change[Any]]) -> None:
-        engine = self._engine
+        if self._held is not None:
+            self._held += changes
+            return
+        engine, listener = self._engine, self.listener
         for old, new in changes:
             if new is not None:
                 engine.put(new)
             elif old is not None:
                 engine.remove(old)
+            if listener is not None:
+                listener(old, new)
         self._changed()

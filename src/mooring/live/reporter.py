@@ -46,6 +46,12 @@ class Reporter:
             pod, type="Normal", reason="Scheduled", action="Binding", note=note, component=pod.scheduler_name
         )
 
+    def record(
+        self, regarding: KubeObject, *, type: EventKind, reason: str, action: str, note: str, component: str
+    ) -> None:
+        """Record an event in somebody's name."""
+        self._events.record(regarding, type=type, reason=reason, action=action, note=note, component=component)
+
     async def failed(self, failed: Failed, pod: Pod) -> None:
         """An attempt came to nothing."""
         message = failed.unplaced.message

@@ -24,6 +24,7 @@ from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
 from mooring.live.api_reader import LiveApiReader
 from mooring.live.background import Background
+from mooring.live.batch import BatchScheduler, BatchSettings
 from mooring.live.binder import ApiBinder
 from mooring.live.debugger import CacheDebugger
 from mooring.live.endpoints import Endpoints, make_server, make_watch
@@ -75,11 +76,13 @@ class LiveScheduler:
         serve: ServerSettings | None = None,
         records: bool = True,
         whole_process: bool = True,
+        batch: BatchSettings | None = None,
     ) -> None:
         """``serve`` says where health, metrics and decisions are served; ``records=False`` keeps no decisions.
 
         ``whole_process=False`` leaves settings of the process alone, because others live in it too. ``catalog`` has the
-        plugins that were loaded from files, and how they are guarded; ``plugins`` are others.
+        plugins that were loaded from files, and how they are guarded; ``plugins`` are others. With ``batch`` there are
+        batch sessions too, for pods of other scheduler names; a bad configuration raises ConfigError.
         """
         self._config = config
         self._whole_process = whole_process
@@ -110,7 +113,12 @@ class LiveScheduler:
         )
         self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
         self._wake = asyncio.Event()
-        self.informers = Informers(self._client, self.engine, self._wake.set, shown=self._shown())
+        self.informers = Informers(
+            self._client, self.engine, self._wake.set, shown=self._shown(), finished=batch is not None
+        )
+        self._asking = False
+        #: Batch sessions, if there are any.
+        self.batch = None if batch is None else self._make_batch(batch, clock, rng)
         self._background = Background()
         self._watchdog = Watchdog(self.engine.guards)
         self._work: set[asyncio.Task[None]] = set()
@@ -123,6 +131,30 @@ class LiveScheduler:
         self.server = None if serve is None else self._server(serve)
         #: Set when everything was read and (if need be) the lease is held.
         self.ready = asyncio.Event()
+
+    def _make_batch(
+        self, settings: BatchSettings, clock: Callable[[], float], rng: random.Random | None
+    ) -> BatchScheduler:
+        batch = BatchScheduler(
+            settings,
+            cache=self.engine.cache,
+            client=self._client,
+            binder=self._binder,
+            volumes=ApiVolumeWriter(self._client, self._pod),
+            reporter=self._reporter,
+            hold=self.informers.hold,
+            release=self._release,
+            busy=lambda: self._asking,
+            clock=clock,
+            rng=rng,
+        )
+        self.informers.listener = batch.changed
+        return batch
+
+    def _release(self) -> None:
+        """A batch session is over: changes come in again, and pods are decided about one by one."""
+        self.informers.release()
+        self._wake.set()
 
     def _shown(self) -> Shown:
         """Which objects extenders get to see in full."""
@@ -167,6 +199,8 @@ class LiveScheduler:
                     _relieve_collector()
                 if lease is not None:
                     await self._leading.wait()
+                if self.batch is not None:
+                    await self.batch.begin(tasks, self.informers.apply)
                 log.info("Scheduling", nodes=len(self.engine.cache.table), pods=len(self.engine.cache.table.pods))
                 self.ready.set()
                 try:
@@ -267,11 +301,15 @@ class LiveScheduler:
 
     @property
     def _busy(self) -> bool:
-        """Whether there is something to decide."""
+        """Whether there is something to decide, and nobody else is deciding."""
+        if self.batch is not None and self.batch.in_session:
+            return False
         return self.engine.queue.ready and self._binder.in_flight < _MAX_IN_FLIGHT
 
     def _slice(self) -> Asking | None:
         """Decide for a few milliseconds, or until extenders have to be asked."""
+        if not self._busy:
+            return None
         engine, until = self.engine, time.perf_counter() + _SLICE_SECONDS
         room = _MAX_IN_FLIGHT - self._binder.in_flight
         while room > 0 and engine.queue.ready:
@@ -287,11 +325,13 @@ class LiveScheduler:
     async def _ask(self, asking: Asking) -> None:
         """See an attempt to its end that extenders have a say in. Meanwhile no other pod is tried."""
         task = asyncio.get_running_loop().create_task(self.engine.ask(asking))
+        self._asking = True
         try:
             while not task.done():
                 await asyncio.wait([task], timeout=_PERMIT_SECONDS)
                 self.engine.profiles.waiting_pods.expire(time.time())
         finally:
+            self._asking = False
             task.cancel()
         self._carry_out(task.result())
 

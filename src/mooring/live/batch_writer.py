@@ -1,0 +1,206 @@
+"""What sessions decided, written to the API server: binds, evictions, statuses. No session waits for any of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import structlog
+
+from mooring.api.meta import format_time
+from mooring.api.pod import Pod
+from mooring.api.volcano import PodGroup, PodGroupStatus, Queue
+from mooring.batch.run import PodNote
+from mooring.framework.binding import Binding
+from mooring.kube import Client, KubeError, NotFound
+from mooring.live.binder import ApiBinder
+from mooring.live.reporter import Reporter, condition_patch
+
+log = structlog.get_logger("mooring.batch")
+
+#: Binds that wait for the API server's answer at a time, and statuses.
+_BINDERS, _STATUS_WRITERS = 64, 8
+
+#: Work to do before a pod is bound (volumes); what went wrong, if anything.
+PreBind = Callable[[], Awaitable[str]]
+#: Told when a bind failed.
+Failed = Callable[[Pod, str], None]
+
+
+class BatchWriter:
+    """Carries decisions out, many at a time; of several statuses of one object only the last is written."""
+
+    def __init__(
+        self,
+        client: Client,
+        binder: ApiBinder,
+        reporter: Reporter,
+        *,
+        clock: Callable[[], float],
+        component: str,
+        on_failed_bind: Failed,
+        on_failed_eviction: Callable[[Pod], None],
+    ) -> None:
+        self._client = client
+        self._binder = binder
+        self._reporter = reporter
+        self._clock = clock
+        self._component = component
+        self._on_failed_bind = on_failed_bind
+        self._on_failed_eviction = on_failed_eviction
+        self._binds: deque[tuple[Pod, str, PreBind | None]] = deque()
+        self._statuses: OrderedDict[tuple[str, str], Callable[[], Awaitable[None]]] = OrderedDict()
+        self._has_binds, self._has_statuses = asyncio.Event(), asyncio.Event()
+        #: Whether PodGroups have a status subresource: Volcano's have none, ours may.
+        self._group_status = False
+        #: How many pods were bound, and how many binds failed.
+        self.bound, self.failed = 0, 0
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(_BINDERS):
+                tasks.create_task(self._bind_all(), name=f"bind {number}")
+            for number in range(_STATUS_WRITERS):
+                tasks.create_task(self._write_all(), name=f"status {number}")
+
+    @property
+    def pending(self) -> int:
+        """Binds that were not sent yet, or not answered."""
+        return len(self._binds) + self._binder.in_flight
+
+    # Binds
+
+    def bind(self, pod: Pod, node_name: str, pre_bind: PreBind | None = None) -> None:
+        """Bind a pod as soon as there is room among the binds under way."""
+        self._binds.append((pod, node_name, pre_bind))
+        self._has_binds.set()
+
+    async def _bind_all(self) -> None:
+        while True:
+            while not self._binds:
+                self._has_binds.clear()
+                await self._has_binds.wait()
+            pod, node_name, pre_bind = self._binds.popleft()
+            problem = await pre_bind() if pre_bind is not None else ""
+            if not problem:
+                status = await self._binder.bind(Binding.of(pod, node_name))
+                problem = "" if status is None or status.is_success else status.message
+            if problem:
+                self.failed += 1
+                self._tell_failed_bind(pod, node_name, problem)
+            else:
+                self.bound += 1
+                self._tell_bound(pod, node_name)
+
+    def _tell_bound(self, pod: Pod, node_name: str) -> None:
+        log.info("Successfully bound pod to node", pod=pod.key, node=node_name)
+        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node_name}"
+        self._record(pod, "Normal", "Scheduled", "Binding", note)
+
+    def _tell_failed_bind(self, pod: Pod, node_name: str, problem: str) -> None:
+        log.warning("could not bind a pod", pod=pod.key, node=node_name, error=problem)
+        self._on_failed_bind(pod, node_name)
+        self._condition(pod, "SchedulerError", problem, "")
+
+    # Evictions
+
+    def evict(self, pod: Pod, reason: str) -> None:
+        """Mark a pod and delete it."""
+        self._put("evict", pod.uid, lambda: self._evict(pod, reason))
+
+    async def _evict(self, pod: Pod, reason: str) -> None:
+        text = f"Pod is evicted, because of {reason}"
+        self._record(pod, "Warning", "Evict", "Evicting", text)
+        now = format_time(self._clock())
+        disrupted = f"{pod.scheduler_name}: preempting to accommodate a higher priority pod"
+        conditions = [
+            _condition("Ready", "False", "Evict", text, now),
+            _condition("DisruptionTarget", "True", "PreemptionByScheduler", disrupted, now),
+        ]
+        try:
+            await self._reporter.patch(pod, {"conditions": conditions})
+            await self._client.delete(Pod, pod.name, namespace=pod.namespace, uid=pod.uid)
+        except NotFound:
+            return
+        except KubeError as error:
+            log.warning("could not evict a pod", pod=pod.key, error=str(error))
+            self._on_failed_eviction(pod)
+        else:
+            log.info("Evicted pod", pod=pod.key, reason=reason)
+
+    # Statuses
+
+    def pod_note(self, note: PodNote) -> None:
+        """Tell why a pod waits, where that is news."""
+        reason = note.reason
+        self._condition(note.task.pod, reason.reason, reason.message, reason.nominated_node)
+
+    def _condition(self, pod: Pod, reason: str, message: str, nominated: str) -> None:
+        patch = condition_patch(pod, reason=reason, message=message, nominated=nominated or None, now=self._clock())
+        if patch is None:
+            return
+        self._record(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        self._put("pod", pod.uid, lambda: self._reporter.patch(pod, patch))
+
+    def group_status(self, group: PodGroup, status: PodGroupStatus) -> None:
+        """Write a PodGroup's status."""
+        self._put("group", group.key, lambda: self._write_group(group, status))
+
+    async def _write_group(self, group: PodGroup, status: PodGroupStatus) -> None:
+        conditions = [msgspec.to_builtins(condition) for condition in status.conditions]
+        counts = {"running": status.running, "succeeded": status.succeeded, "failed": status.failed}
+        body = msgspec.json.encode({"status": {"phase": status.phase, "conditions": conditions, **counts}})
+        subresource = "status" if self._group_status else ""
+        made = await self._client.patch(PodGroup, group.name, body, namespace=group.namespace, subresource=subresource)
+        if not subresource and made.status.phase != status.phase:
+            self._group_status = True
+            await self._client.patch(PodGroup, group.name, body, namespace=group.namespace, subresource="status")
+
+    def queue_amounts(self, queue: Queue, held: dict[str, str]) -> None:
+        """Write what a queue has."""
+        # null takes away what is no longer held: a merge patch leaves other fields alone.
+        gone = {name: None for name in queue.status.allocated if name not in held}
+        body = msgspec.json.encode({"status": {"allocated": {**gone, **held}}})
+        self._put("queue", queue.name, lambda: self._write_queue(queue, body))
+
+    async def _write_queue(self, queue: Queue, body: bytes) -> None:
+        await self._client.patch(Queue, queue.name, body, subresource="status")
+
+    def tell_group(self, group: PodGroup, kind: str, reason: str, note: str) -> None:
+        """Record an event about a PodGroup."""
+        self._record(group, kind, reason, "Scheduling", note)
+
+    def _record(self, regarding: Any, kind: Any, reason: str, action: str, note: str) -> None:
+        self._reporter.record(regarding, type=kind, reason=reason, action=action, note=note, component=self._component)
+
+    def _put(self, kind: str, key: str, write: Callable[[], Awaitable[None]]) -> None:
+        self._statuses[kind, key] = write
+        self._has_statuses.set()
+
+    async def _write_all(self) -> None:
+        while True:
+            while not self._statuses:
+                self._has_statuses.clear()
+                await self._has_statuses.wait()
+            (kind, key), write = self._statuses.popitem(last=False)
+            try:
+                await write()
+            except NotFound:
+                continue
+            except KubeError as error:
+                log.warning("could not write a status", kind=kind, object=key, error=str(error))
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+    }
