@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import structlog.testing
 
 from mooring.api.whole import keep_json, whole_json
 from mooring.config import load_config
@@ -19,6 +20,7 @@ from mooring.observe.records import DecisionRecords
 from mooring.scheduler.engine import Asking, Decided, Engine, Failed
 from mooring.scheduler.extenders import Extenders, Question, Reply
 from mooring.scheduler.queue import Place
+from mooring.scheduler.story import Story
 from mooring.scheduler.watch import Watch
 from mooring.scheduler.why import explain
 from mooring.testing import make_node, make_pod
@@ -457,6 +459,30 @@ def test_extenders_are_in_records_and_metrics() -> None:
     text = world.watch.metrics.render()[0].decode()
     labels = 'extender="http://one/x/",result="success",verb="f"'
     assert f"mooring_extender_request_duration_seconds_count{{{labels}}} 1.0" in text
+
+
+def test_the_story_tells_what_extenders_said() -> None:
+    extenders = [
+        {**ONE, "filterVerb": "f", "prioritizeVerb": "p", "weight": 3},
+        {**TWO, "prioritizeVerb": "p", "weight": 1},
+    ]
+    answers = {
+        "http://one/x/f": without("n0", why="busy"),
+        "http://one/x/p": scores(n2=10),
+        "http://two/p": Reply(error="it broke"),
+    }
+    world = World(extenders, answers)
+    world.watch.story = Story.at(5)
+    with structlog.testing.capture_logs() as lines:
+        world.decide()
+    told = [line for line in lines if "extender" in line]
+    assert [(line["event"], line["extender"]) for line in told] == [
+        ("Extender rejected node", "http://one/x/"),
+        ("Extender scored node for pod", "http://one/x/"),
+        ("Extender scored node for pod", "http://one/x/"),
+        ("Extender failed", "http://two"),
+    ]
+    assert (told[0]["node"], told[0]["reason"], told[3]["error"]) == ("n0", "busy", "it broke")
 
 
 def test_a_pending_pod_names_the_extender() -> None:
