@@ -16,6 +16,7 @@ from mooring.kube import (
     Client,
     EventRecorder,
     Forbidden,
+    Invalid,
     NotFound,
     OutcomeUnknown,
     ServerError,
@@ -192,10 +193,13 @@ def test_an_event_that_expired_on_the_server_is_created_again() -> None:
     ("faults", "calls", "stored"),
     [
         ([OutcomeUnknown("?"), ServerError(500), None], ["create"] * 3, 1),
-        ([Forbidden(403, "Forbidden", "no")], ["create"], 0),
+        ([Invalid(422, "Invalid", "no")], ["create"], 0),
+        # A server that has just started refuses everybody for a moment.
+        ([Forbidden(403, "Forbidden", "no"), None], ["create"] * 2, 1),
+        ([Forbidden(403, "Forbidden", "no")] * 9, ["create"] * 5, 0),
         ([OutcomeUnknown("?")] * 20, ["create"] * 13, 0),
     ],
-    ids=["passing", "refused", "hopeless"],
+    ids=["passing", "refused", "not yet let in", "not let in", "hopeless"],
 )
 def test_faults(faults: list[Exception | None], calls: list[str], stored: int) -> None:
     async def main() -> None:

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from mooring.kube import Access, Client, ConnectionFailed, KubeError, OutcomeUnknown, Priority, Timeouts
+from mooring.api import ObjectMeta, Pod
+from mooring.kube import Access, Client, ConnectionFailed, KubeError, NotLeading, OutcomeUnknown, Priority, Timeouts
 from mooring.kube.identity import FixedIdentity, Identity
 from mooring.kube.lane import LeanLane
 from mooring.kube.tls import TlsContexts
@@ -260,3 +261,18 @@ async def test_a_new_certificate_gets_new_connections(tls_api: Api) -> None:
     await lane.close()
     await http.close()
     assert shown == [False, True, True]
+
+
+async def test_who_may_write_is_asked_when_there_is_a_connection(api: Api) -> None:
+    """Getting a connection may take long enough for the lease to run out."""
+    asked: list[int] = []
+
+    def may_write() -> bool:
+        asked.append(len(api.requests))
+        return len(asked) < 2
+
+    async with Client(Access(server=api.url), may_write=may_write) as kube:
+        with pytest.raises(NotLeading):
+            await kube.bind(Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u")), "n")
+    assert asked == [0, 0]
+    assert api.requests == []

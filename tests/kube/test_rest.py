@@ -371,7 +371,7 @@ def test_the_collector_is_eased_while_anyone_is_inside() -> None:
 
 
 async def test_nothing_is_written_by_one_who_may_not(api: Api) -> None:
-    allowed = [True]
+    allowed = [True, True]  # asked before and after waiting for a connection
     api.put(f"{PODS}/p", {"metadata": {}})
     api.fault = first(Fault(status=429, headers={"Retry-After": "0"}))
 

@@ -49,7 +49,9 @@ class Client:
         # The server is away for a while: it is asked until it answers.
         (Unavailable(503), [ConnectionFailed("down"), Unavailable(503), OutcomeUnknown("?"), HERE], True),
         (Unavailable(503), [ConnectionFailed("down"), NOWHERE], False),
-        (OutcomeUnknown("?"), [Forbidden(403)], False),
+        # One that has just started refuses everybody; one that goes on doing so means it.
+        (OutcomeUnknown("?"), [Forbidden(403), HERE], True),
+        (OutcomeUnknown("?"), [Forbidden(403)] * 9, False),
         # A request that was sent twice on the way conflicts with itself.
         (Conflict(409), [HERE], True),
         (Conflict(409), [THERE], False),

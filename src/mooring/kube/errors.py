@@ -35,6 +35,9 @@ class BadAnswer(OutcomeUnknown):
     """The server, or something that stands before it, answered with what is no answer of an API server."""
 
 
+NOT_LEADING: Final = "the lease is not held any more: another scheduler may lead by now"
+
+
 class NotLeading(KubeError):
     """Nothing was sent, because another scheduler may lead by now."""
 

@@ -20,14 +20,17 @@ import structlog
 
 from mooring.api import Event, EventSeries, KubeObject, ObjectMeta, ObjectReference, format_time
 from mooring.kube.backoff import Backoff
-from mooring.kube.errors import AlreadyExists, ApiError, KubeError, NotFound
+from mooring.kube.errors import AlreadyExists, ApiError, Forbidden, KubeError, NotFound, Unauthorized
 
 EventKind: TypeAlias = Literal["Normal", "Warning"]
 #: A series ends when the thing did not happen for so long.
 FINISH_SECONDS: Final = 360.0
 #: A series that goes on is written every so many checks for finished ones, lest the server forget it: half an hour.
 _REFRESH_CHECKS: Final = 5
+#: How often an event is sent again: for long where the server is away or busy, a few times where it refuses us, as one
+#: that has just started does, and never where it refuses the event.
 _TRIES: Final = 12
+_TRIES_WHEN_REFUSED: Final = 4
 #: While there is more important work, events wait for so long; then a few at a time go, and after twice as long all.
 _HOLD_SECONDS: Final = 10.0
 _SENDERS_WHILE_HELD: Final = 4
@@ -220,8 +223,7 @@ class EventRecorder:
             try:
                 await self._write(entry)
             except KubeError as error:
-                refused = isinstance(error, ApiError) and not error.outcome_unknown and error.status != 429
-                if refused or backoff.tries >= _TRIES:
+                if backoff.tries >= _tries(error):
                     log.warning("an event is not accepted", name=entry.name, error=str(error))
                     return
                 await asyncio.sleep(backoff.next())
@@ -301,6 +303,13 @@ def reference(value: KubeObject | ObjectReference) -> ObjectReference:
         uid=value.metadata.uid,
         resource_version=value.metadata.resource_version,
     )
+
+
+def _tries(error: KubeError) -> int:
+    if isinstance(error, Unauthorized | Forbidden):
+        return _TRIES_WHEN_REFUSED
+    refused = isinstance(error, ApiError) and not error.outcome_unknown and error.status != 429
+    return 0 if refused else _TRIES
 
 
 def _series(entry: _Entry) -> EventSeries | None:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from mooring.kube.access import Access
-from mooring.kube.errors import ConnectionFailed, OutcomeUnknown
+from mooring.kube.errors import NOT_LEADING, ConnectionFailed, NotLeading, OutcomeUnknown
 from mooring.kube.identity import Identity, IdentitySource
 from mooring.kube.tls import TlsContexts
 from mooring.kube.transport import IDLE_SECONDS, Answer, Timeouts, Transport
@@ -136,6 +136,7 @@ class LeanLane:
         user_agent: str,
         timeouts: Timeouts,
         connections: int = _CONNECTIONS,
+        may_write: Callable[[], bool] | None = None,
     ) -> None:
         parts = urlsplit(access.server)
         self._host = parts.hostname or ""
@@ -147,6 +148,7 @@ class LeanLane:
         self._tls = tls
         self._fallback = fallback
         self._timeouts = timeouts
+        self._may_write = may_write
         self._open: set[_Connection] = set()
         self._idle: list[_Connection] = []
         self._turnstile = Turnstile(connections)
@@ -215,6 +217,9 @@ class LeanLane:
         connection = self._idle_one(context) or await self._connect(context)
         loop = asyncio.get_running_loop()
         try:
+            if self._may_write is not None and not self._may_write():
+                # The wait for a connection may have been long: this is the last moment.
+                raise NotLeading(NOT_LEADING)
             return await connection.send(head, body, loop.time() + timeout)
         except asyncio.CancelledError:
             connection.abort("cancelled")

@@ -22,6 +22,7 @@ from mooring.kube.backoff import Backoff
 from mooring.kube.collector import CollectorRelief
 from mooring.kube.decoding import Page, decode_page
 from mooring.kube.errors import (
+    NOT_LEADING,
     BadAnswer,
     ConnectionFailed,
     Gone,
@@ -116,7 +117,13 @@ class Client:
                 from mooring.kube.lane import LeanLane
 
                 self._lane = LeanLane(
-                    access, identities, tls, self._http, user_agent=user_agent, timeouts=self.timeouts
+                    access,
+                    identities,
+                    tls,
+                    self._http,
+                    user_agent=user_agent,
+                    timeouts=self.timeouts,
+                    may_write=may_write,
                 )
         self._limiter = RateLimiter(qps, burst, clock=clock)
         self._clock = clock
@@ -268,7 +275,7 @@ class Client:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         path = resource_of(kind).path(namespace=namespace, name=name)
-        await self._call("DELETE", path, body=msgspec.json.encode(options))
+        await self._call("DELETE", path, body=msgspec.json.encode(options), lean=True)
 
     async def bind(self, pod: NamespacedObject, node: str) -> None:
         """Bind a pod to a node, on the lean lane. Never sent twice unless the server surely did not carry it out.
@@ -319,7 +326,7 @@ class Client:
 
         async def send() -> Answer:
             if fence is not None and not fence():
-                raise NotLeading("the lease is not held any more: another scheduler may lead by now")
+                raise NotLeading(NOT_LEADING)
             answer = await transport.request(
                 method, target, body=body, content_type=content_type, timeout=limit, priority=priority
             )

@@ -13,6 +13,9 @@ from mooring.kube import Backoff, Client, Conflict, ConnectionFailed, KubeError,
 
 log = structlog.get_logger("mooring.live")
 
+#: After so many attempts to look at a pod a refusal is taken at its word: some twenty seconds.
+_REFUSALS = 8
+
 
 class ApiBinder:
     """Binds pods by posting to their ``binding`` subresource."""
@@ -53,8 +56,9 @@ class ApiBinder:
             except NotFound:
                 return False
             except KubeError as error:
+                # A server that has just started may refuse everybody for a moment; for good only if it goes on.
                 passing = error.outcome_unknown or isinstance(error, ConnectionFailed | TooManyRequests)
-                if not passing:
+                if not passing and backoff.tries >= _REFUSALS:
                     return False  # we may not look; the watch will tell
                 await asyncio.sleep(backoff.next())
             else:
