@@ -12,6 +12,7 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.controlplane import ControlPlane, missing
 
 FOLDER = Path(__file__).parent
+pytest.register_assert_rewrite("tests.e2e.faults")
 #: The control planes that run now, for what their logs say when a test fails.
 _RUNNING: list[ControlPlane] = []
 
