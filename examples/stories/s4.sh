@@ -25,8 +25,10 @@ say "A kubeconfig for that service account: the scheduler has no other rights."
 token="$("$python" scripts/kube.py token --kubeconfig "$kubeconfig" -n kube-system namescore-scheduler)"
 "$python" examples/stories/with_token.py "$kubeconfig" "$token" >"$work/scheduler.kubeconfig"
 
-say "The scheduler, from the shell, with the demo's own configuration (v1beta3)."
-start_scheduler mooring run --config "$config" --kubeconfig "$work/scheduler.kubeconfig" --secure-port 0 \
+say "The scheduler, from the shell, with the demo's own configuration (v1beta3). It names a kubeconfig, and as with
+   kube-scheduler that counts, not --kubeconfig: the path is the one thing that is changed."
+sed "s#/etc/kubernetes/scheduler.kubeconfig#$work/scheduler.kubeconfig#" "$config" >"$work/scheduler.yaml"
+start_scheduler mooring run --config "$work/scheduler.yaml" --secure-port 0 \
   --plugin "ScoreByNameLength=$plugin"
 
 say "The pod."
