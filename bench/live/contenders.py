@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -30,13 +31,15 @@ def _kube_scheduler(plane: ControlPlane) -> Process:
     return plane.start_kube_scheduler(wait=False)
 
 
-def _mooring(plane: ControlPlane) -> Process:
-    config = plane.scheduler_config(None, name="mooring")
-    program = Path(sys.executable).with_name("mooring")
-    command = [str(program), "run", "--config", str(config), "--bind-address", "127.0.0.1"]
-    return plane.run(
-        "mooring", [*command, "--bind-address", "127.0.0.1", "--secure-port", str(free_port())], wait=False
-    )
+def _mooring(*command: str) -> Callable[[ControlPlane], Process]:
+    def start(plane: ControlPlane) -> Process:
+        # An installed package is compiled; ours runs from the checkout, and some machines never write byte code.
+        compileall.compile_dir(_ROOT / "src", quiet=2)
+        config = plane.scheduler_config(None, name="mooring")
+        flags = ["--config", str(config), "--bind-address", "127.0.0.1", "--secure-port", str(free_port())]
+        return plane.run("mooring", [*command, *flags], env={"PYTHONPATH": f"{_ROOT}:{_ROOT / 'src'}"}, wait=False)
+
+    return start
 
 
 def _null(*flags: str) -> Callable[[ControlPlane], Process]:
@@ -51,7 +54,8 @@ CONTENDERS: Final = {
     each.name: each
     for each in (
         Contender("kube-scheduler", _kube_scheduler),
-        Contender("mooring", _mooring),
+        Contender("mooring", _mooring(str(Path(sys.executable).with_name("mooring")), "run")),
+        Contender("mooring-unrecorded", _mooring(sys.executable, "-m", "bench.live.unrecorded")),
         Contender("null", _null(), sends_events=False, schedules=False),
         Contender("null+events", _null("--events"), schedules=False),
     )
