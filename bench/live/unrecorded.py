@@ -1,4 +1,4 @@
-"""`python -m bench.live.unrecorded FLAGS`: `mooring run FLAGS` without records of its decisions, to see what they cost."""
+"""`python -m bench.live.unrecorded FLAGS`: `mooring run FLAGS` without records of decisions, to see their cost."""
 
 from __future__ import annotations
 
