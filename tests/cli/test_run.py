@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,6 @@ import yaml
 from click.testing import CliRunner, Result
 
 from mooring.cli.flags.effects import configured, gate_notes, served
-from mooring.cli.flags.foreign import FOREIGN
-from mooring.cli.flags.known import FLAGS
 from mooring.cli.main import main
 from mooring.cli.run import run
 from mooring.config import default_config
@@ -193,27 +189,3 @@ def test_help_is_grouped() -> None:
     for heading in ("Cluster and configuration:", "Endpoints:", "Leader election", "Mooring's own:"):
         assert heading in text
     assert mooring("--version").output.startswith("mooring ")
-
-
-# Against the real thing
-
-KUBE_SCHEDULER = Path.home() / ".cache" / "mooring" / "controlplane" / "1.36.4" / "kube-scheduler"
-
-
-@pytest.mark.skipif(not KUBE_SCHEDULER.exists(), reason="kube-scheduler is not built; `make controlplane` builds it")
-def test_every_flag_of_kube_scheduler_works_or_is_explained() -> None:
-    text = subprocess.run([str(KUBE_SCHEDULER), "--help"], capture_output=True, text=True, check=True).stdout
-    theirs = set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", text, re.MULTILINE)) - {"help", "version"}
-    ours = {flag.name for flag in FLAGS} | {flag.name for flag in FOREIGN}
-    assert len(theirs) >= 60
-    assert theirs - ours == set()
-
-
-@pytest.mark.skipif(not KUBE_SCHEDULER.exists(), reason="kube-scheduler is not built; `make controlplane` builds it")
-def test_the_feature_gates_are_those_of_kube_scheduler() -> None:
-    text = subprocess.run([str(KUBE_SCHEDULER), "--help"], capture_output=True, text=True, check=True).stdout
-    gates = re.findall(r"kube:(\w+)=true\|false \(\w+ - default=(true|false)\)", text)
-    assert len(gates) > 100
-    for name, default in gates:
-        if name != "AllBeta":
-            assert gate_notes(parsed(f"--feature-gates={name}={default}")) == [], name

@@ -1,0 +1,32 @@
+"""The flags that `mooring run` knows or explains, beside those that kube-scheduler itself lists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from mooring.cli.flags.effects import gate_notes
+from mooring.cli.flags.foreign import FOREIGN
+from mooring.cli.flags.known import FLAGS
+from mooring.cli.run import run
+from tests.e2e.controlplane.parts import binary
+
+
+def test_every_flag_of_kube_scheduler_works_or_is_explained(built: None) -> None:
+    theirs = set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", _help(), re.MULTILINE)) - {"help", "version"}
+    ours = {flag.name for flag in FLAGS} | {flag.name for flag in FOREIGN}
+    assert len(theirs) >= 60
+    assert theirs - ours == set()
+
+
+def test_the_feature_gates_are_those_of_kube_scheduler(built: None) -> None:
+    gates = re.findall(r"kube:(\w+)=true\|false \(\w+ - default=(true|false)\)", _help())
+    assert len(gates) > 100
+    for name, default in gates:
+        if name != "AllBeta":
+            given = run.make_context("run", [f"--feature-gates={name}={default}"]).params
+            assert gate_notes(given) == [], name
+
+
+def _help() -> str:
+    return subprocess.run([binary("kube-scheduler"), "--help"], capture_output=True, text=True, check=True).stdout
