@@ -103,6 +103,19 @@ class Kube:
                 )
             await asyncio.sleep(0.1)
 
+    async def waiting(self, namespace: str, name: str, seconds: float) -> str:
+        """Wait until a pod is known to fit nowhere, and say why."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pod = await self.read(f"/api/v1/namespaces/{namespace}/pods/{name}")
+            if node := pod["spec"].get("nodeName"):
+                raise click.ClickException(f"pod {namespace}/{name} is on {node}")
+            for condition in pod.get("status", {}).get("conditions", ()):
+                if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                    return str(condition.get("message", ""))
+            await asyncio.sleep(0.1)
+        raise click.ClickException(f"nobody tried pod {namespace}/{name} in {seconds:g} s")
+
     async def token(self, namespace: str, account: str) -> str:
         """A token of a service account, good for an hour."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
@@ -177,6 +190,16 @@ def delete(kubeconfig: str, namespace: str, files: tuple[str, ...]) -> None:
 def bound(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
     """Wait until a pod is bound, and print its node."""
     click.echo(run(kubeconfig, lambda kube: kube.bound(namespace, pod, timeout)))
+
+
+@kube.command()
+@_kubeconfig
+@_namespace
+@click.option("--timeout", type=float, default=30.0, show_default=True, help="In seconds.")
+@click.argument("pod")
+def waiting(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
+    """Wait until a pod is known to fit nowhere, and print why."""
+    click.echo(run(kubeconfig, lambda kube: kube.waiting(namespace, pod, timeout)))
 
 
 @kube.command()

@@ -1,5 +1,5 @@
 # What the stories share: a cluster (an embedded one unless --kubeconfig names another), telling what is done, and
-# cleaning up. Sourced by s2.sh and s4.sh, with the story's name in $story.
+# cleaning up. Sourced by the stories, with the story's name in $story.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -70,18 +70,72 @@ stop_scheduler() {
   scheduler=""
 }
 
-# The pod must be bound to the node that the story says.
+# The pod must be bound to the node that the story says, or to one of them.
 expect() {
-  local pod="$1" wanted="$2" node
+  local pod="$1" node
+  shift
   if ! node="$("$python" scripts/kube.py bound --kubeconfig "$kubeconfig" --timeout 60 "$pod")"; then
     echo "The scheduler said:" >&2; tail -20 "$work/scheduler.log" >&2
     return 1
   fi
-  if [ "$node" != "$wanted" ]; then
-    echo "   pod $pod is on $node, and not on $wanted: the story does not hold" >&2
+  if [[ " $* " != *" $node "* ]]; then
+    echo "   pod $pod is on $node, and not on $*: the story does not hold" >&2
     return 1
   fi
   echo "   pod $pod is on $node, as the story says."
+}
+
+# The pod must wait for a node, and its condition must say why.
+expect_waiting() {
+  local pod="$1" wanted="$2" why
+  if ! why="$("$python" scripts/kube.py waiting --kubeconfig "$kubeconfig" --timeout 60 "$pod")"; then
+    echo "The scheduler said:" >&2; tail -20 "$work/scheduler.log" >&2
+    return 1
+  fi
+  if [[ "$why" != *"$wanted"* ]]; then
+    echo "   pod $pod waits because of \"$why\", and not of \"$wanted\": the story does not hold" >&2
+    return 1
+  fi
+  echo "   pod $pod waits, as the story says: $why"
+}
+
+# The scheduler's log must have a line like this (a regular expression); it is shown.
+expect_told() {
+  local line
+  for _ in $(seq 100); do
+    if line="$(grep -m 1 -E -- "$1" "$work/scheduler.log")"; then
+      echo "   | $line"
+      return 0
+    fi
+    sleep 0.1
+  done
+  echo "   the log has no line like $1: the story does not hold" >&2
+  return 1
+}
+
+# Wait until the API server serves a group and version that it was told of just now.
+await_api() {
+  for _ in $(seq 100); do
+    "$python" scripts/kube.py read --kubeconfig "$kubeconfig" "/apis/$1" >/dev/null 2>&1 && return 0
+    sleep 0.1
+  done
+  echo "   the API server does not serve $1" >&2
+  return 1
+}
+
+# Give a service account of that name exactly the rights that `mooring rbac` prints for the scheduler that is run with
+# these flags, and make a kubeconfig with its token.
+allow_scheduler() {
+  local name="$1" rbac
+  shift
+  rbac=(mooring rbac "$@" --name "$name" --service-account "$name" --no-serve)
+  printf '   $ %s\n' "${rbac[*]}"
+  { printf 'apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: %s, namespace: kube-system}\n---\n' "$name"
+    "${rbac[@]}"; } >"$work/rbac.yaml"
+  made="$work/rbac.yaml $made"
+  apply "$work/rbac.yaml"
+  "$python" examples/stories/with_token.py "$kubeconfig" \
+    "$("$python" scripts/kube.py token --kubeconfig "$kubeconfig" -n kube-system "$name")" >"$work/scheduler.kubeconfig"
 }
 
 end() {

@@ -13,19 +13,10 @@ say "The three nodes of the demo."
 make_nodes k8s-master01 k8s-node01 k8s-node02
 
 say "What the scheduler may do, printed by a command: the lease is the one that the configuration names."
-rbac=(mooring rbac --config "$config" --plugin "ScoreByNameLength=$plugin" --name namescore-scheduler
-  --service-account namescore-scheduler --no-serve)
-printf '   $ %s\n' "${rbac[*]}"
-{ cat examples/stories/s4/service-account.yaml; echo ---; "${rbac[@]}"; } >"$work/rbac.yaml"
+allow_scheduler namescore-scheduler --config "$config" --plugin "ScoreByNameLength=$plugin"
 sed -n '/^kind: Role$/,/^---/s/^/   | /p' "$work/rbac.yaml"
-made="$work/rbac.yaml $made"
-apply "$work/rbac.yaml"
 
-say "A kubeconfig for that service account: the scheduler has no other rights."
-token="$("$python" scripts/kube.py token --kubeconfig "$kubeconfig" -n kube-system namescore-scheduler)"
-"$python" examples/stories/with_token.py "$kubeconfig" "$token" >"$work/scheduler.kubeconfig"
-
-say "The scheduler, from the shell, with the demo's own configuration (v1beta3). It names a kubeconfig, and as with
+say "The scheduler, which has no other rights, from the shell, with the demo's own configuration (v1beta3). It names a kubeconfig, and as with
    kube-scheduler that counts, not --kubeconfig: the path is the one thing that is changed."
 sed "s#/etc/kubernetes/scheduler.kubeconfig#$work/scheduler.kubeconfig#" "$config" >"$work/scheduler.yaml"
 start_scheduler mooring run --config "$work/scheduler.yaml" --secure-port 0 \

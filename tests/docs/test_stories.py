@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docs.stories import tell
+from tests.docs.stories import STORIES, tell
 
 
-@pytest.mark.parametrize("story", ["s2", "s4"])
+@pytest.mark.parametrize("story", STORIES)
 def test_it_holds(story: str) -> None:
     done = tell(story, KUBECTL="")
     assert done.returncode == 0, done.stdout

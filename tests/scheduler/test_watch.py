@@ -332,7 +332,15 @@ def test_the_story_at_v5():
     [
         (2, set()),
         (3, {"Add event for unscheduled pod", "Attempting to schedule pod"}),
-        (4, {"Add event for unscheduled pod", "Attempting to schedule pod", "Attempting to bind pod to node"}),
+        (
+            4,
+            {
+                "Add event for unscheduled pod",
+                "About to try and schedule pod",
+                "Attempting to schedule pod",
+                "Attempting to bind pod to node",
+            },
+        ),
     ],
 )
 def test_less_is_told_at_lower_verbosity(verbosity, events):
@@ -340,6 +348,20 @@ def test_less_is_told_at_lower_verbosity(verbosity, events):
         engine = make_engine(*NODES, POD, story=Story.at(verbosity))
         engine.schedule_one()
     assert {line["event"] for line in lines} == events
+
+
+def test_the_story_ends_when_the_pod_is_seen_on_its_node():
+    engine = make_engine(*NODES, POD, story=Story.at(3))
+    engine.schedule_one()
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(2):  # of an update nothing is told
+            engine.put(make_pod("p").node("n0").obj())
+        engine.put(make_pod("somebody-elses").node("n0").obj())
+    assert [(line["event"], line["pod"]) for line in lines] == [
+        ("Delete event for unscheduled pod", "default/p"),
+        ("Add event for scheduled pod", "default/p"),
+        ("Add event for scheduled pod", "default/somebody-elses"),
+    ]
 
 
 def test_many_nodes_are_summed_up():

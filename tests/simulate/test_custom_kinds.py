@@ -29,7 +29,7 @@ def test_simulate_reads_them() -> None:
 
 
 def test_explain_reads_them() -> None:
-    result = run("explain", "pod", "test-pod", *FILES, CONFIG, PLUGIN)
+    result = run("explain", "pod", "nginx", *FILES, CONFIG, PLUGIN)
     assert result.exit_code == 0, result.stderr
     assert "resource company.net/memory is not enabled on the node" in result.stdout or "node-2" in result.stdout
 

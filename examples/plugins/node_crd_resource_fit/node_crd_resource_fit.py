@@ -34,7 +34,7 @@ class NodeCRDResourceFit(Plugin):
     def filter(self, state, pod, node):
         offered = self.resources.get(node.name)
         if offered is None:
-            return f"no ClusterScopedResource for node {node.name}"
+            return "the node has no ClusterScopedResource"
         for name in wanted(pod):
             if not offered.spec.resources_filter.get(name):
                 return f"resource {name} is not enabled on the node"

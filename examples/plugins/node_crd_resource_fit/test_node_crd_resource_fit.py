@@ -21,7 +21,7 @@ OFFERS = [
     offer("node-1", {"company.net/memory": True, "cpu": True}, {"company.net/memory": 20}),
     offer("node-2", {"company.net/memory": True, "cpu": True}, {"company.net/memory": 70, "cpu": 170}),
 ]
-NOTHING = "no ClusterScopedResource for node node-0"
+NOTHING = "the node has no ClusterScopedResource"
 
 
 @pytest.mark.parametrize(

@@ -75,11 +75,13 @@ class Intake:
             known = self.cache.table.pods.get(pod.uid)
             old = known.pod if known is not None else None
             was_assumed = pod.uid in self.cache.assumed
-            self.waiting.pop(pod.uid, None)
+            waited = self.waiting.pop(pod.uid, None) is not None
             self.cache.put(pod)
             self.queue.delete(pod)
             if self.watch is not None:
                 self.watch.left(pod)
+                if old is None or was_assumed:
+                    self.watch.settled(pod, waited=waited)
             if old is None or was_assumed:
                 self.queue.assigned_pod_added(pod)  # kube-scheduler tells of a binding when it sees it, not before
             else:

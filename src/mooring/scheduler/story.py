@@ -40,8 +40,16 @@ class Story:
         """A pod without a node appeared."""
         log.info("Add event for unscheduled pod", pod=pod.key, scheduler=pod.scheduler_name)
 
+    def settled(self, pod: Pod, *, waited: bool) -> None:
+        """A pod with a node appeared, which may be one that had waited for it."""
+        if waited:
+            log.info("Delete event for unscheduled pod", pod=pod.key)
+        log.info("Add event for scheduled pod", pod=pod.key)
+
     def attempt(self, queued: QueuedPod) -> None:
         """An attempt begins."""
+        if self._verbosity >= _BINDINGS:
+            log.info("About to try and schedule pod", pod=queued.key)
         log.info("Attempting to schedule pod", pod=queued.key, attempt=queued.attempts)
 
     def placed(self, cycle: Cycle, pod: Pod, placement: Placement, *, scored: bool) -> None:

@@ -78,6 +78,11 @@ class Watch:
         if self.story is not None:
             self.story.noticed(pod)
 
+    def settled(self, pod: Pod, *, waited: bool) -> None:
+        """A pod with a node appeared, which may be one that had waited for it."""
+        if self.story is not None:
+            self.story.settled(pod, waited=waited)
+
     def left(self, pod: Pod) -> None:
         """A pod is gone, or has a node."""
         if self.records is not None:
