@@ -45,6 +45,8 @@ def parsed(*arguments: str) -> dict[str, Any]:
         (["--kube-api-qps", "0.5"], "kube_api_qps", 0.5),
         (["--feature-gates=A=true,B=false"], "feature_gates", (("A", "true"), ("B", "false"))),
         (["--seed=-3"], "seed", -3),
+        (["--scheduler-name=a", "--scheduler-name", "b,c"], "scheduler_name", ("a", "b", "c")),
+        (["--feature-gates=A=true", "--feature-gates=B=false"], "feature_gates", (("A", "true"), ("B", "false"))),
         ([], "secure_port", 10259),
         ([], "bind_address", "0.0.0.0"),
     ],
@@ -115,7 +117,8 @@ def test_what_keeps_it_from_starting(arguments: list[str], message: str) -> None
     [
         ("--profiling", "--profiling: serves profiles of a Go program; use py-spy"),
         ("--vmodule=cache=5", "--vmodule: sets the verbosity by Go source file; use -v for all"),
-        ("--enable-healthz=true", "health is always served on --secure-port"),
+        ("--percentage-nodes-to-find=50", "batch sessions look at all nodes here"),
+        ("--disable-default-scheduler-config", ""),
         ("--log-file=x", "lines go to standard error and not to a file"),
         ("--kube-api-content-type=application/vnd.kubernetes.protobuf", "requests are JSON here"),
         ("--feature-gates=WatchListClient=false", "WatchListClient=false has no effect on a scheduler, and none here"),

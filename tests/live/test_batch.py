@@ -79,14 +79,14 @@ class World:
         for number in range(pods):
             await self.pod(f"{name}-task-{number}", group=name, cpu=cpu)
 
-    async def pod(self, name: str, *, group: str, cpu: str) -> None:
+    async def pod(self, name: str, *, group: str, cpu: str, scheduler: str = "volcano") -> None:
         container = {"name": "app", "image": "app", "resources": {"requests": {"cpu": cpu}}}
         annotations = {"scheduling.k8s.io/group-name": group}
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "annotations": annotations},
-            "spec": {"schedulerName": "volcano", "containers": [container], "terminationGracePeriodSeconds": 0},
+            "spec": {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0},
         }
         await self.ask("POST", PODS, body)
 
@@ -243,6 +243,22 @@ async def test_a_plugin_that_breaks_harms_no_session(world: World) -> None:
     told = [line["event"] for line in logs if 'plugin "broken" failed' in line["event"]]
     assert any("node_order" in text for text in told)
     assert len(told) == len(set(told))
+
+
+async def test_two_engines_fill_the_same_nodes_and_neither_overfills_them(world: World) -> None:
+    """Twelve cores: six for the gang, six for pods of their own, and no room for another."""
+    await world.define(QUEUE, POD_GROUP)
+    async with scheduling(world) as scheduler:
+        for number in range(6):
+            await world.pod(f"single-{number}", group="", cpu="1", scheduler="default-scheduler")
+        await world.gang("gang", 6)
+        await until(lambda: reached(world, "gang", 6))
+        await until(lambda: reached(world, "single", 6))
+        await world.pod("single-late", group="", cpu="1", scheduler="default-scheduler")
+        await until(lambda: _reason(world, "single-late", {"Unschedulable"}))
+        used = list((await world.placed("")).values())
+        assert {node: used.count(node) for node in used} == {"node-0": 4, "node-1": 4, "node-2": 4}
+        assert not await scheduler.cache_differences()
 
 
 async def test_a_failed_bind_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

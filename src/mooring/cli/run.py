@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import random
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,8 @@ from mooring.cli.plugin_options import plugin_options
 if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
     from mooring.kube import Access
-    from mooring.live.server import ServerSettings
-    from mooring.loading import Catalog, Requested
+    from mooring.live import LiveScheduler
+    from mooring.loading import Requested
 
 
 def _version(form: str) -> str:
@@ -40,15 +41,19 @@ def _version(form: str) -> str:
 def run(ctx: click.Context, /, requested: Requested, seed: int | None, **given: Any) -> None:
     """Schedule the pods of a cluster.
 
-    Takes the flags of kube-scheduler 1.36. Without --config its default configuration is in force. The cluster is found
-    as kubectl finds it: a kubeconfig that is named, $KUBECONFIG, the pod's own service account, ~/.kube/config.
+    Takes the flags of kube-scheduler 1.36. Without --config its default configuration is in force. With
+    --scheduler-conf it runs Volcano's batch sessions, as vc-scheduler does; with both, it does both, and pods choose by
+    their schedulerName. The cluster is found as kubectl finds it: a kubeconfig that is named, $KUBECONFIG, the pod's
+    own service account, ~/.kube/config.
     Flags of kube-scheduler and vc-scheduler that have no effect here are explained when they are given.
     """
     import structlog
 
+    from mooring.cli.flags.batch import batch_settings, plain_endpoints, with_sessions
     from mooring.cli.flags.effects import configured, gate_notes, served
     from mooring.cli.inputs import read_setup
     from mooring.kube import AccessError, load_access
+    from mooring.live import LiveScheduler
     from mooring.observe.logs import configure_logs
 
     if given["logging_format"] not in ("text", "json"):
@@ -60,16 +65,22 @@ def run(ctx: click.Context, /, requested: Requested, seed: int | None, **given: 
     if given["write_config_to"]:
         _write(config, given["write_config_to"])
         return
+    batch = batch_settings(given, setup.catalog)
+    if batch is not None:
+        config = with_sessions(config, batch, given)
     log = structlog.get_logger("mooring")
     for note in (*told, *ignored, *setup.notes):
         log.warning(note)
-    serve = served(given)
+    serve, plain = served(given), plain_endpoints(given)
     try:
         access = load_access(kubeconfig=config.client_connection.kubeconfig, master=given["master"])
     except AccessError as error:
         raise click.ClickException(str(error)) from None
     rng = random.Random(seed) if seed is not None else None
-    work = _run(config, access, setup.catalog, rng, serve, given)
+    make = functools.partial(
+        LiveScheduler, config, access, catalog=setup.catalog, rng=rng, serve=serve, plain=plain, batch=batch
+    )
+    work = _run(make, access, given)
     with contextlib.suppress(ImportError):
         import uvloop
 
@@ -89,17 +100,11 @@ def _write(config: SchedulerConfiguration, file: str) -> None:
     click.echo(f"Wrote configuration to {file}", err=True)
 
 
-async def _run(
-    config: SchedulerConfiguration,
-    access: Access,
-    catalog: Catalog,
-    rng: random.Random | None,
-    serve: ServerSettings | None,
-    given: Mapping[str, Any],
-) -> int:
+async def _run(make: Callable[[], LiveScheduler], access: Access, given: Mapping[str, Any]) -> int:
     import structlog
 
-    from mooring.live import LiveScheduler, LostLeaseError
+    from mooring.config import ConfigError
+    from mooring.live import LostLeaseError
     from mooring.live.server import ServerError
     from mooring.scheduler.profile import ProfileError
 
@@ -108,7 +113,11 @@ async def _run(
     for warning in access.warnings:
         log.warning(warning)
     try:
-        scheduler = LiveScheduler(config, access, catalog=catalog, rng=rng, serve=serve)
+        scheduler = make()
+    except ConfigError as error:
+        for line in error.lines():
+            log.error(line)
+        return 1
     except (ProfileError, ServerError) as error:
         log.error(str(error))
         return 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mooring.config import SchedulerConfiguration
@@ -29,31 +29,36 @@ _OVERDUE_SECONDS = 20.0
 
 
 class Endpoints:
-    """The server of the endpoints, and the connections over which it asks who may read them."""
+    """The server of the endpoints, the connections over which it asks who may read them, and plain servers."""
 
-    def __init__(self, server: Server, asking: Asking) -> None:
+    def __init__(self, server: Server | None, asking: Asking | None, plain: Sequence[Server] = ()) -> None:
         self._server = server
         self._asking = asking
+        self._all = (*(() if server is None else (server,)), *plain)
 
     @property
     def url(self) -> str:
-        """Where they are served."""
-        return self._server.url
+        """Where they are served; empty where there are plain ones only."""
+        return self._server.url if self._server is not None else ""
 
     @property
     def port(self) -> int:
         """Their port, once they are served; 0 before."""
-        return self._server.port
+        return self._server.port if self._server is not None else 0
 
     async def start(self) -> None:
-        """Serve; returns when the port is open. Raises ServerError."""
-        await self._server.start()
-        await self._asking.look_up(self._server.trust_clients)
+        """Serve; returns when all ports are open. Raises ServerError."""
+        for server in self._all:
+            await server.start()
+        if self._server is not None and self._asking is not None:
+            await self._asking.look_up(self._server.trust_clients)
 
     async def stop(self) -> None:
         """Stop serving."""
-        await self._asking.close()
-        await self._server.stop()
+        if self._asking is not None:
+            await self._asking.close()
+        for server in self._all:
+            await server.stop()
 
 
 def make_watch(clock: Callable[[], float], *, records: bool = True) -> Watch:
@@ -67,8 +72,9 @@ def make_watch(clock: Callable[[], float], *, records: bool = True) -> Watch:
 
 
 def make_server(
-    settings: ServerSettings,
+    settings: ServerSettings | None,
     *,
+    plain: Iterable[ServerSettings] = (),
     engine: Engine,
     config: SchedulerConfiguration,
     client: Client,
@@ -115,6 +121,9 @@ def make_server(
         live={"leaderElection": lease},
         ready={"shutdown": stopping, "sched-handler-sync": synced},
     )
+    beside = [Server(each, sources, None) for each in plain]
+    if settings is None:
+        return Endpoints(None, None, beside)
     asking = Asking(settings, client)
     server = Server(settings, sources, Guard(asking.authenticate, asking.authorize, settings.guard))
-    return Endpoints(server, asking)
+    return Endpoints(server, asking, beside)

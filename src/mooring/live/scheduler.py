@@ -13,7 +13,7 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -74,11 +74,13 @@ class LiveScheduler:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
         serve: ServerSettings | None = None,
+        plain: Sequence[ServerSettings] = (),
         records: bool = True,
         whole_process: bool = True,
         batch: BatchSettings | None = None,
     ) -> None:
-        """``serve`` says where health, metrics and decisions are served; ``records=False`` keeps no decisions.
+        """``serve`` says where health, metrics and decisions are served, ``plain`` where some of that is served in
+        plain HTTP; ``records=False`` keeps no decisions.
 
         ``whole_process=False`` leaves settings of the process alone, because others live in it too. ``catalog`` has the
         plugins that were loaded from files, and how they are guarded; ``plugins`` are others. With ``batch`` there are
@@ -128,7 +130,7 @@ class LiveScheduler:
         self._lost = False
         self._stopping = False
         #: The endpoints, if they are served.
-        self.server = None if serve is None else self._server(serve)
+        self.server = None if serve is None and not plain else self._server(serve, plain)
         #: Set when everything was read and (if need be) the lease is held.
         self.ready = asyncio.Event()
 
@@ -217,12 +219,13 @@ class LiveScheduler:
             await self._extender_client.close()
             await self._client.close()
 
-    def _server(self, settings: ServerSettings) -> Endpoints:
+    def _server(self, settings: ServerSettings | None, plain: Sequence[ServerSettings]) -> Endpoints:
         metrics = self.engine.watch.metrics if self.engine.watch is not None else None
         if metrics is not None:
             metrics.readings.tasks = lambda: {"binding": self._binding}
         return make_server(
             settings,
+            plain=plain,
             engine=self.engine,
             config=self._config,
             client=self._client,

@@ -51,6 +51,8 @@ class ServerSettings(msgspec.Struct, frozen=True):
     tls: TlsSettings = TlsSettings()
     #: Plain HTTP, on loopback only.
     insecure: bool = False
+    #: If any: plain HTTP for everybody, on any address, and nothing but these paths (health and metrics).
+    plain_paths: tuple[str, ...] = ()
     guard: GuardSettings = GuardSettings()
     #: How to ask who a client is and what they may read; None: as the scheduler itself.
     authentication: Access | None = None
@@ -102,7 +104,7 @@ class Server:
     """Serves the endpoints from a thread, between ``start`` and ``stop``."""
 
     def __init__(self, settings: ServerSettings, sources: Sources, guard: Guard | None) -> None:
-        if guard is None and not settings.on_loopback:
+        if guard is None and not settings.on_loopback and not settings.plain_paths:
             raise ServerError(
                 f"--bind-address {settings.bind_address}: without a cluster to ask who may read, the endpoints are "
                 "served on a loopback address only, such as 127.0.0.1"
@@ -146,9 +148,8 @@ class Server:
         except OSError as error:
             self._beating.cancel()
             where = f"{settings.bind_address}:{settings.port}"
-            raise ServerError(
-                f"cannot listen on {where}: {error.strerror or error}; give another --secure-port"
-            ) from None
+            flag = "address" if settings.plain_paths else "--secure-port"
+            raise ServerError(f"cannot listen on {where}: {error.strerror or error}; give another {flag}") from None
         log.info("Serving endpoints", url=self.url)
 
     def trust_clients(self, authorities: str) -> None:
@@ -213,7 +214,10 @@ class Server:
             "/decisions/{namespace}/{name}": self._decision,
             "/version": self._version,
         }
+        wanted = self._settings.plain_paths
         for path, handler in handlers.items():
+            if wanted and path not in wanted:
+                continue
             app.router.add_get(path, self._guarded(handler))
         return app
 
@@ -296,8 +300,8 @@ class Server:
 
 
 def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
-    """The context to serve with; None for plain HTTP, which is for loopback only."""
-    if settings.insecure:
+    """The context to serve with; None for plain HTTP."""
+    if settings.insecure or settings.plain_paths:
         return None
     try:
         return server_context(settings.tls, host=settings.bind_address)

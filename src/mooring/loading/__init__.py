@@ -4,10 +4,11 @@ from mooring.loading.catalog import Catalog, Requested, find_plugins
 from mooring.loading.configuration import configuration, plugin_spec
 from mooring.loading.errors import Fault, PluginLoadError
 from mooring.loading.files import Found, load_plugin, parse_plugin_option
-from mooring.loading.kinds import KINDS, POD, SESSION, Kind
+from mooring.loading.kinds import ACTION, KINDS, POD, SESSION, Kind
 from mooring.loading.setup import Setup, load_setup
 
 __all__ = [
+    "ACTION",
     "KINDS",
     "POD",
     "SESSION",

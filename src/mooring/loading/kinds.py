@@ -1,4 +1,4 @@
-"""Kinds of plugins: for pods (the extension points of kube-scheduler) and for batch sessions.
+"""Kinds of plugins: for pods (the extension points of kube-scheduler), for batch sessions, and actions of sessions.
 
 The loader knows of a kind only what is here: which classes belong to it, and how they are checked.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ _SESSION_METHODS = {
     "on_session_open": "def on_session_open(self, session)",
     "on_session_close": "def on_session_close(self, session)",
 }
+_ACTION_METHODS = {"execute": "def execute(self, session)"}
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -37,22 +39,40 @@ def _is_session(cls: type) -> bool:
     return any(callable(getattr(cls, method, None)) for method in _SESSION_METHODS)
 
 
+def _is_action(cls: type) -> bool:
+    execute = getattr(cls, "execute", None)
+    return callable(execute) and not issubclass(cls, Plugin) and not _is_session(cls) and _takes_session(execute)
+
+
+def _takes_session(function: Any) -> bool:
+    """Whether it looks like an action's method: classes of other purposes have an ``execute`` too."""
+    return "session" in getattr(getattr(function, "__code__", None), "co_varnames", ())
+
+
 def _is_pod(cls: type) -> bool:
     return issubclass(cls, Plugin) and cls is not Plugin and not _is_session(cls)
 
 
 def _check_session(cls: type) -> list[SignatureError]:
+    return _check_methods(cls, _SESSION_METHODS)
+
+
+def _check_action(cls: type) -> list[SignatureError]:
+    return _check_methods(cls, _ACTION_METHODS)
+
+
+def _check_methods(cls: type, methods: dict[str, str]) -> list[SignatureError]:
     problems = []
     for name, member in vars(cls).items():
         if not inspect.isfunction(member):
             continue
-        right = _SESSION_METHODS.get(name)
+        right = methods.get(name)
         if right is not None:
             problems += _signature(member, right)
         elif not name.startswith("_"):
-            near = difflib.get_close_matches(name, _SESSION_METHODS, n=1, cutoff=0.8)
+            near = difflib.get_close_matches(name, methods, n=1, cutoff=0.8)
             if near and not callable(getattr(cls, near[0], None)):
-                hint = f"'{name}' is not called by anybody; did you mean '{_SESSION_METHODS[near[0]]}'?"
+                hint = f"'{name}' is not called by anybody; did you mean '{methods[near[0]]}'?"
                 problems.append(SignatureError(member.__code__.co_firstlineno, hint))
     return problems
 
@@ -80,11 +100,20 @@ def _check_pod(cls: type) -> list[SignatureError]:
 POD = Kind("pod", _is_pod, _check_pod, points_of)
 #: Plugins that take part in batch sessions.
 SESSION = Kind("session", _is_session, _check_session, lambda _: frozenset())
+#: Actions of batch sessions.
+ACTION = Kind("action", _is_action, _check_action, lambda _: frozenset())
 
-KINDS = (POD, SESSION)
+KINDS = (POD, SESSION, ACTION)
 
 
 def plugin_name(cls: type) -> str:
     """The name that a configuration knows a class by."""
     name = getattr(cls, "name", "")
-    return name if isinstance(name, str) and name else cls.__name__
+    if isinstance(name, str) and name:
+        return name
+    # Volcano's configuration spells names so: task-topology.
+    return _dashed(cls.__name__) if _is_session(cls) or _is_action(cls) else cls.__name__
+
+
+def _dashed(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()

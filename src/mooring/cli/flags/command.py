@@ -56,7 +56,7 @@ class DropInCommand(click.Command):
                 ctx.exit()
             option = options.get(name)
             if option is not None:
-                result += _option(option, name, value, left)
+                _append(result, option, _option(option, name, value, left))
             elif name in negations:
                 result.append(name)
             elif name.removeprefix("--no-") != name and _is_bool(options.get("--" + name.removeprefix("--no-"))):
@@ -113,6 +113,16 @@ def _split(word: str) -> tuple[str, str | None]:
     if name.startswith("--"):
         name = name.replace("_", "-")
     return name, value if separator else None
+
+
+def _append(words: list[str], option: click.Option, more: list[str]) -> None:
+    """Add an option; the values of a repeated one are put together, as in Go."""
+    start = f"{option.opts[-1]}="
+    known = next((place for place, word in enumerate(words) if word.startswith(start)), -1)
+    if known >= 0 and isinstance(option, FlagOption) and option.repeated:
+        words[known] += f",{more[0].removeprefix(start)}"
+    else:
+        words += more
 
 
 def _is_bool(option: click.Option | None) -> bool:

@@ -114,9 +114,9 @@ class FlagOption(click.Option):
         names = [f"--{flag.name}", flag.name.replace("-", "_")]
         if flag.name == "v":
             names.insert(0, "-v")
-        repeated = flag.kind in ("list", "map")
         super().__init__(names, type=FlagType(flag.kind), default=flag.default, help=self._text(), multiple=False)
-        self.repeated = repeated
+        #: Given several times, the values add up.
+        self.repeated = flag.kind in ("list", "map")
 
     def _text(self) -> str:
         default = self.flag.shown

@@ -114,33 +114,27 @@ _EARLIER: Final = (
     Foreign(
         "lock-object-namespace", "is the old name of --leader-elect-resource-namespace; write that", refused=True
     ),
-    Foreign(
-        "scheduler-name",
-        "names the pods to schedule; here that is schedulerName of a profile in --config",
-        refused=True,
-        fine=("default-scheduler",),
-    ),
 )  # fmt: skip
-_SESSION = "belongs to Volcano's batch sessions (vc-scheduler), which `mooring run` does not run yet; leave it out"
+_ALL_NODES = "batch sessions look at all nodes here, whatever it says"
 _VOLCANO: Final = (
-    Foreign("scheduler-conf", _SESSION, refused=True),
-    Foreign("schedule-period", _SESSION, refused=True),
-    Foreign("default-queue", _SESSION, refused=True),
-    _switch("disable-default-scheduler-config", _SESSION, refused=True, fine=_FALSE),
-    Foreign("scheduler-sharding-mode", _SESSION, refused=True, fine=("none",)),
-    Foreign("scheduler-sharding-name", _SESSION, refused=True),
+    _switch(
+        "disable-default-scheduler-config",
+        "a bad --scheduler-conf never gives way to the default here",
+        fine=_TRUE + _FALSE,
+    ),
+    Foreign(
+        "scheduler-sharding-mode",
+        "divides nodes among schedulers, which there is no way to do here; leave it out",
+        refused=True,
+        fine=("none",),
+    ),
+    Foreign("scheduler-sharding-name", "has no effect without --scheduler-sharding-mode, which is not supported"),
     Foreign("node-selector", "limits vc-scheduler to some nodes; give pods a nodeSelector instead", refused=True),
-    _switch("enable-healthz", "health is always served on --secure-port, at /healthz", fine=_FALSE),
-    Foreign("healthz-address", "health is served on --bind-address and --secure-port, at /healthz"),
-    _switch("enable-metrics", "metrics are always served on --secure-port, at /metrics", fine=_FALSE),
-    Foreign("listen-address", "metrics are served on --bind-address and --secure-port, at /metrics"),
     _switch("enable-pprof", "serves profiles of a Go program; use py-spy or perf on this process", fine=_FALSE),
     _switch("priority-class", "priority classes always count here", fine=_TRUE),
-    Foreign("minimum-feasible-nodes", "how many nodes are looked at is percentageOfNodesToScore of --config here"),
-    Foreign(
-        "minimum-percentage-nodes-to-find", "how many nodes are looked at is percentageOfNodesToScore of --config here"
-    ),
-    Foreign("percentage-nodes-to-find", "how many nodes are looked at is percentageOfNodesToScore of --config here"),
+    Foreign("minimum-feasible-nodes", _ALL_NODES),
+    Foreign("minimum-percentage-nodes-to-find", _ALL_NODES),
+    Foreign("percentage-nodes-to-find", _ALL_NODES),
     Foreign("node-worker-threads", "one thread decides here, about all nodes at once"),
     Foreign("gate-removal-worker-num", "one thread decides here"),
     _switch("cache-dumper", "`mooring explain` and /decisions tell what the scheduler knows", fine=_FALSE),

@@ -12,6 +12,7 @@ _SERVING: Final = "Endpoints"
 _READERS: Final = "Who may read the endpoints"
 _ELECTION: Final = "Leader election (these also override --config)"
 _LOGS: Final = "Logs and metrics"
+_BATCH: Final = "Batch sessions, as vc-scheduler has them"
 _OLD: Final = "Deprecated by kube-scheduler: with --config, the file counts"
 
 FLAGS: Final = (
@@ -74,6 +75,14 @@ FLAGS: Final = (
     Flag("leader-elect-resource-lock", _ELECTION, "text", "leases is the only kind.", None, "leases"),
     Flag("leader-elect-resource-name", _ELECTION, "text", "Name of the lease.", None, "kube-scheduler"),
     Flag("leader-elect-resource-namespace", _ELECTION, "text", "Its namespace.", None, "kube-system"),
+    Flag("scheduler-conf", _BATCH, "text", "A volcano-scheduler.conf: run batch sessions as it says.", None),
+    Flag("scheduler-name", _BATCH, "list", "Whose pods sessions are about; repeatable.", (), "volcano"),
+    Flag("schedule-period", _BATCH, "duration", "Sessions start so often, and when something changed.", SECOND, "1s"),
+    Flag("default-queue", _BATCH, "text", "The queue of PodGroups that name none.", "default"),
+    Flag("enable-healthz", _BATCH, "bool", "Serve health also at --healthz-address, in plain HTTP.", False),
+    Flag("healthz-address", _BATCH, "text", "Where that is, at /healthz.", ":11251"),
+    Flag("enable-metrics", _BATCH, "bool", "Serve metrics also at --listen-address, in plain HTTP.", False),
+    Flag("listen-address", _BATCH, "text", "Where that is, at /metrics.", ":8080"),
     Flag("v", _LOGS, "int", "How much to log; 5 tells the whole story of each decision.", 2),
     Flag("logging-format", _LOGS, "text", "text or json.", "text"),
     Flag("disabled-metrics", _LOGS, "list", "Metrics that are not to be shown.", ()),
