@@ -23,7 +23,7 @@ def evaluate(text: str | bytes, *arguments: str) -> Result:
 
 
 def answers(result: Result) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    return [json.loads(line) for line in result.stdout.split("\n") if line]
 
 
 def test_a_case_is_answered_in_full() -> None:
@@ -146,3 +146,102 @@ def test_it_says_that_extenders_are_left_out() -> None:
     (answer,) = answers(evaluate(json.dumps({**CASE, "config": config})))
     assert "extenders are not asked" in answer["note"]
     assert answer["filter"]["n1"]["code"] == "Success"
+
+
+GATE = '''
+from mooring.framework import PermitWait, Plugin
+
+
+class Pairs(Plugin):
+    """Lets pods go two by two."""
+
+    def permit(self, state, pod, node_name):
+        if pod.labels.get("alone"):
+            return "nobody goes alone"
+        waiting = list(self.handle.waiting_pods)
+        if not waiting:
+            state.pods_to_activate.add("default/other")
+            return PermitWait(5)
+        for each in waiting:
+            each.allow(self.name)
+'''
+
+
+def attempts(tmp_path: Path, case: dict[str, Any]) -> dict[str, Any]:
+    file = tmp_path / "pairs.py"
+    file.write_text(GATE)
+    file.chmod(0o644)
+    (answer,) = answers(evaluate(json.dumps(case), "--plugin", f"Pairs={file}"))
+    return answer
+
+
+def pending(name: str, cpu: str = "2") -> dict[str, Any]:
+    made = pod(name, cpu=cpu)
+    made["metadata"] |= {"uid": name, "creationTimestamp": f"2024-01-01T00:00:0{name[-1]}Z"}
+    return made
+
+
+def test_several_attempts_in_one_process(tmp_path: Path) -> None:
+    """Wait, release, refusal, a pod listed again, time that passes, room that is taken."""
+    alone = pending("a4")
+    alone["metadata"]["labels"] = {"alone": "yes"}
+    pods = [pending("a2"), pending("a1"), pending("a2"), alone, pending("a3"), pending("a5", cpu="100")]
+    answer = attempts(tmp_path, {"objects": [node("n1", cpu="8")], "pods": pods, "elapse": {"1": 1, "5": 6}})
+    first, passed, second, again, refused, held, timeout, never = answer["attempts"]
+    assert first["permit"] == {"code": "Wait", "timeoutSeconds": 5}
+    assert first["activated"] == ["default/other"]
+    assert passed == {"elapsedSeconds": 1}
+    assert second["permit"]["code"] == "Success"
+    assert second["allowed"] == ["default/a2"]
+    assert again == {"pod": "default/a2", "skipped": True}
+    assert refused["permit"] == {"code": "Unschedulable", "reasons": ["nobody goes alone"]}
+    assert held["node"] == "n1"
+    assert timeout["rejected"] == [
+        {
+            "pod": "default/a3",
+            "plugin": "Pairs",
+            "reason": "rejected due to timeout after waiting 5s at plugin Pairs",
+        }
+    ]
+    assert never["preemption"]["status"]["code"] == "Unschedulable"
+    assert answer["queueOrder"] == answer["queueOrderAfter"]
+    assert answer["queueOrder"] == [f"default/a{number}" for number in (1, 2, 3, 4, 5)]
+    assert "waiting" not in answer
+
+
+def test_who_still_waits(tmp_path: Path) -> None:
+    answer = attempts(tmp_path, {"objects": [node("n1")], "pods": [pending("a1")]})
+    assert answer["waiting"] == ["default/a1"]
+
+
+def test_a_preemptor_takes_the_node_that_room_was_made_on() -> None:
+    victim = pod("old", cpu="3", nodeName="n1", priority=-1)
+    victim["metadata"]["uid"] = "old"
+    objects = [node("n1"), node("n2", cpu="1"), victim]
+    (answer,) = answers(evaluate(json.dumps({"objects": objects, "pods": [pending("p1"), pending("p1")]})))
+    failed, placed = answer["attempts"]
+    assert failed["preemption"] == {
+        "status": {"code": "Success", "reasons": []},
+        "nominatedNode": "n1",
+        "victims": ["default/old"],
+    }
+    assert placed["node"] == "n1"
+    assert "scores" not in placed
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"pods": 3}, "pods: not a list"),
+        ({"pods": [node("n")]}, "pods[0]: not a Pod"),
+        ({"pods": [3]}, "pods[0]: not an object"),
+        ({"elapse": 3}, "elapse: not an object"),
+        ({"elapse": {"1": 3}}, "there is no attempt '1'"),
+        ({"elapse": {"x": 3}}, "there is no attempt 'x'"),
+        ({"elapse": {"0": "3"}}, "elapse.0: '3' is no number of seconds"),
+        ({"elapse": {"0": -1}}, "elapse.0: -1 is no number of seconds"),
+    ],
+)
+def test_attempts_that_cannot_be_read(change: dict[str, Any], error: str) -> None:
+    (answer,) = answers(evaluate(json.dumps({"objects": [], "pods": [pending("p1")], **change})))
+    assert error in answer["error"]

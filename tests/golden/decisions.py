@@ -38,18 +38,21 @@ def compare(expected: Case, answer: Case) -> list[str]:
 
 
 def _ordered(value: Any) -> Any:
-    """The same with reasons in order, since they compare as sets, and without empty ones."""
+    """The same with reasons in order, since they compare as sets, and without empty ones; nor is an empty filter."""
+    if isinstance(value, list):
+        return [_ordered(each) for each in value]
     if not isinstance(value, dict):
         return value
     kept = {key: sorted(each) if key == "reasons" else _ordered(each) for key, each in value.items() if key != "id"}
-    if not kept.get("reasons", True):
-        del kept["reasons"]
-    return kept
+    return {key: each for key, each in kept.items() if each or key not in ("reasons", "filter")}
 
 
 def _differences(expected: Any, answer: Any, path: str) -> Iterator[str]:
     if isinstance(expected, dict) and isinstance(answer, dict):
         for key in sorted(expected.keys() | answer.keys()):
             yield from _differences(expected.get(key), answer.get(key), f"{path}.{key}")
+    elif isinstance(expected, list) and isinstance(answer, list) and len(expected) == len(answer):
+        for number, (each, other) in enumerate(zip(expected, answer, strict=True)):
+            yield from _differences(each, other, f"{path}[{number}]")
     elif expected != answer:
         yield f"{path.lstrip('.')}: {answer!r}, kube-scheduler says {expected!r}"

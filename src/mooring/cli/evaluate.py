@@ -24,9 +24,13 @@ def evaluate(file: BinaryIO, requested: Requested) -> None:
     input is read where it is left out. Each answer holds the verdict of every Filter plugin on every node, every
     weighted score, and what preemption would do. A case that cannot be read gives {"id", "error"}; the exit code is 1
     then, and the other cases are answered all the same.
+
+    With "pods": [...] instead of "pod" the pods are tried in that order, as by one process: each attempt also tells
+    the node, what Permit said, who waits and who was released or rejected. "elapse": {"3": 4} lets four seconds pass
+    before the attempt of that number; a pod that is listed again is tried again.
     """
     try:
         catalog = find_plugins(requested)
     except PluginLoadError as error:
         fail(map(str, error.faults))
-    answer_cases(file, lambda case: evaluate_case(case, catalog), CaseError, "{id, objects, pod}")
+    answer_cases(file, lambda case: evaluate_case(case, catalog), CaseError, "{id, objects, pod or pods}")

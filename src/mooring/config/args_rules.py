@@ -185,8 +185,15 @@ def _is_int64(text: str) -> bool:
 # Node resources
 
 
-def check_fit(args: Args, path: str, version: Version) -> Errors:
-    """What is wrong with the arguments of NodeResourcesFit, which are looked at only where it is enabled."""
+def check_enabled(plugin: str, args: Args, path: str, version: Version) -> Errors:
+    """What is wrong with arguments that are looked at only where their plugin is enabled."""
+    if plugin == "NodeResourcesFit":
+        return _fit(args, path, version)
+    rule = _COMMUNITY.get(plugin)
+    return rule(args, path) if rule is not None else iter(())
+
+
+def _fit(args: Args, path: str, version: Version) -> Errors:
     for i, name in enumerate(args.get("ignoredResources", [])):
         yield from _label_name(f"{path}.ignoredResources[{i}]", name)
     for i, group in enumerate(args.get("ignoredResourceGroups", [])):
@@ -221,6 +228,22 @@ def _shape(shape: list[Args], path: str) -> Errors:
         yield from _range(f"{path}[{i}].score", point.get("score", 0), 0, 10)
 
 
+# The community's plugins
+
+
+def _allocatable(args: Args, path: str) -> Errors:
+    for i, resource in enumerate(args["resources"]):
+        weight = resource.get("weight", 0)
+        if weight <= 0:
+            remedy = "Write a weight of 1 or more."
+            yield FieldError(f"{path}.resources[{i}].weight", f"{weight} is not above 0", remedy=remedy)
+    if args["mode"] not in ("Least", "Most"):
+        yield _unsupported(f"{path}.mode", args["mode"], ("Least", "Most"))
+
+
+_COMMUNITY: Final[dict[str, Callable[[Args, str], Errors]]] = {
+    "NodeResourcesAllocatable": _allocatable,
+}
 _RULES: Final[dict[str, Callable[[Args, str], Errors]]] = {
     "DefaultPreemption": _default_preemption,
     "DynamicResources": _dynamic_resources,

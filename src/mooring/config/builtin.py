@@ -30,6 +30,8 @@ _COMMON: Final = {
     "TaintToleration": "filter preScore score",
     "VolumeRestrictions": _FILTERS,
     "VolumeZone": _FILTERS,
+    # The community's plugins (scheduler-plugins) are built in here, but off until a profile enables them.
+    "NodeResourcesAllocatable": "score",
 }
 _SERVED: Final[dict[Version, dict[str, str]]] = {
     "v1": {

@@ -26,6 +26,8 @@ _CLIENT_CONNECTION: Final[dict[str, Any]] = {
     "qps": 50.0,
     "burst": 100,
 }
+#: A thousandth of a CPU counts as much as a mebibyte.
+_ALLOCATABLE: Final = [{"name": "cpu", "weight": 1 << 20}, {"name": "memory", "weight": 1}]
 _RESOURCES: Final = ({"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1})
 
 
@@ -111,6 +113,9 @@ def _completed(given: PluginArgs) -> PluginArgs:
             args = {"bindTimeoutSeconds": 600, **args}
         case "DynamicResources":
             args = {"filterTimeout": 10 * SECOND, "bindingTimeout": 600 * SECOND, **args}
+        case "NodeResourcesAllocatable":
+            args["mode"] = args.get("mode") or "Least"
+            args["resources"] = args.get("resources") or _ALLOCATABLE
     return msgspec.structs.replace(given, value=args)
 
 

@@ -168,6 +168,7 @@ _ARGS: Final[dict[str, dict[str, Type]]] = {
             }
         )
     },
+    "NodeResourcesAllocatable": {"mode": STRING, "resources": _RESOURCES},
     "NodeResourcesBalancedAllocation": {"resources": _RESOURCES},
     "NodeResourcesFit": {
         "ignoredResources": STRINGS,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.config.args_rules import check_fit
+from mooring.config.args_rules import check_enabled
 from mooring.config.builtin import RETIRED, SERVED
 from mooring.config.defaults import Draft, ProfileDraft, plain_args
 from mooring.config.document import PluginArgs
@@ -200,9 +200,9 @@ def _weights(draft: ProfileDraft, path: str, served: Served) -> Iterator[FieldEr
 
 
 def _args(args: PluginArgs, path: str, version: Version, spec: PluginSpec | None) -> Iterator[FieldError]:
-    if args.name == FIT:
-        yield from check_fit(args.value, path, version)
-    elif spec is not None and spec.check_args is not None and not args.declared:
+    if args.declared:
+        yield from check_enabled(args.name, args.value, path, version)
+    elif spec is not None and spec.check_args is not None:
         for error in spec.check_args(args.value):
             yield msgspec.structs.replace(error, path=f"{path}.{error.path}" if error.path else path)
 

@@ -62,6 +62,11 @@ class WaitingPod:
                 return
 
     @property
+    def seconds(self) -> float:
+        """The longest time that a plugin asked for, of those that have not allowed the pod yet."""
+        return max((seconds for seconds, _ in self._pending.values()), default=0.0)
+
+    @property
     def next_deadline(self) -> float:
         """When the first plugin's time is over, or its objection."""
         moments = [deadline for _, deadline in self._pending.values()]

@@ -15,6 +15,7 @@ from mooring.plugins.node_affinity import NodeAffinity
 from mooring.plugins.node_declared_features import NodeDeclaredFeatures
 from mooring.plugins.node_name import NodeName
 from mooring.plugins.node_ports import NodePorts
+from mooring.plugins.node_resources_allocatable import NodeResourcesAllocatable
 from mooring.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from mooring.plugins.node_resources_fit import NodeResourcesFit
 from mooring.plugins.node_unschedulable import NodeUnschedulable
@@ -51,6 +52,7 @@ BUILTIN: Mapping[str, type[Plugin]] = MappingProxyType(
             ImageLocality,
             DefaultBinder,
             NodeDeclaredFeatures,
+            NodeResourcesAllocatable,
         )
     }
 )

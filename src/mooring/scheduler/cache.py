@@ -19,7 +19,7 @@ class CacheError(RuntimeError):
 
 
 class Cache:
-    """Nodes and placed pods in the table, nominated pods, all other objects in listers."""
+    """Nodes and placed pods in the table, nominated pods, pods (placed or not) and all other objects in listers."""
 
     def __init__(self) -> None:
         self.table = NodeTable()
@@ -42,6 +42,7 @@ class Cache:
     def remove(self, item: KubeObject) -> None:
         """An object is gone."""
         if isinstance(item, Pod):
+            self.objects.remove(item)
             self.table.remove_pod(item.uid)
             self.nominator.remove(item.uid)
             self.assumed.discard(item.uid)
@@ -56,7 +57,9 @@ class Cache:
     def _put_pod(self, pod: Pod) -> None:
         if pod.is_finished:
             self.remove(pod)
-        elif pod.node_name:
+            return
+        self.objects.put(pod)
+        if pod.node_name:
             self.nominator.remove(pod.uid)
             self.assumed.discard(pod.uid)
             self.table.add_pod(pod)

@@ -88,11 +88,14 @@ class Intake:
                 self.queue.assigned_pod_updated(old, pod)
         elif pod.scheduler_name in self.profiles.cycles:
             self._put_waiting(pod)
+        else:
+            self.cache.objects.put(pod)  # somebody else's to place, but a plugin may count it
 
     def _put_waiting(self, pod: Pod) -> None:
         old = self.waiting.get(pod.uid)
         self.waiting[pod.uid] = pod
         if pod.uid in self.cache.assumed:
+            self.cache.objects.put(pod)
             if pod.is_terminating and (old is None or not old.is_terminating):
                 self._assumed_leaves(pod)
             return

@@ -91,6 +91,7 @@ class PluginHarness:
                 self.handle.objects.put(item)
 
     def _add_pod(self, pod: Pod) -> None:
+        self.handle.objects.put(pod)
         if pod.node_name:
             self.table.add_pod(pod)
         elif pod.status.nominated_node_name:
