@@ -55,7 +55,7 @@ python:
 		exit 1; }
 
 # On a real control plane, which needs Go once to be built; it is kept outside the checkout.
-.PHONY: controlplane e2e bench-live
+.PHONY: controlplane e2e bench-live bench-batch
 
 controlplane: setup-dev  ## Build etcd, kube-apiserver and the rest from Go modules (once; a quarter of an hour).
 	@$(BIN)/python -m tests.e2e.controlplane build
@@ -65,3 +65,6 @@ e2e: controlplane  ## Run the tests on a real control plane.
 
 bench-live: setup-dev  ## Measure binds per second, start-up and latency beside kube-scheduler on a real control plane.
 	@$(BIN)/python -m bench.live
+
+bench-batch: setup-dev  ## Measure batch sessions of gangs on a real control plane.
+	@$(BIN)/python -m bench.batch

@@ -43,8 +43,19 @@ async def prepare(to: Path, base: Path | None, fill: Fill) -> None:
         plane.save_state(to)
 
 
-async def rate(contender: Contender, state: Path, fill: Fill, workload: str, pods: int) -> Rate:
-    """Start a contender when `fill` has made so many pods, and see how fast it binds them."""
+async def rate(
+    contender: Contender,
+    state: Path,
+    fill: Fill,
+    workload: str,
+    pods: int,
+    *,
+    at_end: Callable[[], None] | None = None,
+) -> Rate:
+    """Start a contender when `fill` has made so many pods, and see how fast it binds them.
+
+    `at_end` is called when all is measured and the contender still runs.
+    """
     async with _scene(state, fill) as scene:
         process = scene.start(contender)
         await scene.observer.wait(pods, patience=_PATIENCE)
@@ -52,6 +63,8 @@ async def rate(contender: Contender, state: Path, fill: Fill, workload: str, pod
         wanted = pods if contender.sends_events else 0
         events, events_at = await _count_events(scene.server, wanted, last)
         spent = scene.spent()
+        if at_end is not None:
+            await asyncio.to_thread(at_end)
         bound = len(scene.observer.times)
         return Rate(
             workload=workload,

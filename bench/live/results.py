@@ -87,11 +87,11 @@ def table(results: Results) -> str:
     compare(results.rates)
     parts = []
     if results.rates:
-        parts.append(_aligned(_RATE_HEADINGS, [_rate_row(each) for each in results.rates]))
+        parts.append(aligned(_RATE_HEADINGS, [_rate_row(each) for each in results.rates]))
     if results.startups:
-        parts.append(_aligned(_STARTUP_HEADINGS, [_startup_row(each) for each in results.startups]))
+        parts.append(aligned(_STARTUP_HEADINGS, [_startup_row(each) for each in results.startups]))
     if results.latencies:
-        parts.append(_aligned(_LATENCY_HEADINGS, [_latency_row(each) for each in results.latencies]))
+        parts.append(aligned(_LATENCY_HEADINGS, [_latency_row(each) for each in results.latencies]))
     return "\n\n".join(parts)
 
 
@@ -146,9 +146,9 @@ def _latency_row(each: Latency) -> list[str]:
     ]
 
 
-def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table: names to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-    # Names to the left, numbers to the right.
     names = 2 if headings[1] == "scheduler" else 1
     lines = []
     for row in (headings, *rows):

@@ -36,6 +36,7 @@ from mooring.live.batch_writer import BatchWriter
 from mooring.live.binder import ApiBinder
 from mooring.live.custom import CustomInformers
 from mooring.live.reporter import Reporter
+from mooring.observe.session_metrics import SessionMetrics
 from mooring.plugins.volume_binding import VolumeBinding
 from mooring.scheduler.cache import Cache
 
@@ -91,6 +92,7 @@ class BatchScheduler:
         hold: Callable[[], None],
         release: Callable[[], None],
         busy: Callable[[], bool],
+        metrics: SessionMetrics | None = None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
@@ -99,6 +101,7 @@ class BatchScheduler:
         Raises ConfigError for a bad configuration.
         """
         self._busy = busy
+        self._metrics = metrics if metrics is not None else SessionMetrics()
         self._settings = settings
         self._cache = cache
         self._client = client
@@ -130,6 +133,7 @@ class BatchScheduler:
             on_failed_bind=self._bind_failed,
             on_failed_eviction=lambda pod: self.cluster.evicting.discard(pod.uid),
         )
+        self._metrics.binds = lambda: {"bound": self.writer.bound, "failed": self.writer.failed}
         self._wake = asyncio.Event()
         self._said: set[str] = set()
         self._failed: list[Pod] = []
@@ -223,19 +227,17 @@ class BatchScheduler:
             self._take_back_failed()
         self.sessions += 1
         self.last_seconds = time.perf_counter() - started
+        self._metrics.closed(self.last_seconds)
         return decided
 
     async def _run_session(self) -> bool:
+        started = time.perf_counter()
         session = self.cluster.session(self.conf.current)
         done = _Done()
         try:
             opened = open_session(session, self._plugins, self._tell)
-            until = time.perf_counter() + _SLICE_SECONDS
-            for _ in action_steps(session, self._actions):
-                self._carry_out(session, done)
-                if time.perf_counter() > until:
-                    await asyncio.sleep(0)
-                    until = time.perf_counter() + _SLICE_SECONDS
+            self._metrics.opened(time.perf_counter() - started)
+            await self._act(session, done)
             self._publish(session, close_session(session, opened))
         finally:
             bound = session.bindings[: done.bindings]
@@ -244,6 +246,23 @@ class BatchScheduler:
         for warning in session.warnings:
             self._tell(warning)
         return bool(done.bindings or done.evictions)
+
+    async def _act(self, session: Session, done: _Done) -> None:
+        """Run the actions in slices, and hand over what they decide."""
+        spent: dict[str, float] = {}
+        begun = time.perf_counter()
+        until = begun + _SLICE_SECONDS
+        for action in action_steps(session, self._actions):
+            self._carry_out(session, done)
+            now = time.perf_counter()
+            spent[action] = spent.get(action, 0.0) + now - begun
+            if now > until:
+                await asyncio.sleep(0)
+                now = time.perf_counter()
+                until = now + _SLICE_SECONDS
+            begun = now
+        for action, seconds in spent.items():
+            self._metrics.acted(action, seconds)
 
     def _tell(self, text: str) -> None:
         """Warn, once for each thing there is to say."""
@@ -259,6 +278,7 @@ class BatchScheduler:
             self.writer.bind(task.pod, task.node_name, self._pre_bind(session, task))
         for task, reason in session.evictions[done.evictions :]:
             done.evictions += 1
+            self._metrics.evicted += 1
             self.cluster.evicting.add(task.uid)
             self.writer.evict(task.pod, reason)
             job = session.jobs.get(task.job)

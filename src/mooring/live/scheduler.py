@@ -36,6 +36,7 @@ from mooring.live.server import ServerSettings
 from mooring.live.volumes import ApiVolumeWriter
 from mooring.live.watchdog import Watchdog
 from mooring.loading import Catalog
+from mooring.observe.session_metrics import SessionMetrics
 from mooring.scheduler.engine import Asking, Decided, Engine, Failed
 from mooring.scheduler.extenders import Extenders
 
@@ -137,8 +138,10 @@ class LiveScheduler:
     def _make_batch(
         self, settings: BatchSettings, clock: Callable[[], float], rng: random.Random | None
     ) -> BatchScheduler:
+        metrics = self.engine.watch.metrics if self.engine.watch is not None else None
         batch = BatchScheduler(
             settings,
+            metrics=None if metrics is None else SessionMetrics(metrics.registry),
             cache=self.engine.cache,
             client=self._client,
             binder=self._binder,

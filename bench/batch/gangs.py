@@ -1,0 +1,53 @@
+"""What batch sessions are measured with: queues, gangs, their pods, and the story's configuration without `magic`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from bench.workloads import pod
+from mooring.api.codec import encode_json
+
+QUEUES: Final = 4
+SCHEDULING: Final = "/apis/scheduling.volcano.sh/v1beta1"
+QUEUES_PATH: Final = f"{SCHEDULING}/queues"
+GROUPS_PATH: Final = f"{SCHEDULING}/namespaces/default/podgroups"
+CONF: Final = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
+"""
+
+
+def queues() -> Iterator[bytes]:
+    """Queues of equal weight."""
+    for number in range(QUEUES):
+        yield _object("Queue", f"queue-{number}", {"weight": 1, "reclaimable": True})
+
+
+def groups(pods: int, size: int) -> Iterator[bytes]:
+    """Gangs of a size, over all queues in turn; the last may be smaller."""
+    for number, start in enumerate(range(0, pods, size)):
+        members = min(size, pods - start)
+        least = {"cpu": f"{100 * members}m", "memory": f"{500 * members}Mi"}
+        spec = {"minMember": members, "queue": f"queue-{number % QUEUES}", "minResources": least}
+        yield _object("PodGroup", f"gang-{number}", spec)
+
+
+def members(pods: int, size: int) -> Iterator[bytes]:
+    """The pods of all gangs, of the size that all benchmarks use."""
+    for number in range(pods):
+        document: dict[str, Any] = msgspec.json.decode(encode_json(pod(number, schedulerName="volcano")))
+        document.pop("status", None)
+        document["metadata"].pop("uid", None)
+        document["metadata"]["name"] = f"gang-{number // size}-task-{number % size}"
+        document["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": f"gang-{number // size}"}
+        yield msgspec.json.encode(document)
+
+
+def _object(kind: str, name: str, spec: dict[str, Any]) -> bytes:
+    head = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": kind, "metadata": {"name": name}}
+    return msgspec.json.encode({**head, "spec": spec})

@@ -1,0 +1,105 @@
+"""Metrics of batch sessions, by the names that Volcano gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from mooring.observe.histograms import Histograms, exponential
+
+_BOUNDS = exponential(5, 2, 15)
+
+
+class SessionMetrics(Collector):
+    """How long sessions take, what came of them, and what queues have."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self._whole = Histograms(
+            "volcano_e2e_scheduling_latency_milliseconds", "How long sessions take, in milliseconds.", (), _BOUNDS
+        )
+        self._opening = Histograms(
+            "volcano_open_session_duration_milliseconds",
+            "How long sessions take to open, in milliseconds.",
+            (),
+            _BOUNDS,
+        )
+        self._actions = Histograms(
+            "volcano_action_scheduling_latency_milliseconds",
+            "How long actions take, in milliseconds.",
+            ("action",),
+            _BOUNDS,
+        )
+        #: Jobs that wait although they were let into their queue, and for how many of their tasks (job -> tasks).
+        self.unscheduled: Mapping[str, int] = {}
+        #: Queue -> resource -> amount, as numbers.
+        self.allocated: Mapping[str, Mapping[str, float]] = {}
+        #: Result (bound, failed) -> pods; and how many were evicted. Read at the time of a scrape.
+        self.binds: Callable[[], Mapping[str, int]] = dict
+        self.evicted = 0
+        if registry is not None:
+            registry.register(self)
+
+    def opened(self, seconds: float) -> None:
+        """A session was opened."""
+        self._opening.child().observe(seconds * 1000)
+
+    def acted(self, action: str, seconds: float) -> None:
+        """An action is done."""
+        self._actions.child(action).observe(seconds * 1000)
+
+    def closed(self, seconds: float) -> None:
+        """A session is over."""
+        self._whole.child().observe(seconds * 1000)
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: a registry would otherwise collect just to learn the names."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """The families that have something to say."""
+        yield from (family for family in self._families() if family.samples)
+
+    def _families(self) -> Iterator[Metric]:
+        for histograms in (self._whole, self._opening, self._actions):
+            yield histograms.family()
+        waiting = GaugeMetricFamily(
+            "volcano_unschedule_task_count", "Tasks that could not be placed, by job.", labels=("job_id",)
+        )
+        for job, count in self.unscheduled.items():
+            waiting.add_metric((job,), count)
+        yield waiting
+        yield GaugeMetricFamily(
+            "volcano_unschedule_job_count", "Jobs that could not be placed.", value=len(self.unscheduled)
+        )
+        yield from self._queues()
+        binds = CounterMetricFamily(
+            "mooring_batch_binds", "Pods of batch sessions, by what came of their bind.", labels=("result",)
+        )
+        for result, count in self.binds().items():
+            binds.add_metric((result,), count)
+        yield binds
+        yield CounterMetricFamily("mooring_batch_evictions", "Pods that sessions evicted.", value=self.evicted)
+
+    def _queues(self) -> Iterator[Metric]:
+        cpu = GaugeMetricFamily(
+            "volcano_queue_allocated_milli_cpu", "CPU that a queue has, in thousandths.", labels=("queue_name",)
+        )
+        memory = GaugeMetricFamily(
+            "volcano_queue_allocated_memory_bytes", "Memory that a queue has.", labels=("queue_name",)
+        )
+        scalars = GaugeMetricFamily(
+            "volcano_queue_allocated_scalar_resources", "What else a queue has.", labels=("queue_name", "resource")
+        )
+        for name, amounts in self.allocated.items():
+            for resource, amount in amounts.items():
+                if resource == "cpu":
+                    cpu.add_metric((name,), amount)
+                elif resource == "memory":
+                    memory.add_metric((name,), amount)
+                else:
+                    scalars.add_metric((name, resource), amount)
+        yield from (cpu, memory, scalars)
