@@ -36,8 +36,9 @@ lint: setup-dev  ## Check style, types and layers.
 golden: setup-dev  ## Compare with kube-scheduler's and Volcano's own answers, and count the matches by theme.
 	@$(BIN)/python -m tests.golden.run
 
-bench: setup-dev  ## Measure decisions per second for every workload and size.
+bench: setup-dev  ## Measure decisions per second for every workload, size and way to write a plugin.
 	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench.plugins
 
 clean:  ## Remove the environment and everything that was generated.
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

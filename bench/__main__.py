@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from bench.tables import row
 from bench.workloads import WORKLOADS
 
 SIZES = (1000, 5000, 15000)
@@ -23,7 +24,7 @@ def main(nodes: tuple[int, ...], names: tuple[str, ...], output: str) -> None:
     """Time decisions without any I/O. Growth is the median against that of the smallest cluster."""
     results = []
     if output == "table":
-        print(_row(HEADINGS), flush=True)
+        print(row(HEADINGS), flush=True)
     for name in names or tuple(WORKLOADS):
         smallest = None
         for size in nodes:
@@ -32,7 +33,7 @@ def main(nodes: tuple[int, ...], names: tuple[str, ...], output: str) -> None:
             result["growth"] = round(result["median_us"] / smallest, 2)
             results.append(result)
             if output == "table":
-                print(_row([*(result[column] for column in COLUMNS), f"{result['growth']}x"]), flush=True)
+                print(row([*(result[column] for column in COLUMNS), f"{result['growth']}x"]), flush=True)
     if output == "json":
         print(json.dumps(results, indent=2))
 
@@ -42,11 +43,6 @@ def _measure(name: str, size: int) -> dict[str, float]:
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     measured: dict[str, float] = json.loads(done.stdout)
     return measured
-
-
-def _row(cells: tuple[object, ...] | list[object]) -> str:
-    first, *rest = (str(cell) for cell in cells)
-    return f"{first:<14}" + "".join(f"{cell:>13}" for cell in rest)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,101 @@
+"""`python -m bench.plugins`: decisions per second with one rule, given to the scheduler in different ways."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import random
+import time
+from typing import Any
+
+import click
+
+from bench.decide import GC_THRESHOLDS
+from bench.plugins.ways import WAYS, Setup
+from bench.tables import row
+from bench.workloads import basic, node
+from mooring.live.extenders import ExtenderClient
+from mooring.scheduler.engine import Asking, Decided, Engine
+from mooring.scheduler.extenders import Extenders
+
+SIZES = (500, 5000)
+COLUMNS = ("way", "nodes", "decisions", "decisions_per_s", "cpu_us", "evaluated")
+HEADINGS = ("way", "nodes", "decisions", "decisions/s", "CPU us", "nodes asked")
+_WARM = 20
+
+
+async def measure(setup: Setup, nodes: int, pods: int, seconds: float) -> dict[str, Any]:
+    """Decide until pods or time are used up; each pod stays where it was put."""
+    client = ExtenderClient()
+    engine = Engine(
+        setup.config,
+        plugins=setup.plugins,
+        rng=random.Random(1),
+        extenders=Extenders(setup.config.extenders, client.send),
+    )
+    for number in range(nodes):
+        engine.put(node(number))
+    for number in range(_WARM + pods):
+        engine.put(basic(number))
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        for _ in range(_WARM):
+            await _decide(engine)
+        begun, cpu, count = time.perf_counter(), time.process_time(), 0
+        while count < pods and time.perf_counter() < begun + seconds:
+            decided = await _decide(engine)
+            count += 1
+        elapsed, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    finally:
+        await client.close()
+        gc.unfreeze()
+    rate, per_decision = round(count / elapsed, 1), round(cpu / count * 1e6)
+    return {
+        "nodes": nodes,
+        "decisions": count,
+        "decisions_per_s": rate,
+        "cpu_us": per_decision,
+        "evaluated": decided.evaluated,
+    }
+
+
+async def _decide(engine: Engine) -> Decided:
+    outcome = engine.schedule_one()
+    if isinstance(outcome, Asking):
+        outcome = await engine.ask(outcome)
+    if not isinstance(outcome, Decided):
+        raise SystemExit(f"a pod found no node: {outcome}")
+    return outcome
+
+
+@click.command()
+@click.option("--nodes", type=int, multiple=True, default=SIZES, show_default=True, help="Cluster sizes.")
+@click.option("--way", "names", type=click.Choice(list(WAYS)), multiple=True, help="By default all of them.")
+@click.option("--pods", default=2000, show_default=True, help="Decisions at the most.")
+@click.option("--seconds", default=3.0, show_default=True, help="Time at the most, for each row.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def main(nodes: tuple[int, ...], names: tuple[str, ...], pods: int, seconds: float, output: str) -> None:
+    """Time decisions with one plugin, written in different ways.
+
+    CPU is the scheduler's own, a decision; "nodes asked" is for how many of them the plugin had to answer, by
+    kube-scheduler's sampling.
+    """
+    results = []
+    if output == "table":
+        print(row(HEADINGS), flush=True)
+    for name in names or tuple(WAYS):
+        for size in nodes:
+            with WAYS[name]() as setup:
+                result = {"way": name, **asyncio.run(measure(setup, size, pods, seconds))}
+            results.append(result)
+            if output == "table":
+                print(row([result[column] for column in COLUMNS]), flush=True)
+    if output == "json":
+        print(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    main()
