@@ -6,7 +6,6 @@ import asyncio
 import gc
 import importlib.util
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,9 @@ import pytest
 
 import mooring
 from mooring import Scheduler, SchedulerError
-from mooring.cluster import EmbeddedCluster
-from mooring.cluster.calls import system_call
 from mooring.framework import Plugin
 from mooring.live import ServerSettings
+from tests.live.embedded import Embedded
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NODE_NUMBER = EXAMPLES / "plugins" / "nodenumber" / "nodenumber.py"
@@ -28,39 +26,6 @@ class Here(Plugin):
 
     def filter(self, state: Any, pod: Any, node: Any) -> str | None:
         return None if node.name == "node-1" else "not here"
-
-
-class Embedded:
-    """An embedded cluster with its kubeconfig in a file."""
-
-    def __init__(self, cluster: EmbeddedCluster, kubeconfig: Path) -> None:
-        self.cluster = cluster
-        self.kubeconfig = str(kubeconfig)
-
-    def add_pod(self, name: str) -> None:
-        pods = self.cluster.api.table.of("pods")
-        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
-        self.cluster.api.registry.create(pods, "default", pod, system_call())
-
-    async def node_of(self, name: str) -> str:
-        async with asyncio.timeout(20):
-            while True:
-                found = self.cluster.store.get("pods", "default", name)
-                assert found is not None
-                if node := found.document["spec"].get("nodeName"):
-                    return str(node)
-                await asyncio.sleep(0.02)
-
-
-@pytest.fixture
-async def embedded(tmp_path: Path) -> AsyncIterator[Embedded]:
-    cluster = EmbeddedCluster(controllers=False)
-    await cluster.start()
-    cluster.add_nodes(3)
-    (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
-    yield Embedded(cluster, tmp_path / "kubeconfig")
-    await cluster.stop()
 
 
 async def test_it_schedules_between_enter_and_exit_with_plugins_from_files(embedded: Embedded) -> None:

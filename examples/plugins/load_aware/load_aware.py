@@ -3,11 +3,12 @@ from urllib.parse import quote
 
 import aiohttp
 import numpy as np
+import structlog
 
 from mooring.api.quantity import milli_value, value
 from mooring.framework import Plugin, Rule
 
-HOSTNAME = "kubernetes.io/hostname"
+log = structlog.get_logger("mooring.plugins.LoadAware")
 RESOURCES = ("cpu", "memory")
 
 
@@ -36,6 +37,8 @@ class LoadAware(Plugin):
         """Runs for as long as the plugin is in force; what it raises is logged, and it is started again."""
         while True:
             used = await (self._prometheus() if self.args.prometheus else self._metrics_api())
+            if not self.loads:
+                log.info("the nodes' loads are known now", nodes=len(used), prometheus=self.args.prometheus)
             self.measured(used)
             await asyncio.sleep(self.args.interval_seconds)
 
