@@ -28,3 +28,30 @@ def evaluate(file: BinaryIO, trace: bool) -> None:
     from mooring.cli.case_lines import answer_cases
 
     answer_cases(file, lambda case: evaluate_case(case, trace=trace), CaseError, "{id, conf, objects}")
+
+
+@batch.command()
+@click.option("--kubeconfig", default="", help="The cluster; otherwise found as kubectl finds it.")
+@click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing.")
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), help="Print the definitions and do nothing else.")
+def install(kubeconfig: str, dry_run: bool, output: str | None) -> None:
+    """Put the definitions of queues, pod groups, jobs and commands on a cluster.
+
+    Definitions that are there already and were not put there by Mooring, such as Volcano's own, are left as they are.
+    """
+    from mooring.cli.asking import on_cluster
+    from mooring.cli.documents import echo_documents
+    from mooring.controllers.definitions import DEFINITIONS
+    from mooring.controllers.install import InstallError
+    from mooring.controllers.install import install as install_on
+
+    if output is not None:
+        echo_documents(DEFINITIONS, output)
+        return
+    try:
+        done = on_cluster(kubeconfig, lambda client: install_on(client, dry_run=dry_run))
+    except InstallError as error:
+        raise click.ClickException(str(error)) from None
+    for each in done:
+        note = " (not installed by Mooring)" if each.outcome == "kept" else " (dry run)" if dry_run else ""
+        click.echo(f"customresourcedefinition.apiextensions.k8s.io/{each.name} {each.outcome}{note}")

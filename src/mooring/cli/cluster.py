@@ -37,8 +37,14 @@ def cluster() -> None:
     show_default=True,
     help="Where to write how the cluster is reached.",
 )
+@click.option(
+    "--batch/--no-batch",
+    default=True,
+    show_default=True,
+    help="Serve queues, pod groups and jobs as Volcano defines them.",
+)
 @click.option("--attached", is_flag=True, hidden=True, help="For a parent process: see cli/attached.py.")
-def start(nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, attached: bool) -> None:
+def start(nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, batch: bool, attached: bool) -> None:
     """Serve the Kubernetes API on 127.0.0.1 until Ctrl-C.
 
     Every node is fake: what is bound to it counts as running, and nothing is executed. Deployments, ReplicaSets, Jobs,
@@ -47,6 +53,7 @@ def start(nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, at
     from mooring.cluster import DataError, EmbeddedCluster
     from mooring.cluster.kubeconfig import ForeignFileError
     from mooring.cluster.serving import run, serve
+    from mooring.controllers.definitions import DEFINITIONS
 
     def ready(cluster: EmbeddedCluster) -> None:
         if attached:
@@ -57,8 +64,13 @@ def start(nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, at
         click.echo(f"  {program()} run --kubeconfig {shlex.quote(str(kubeconfig_out))}")
 
     kubeconfig = None if attached else kubeconfig_out
+    definitions = DEFINITIONS if batch else ()
+
+    def made() -> EmbeddedCluster:
+        return EmbeddedCluster(port, data_dir, definitions=definitions)
+
     try:
-        run(lambda: serve(EmbeddedCluster(port, data_dir), kubeconfig=kubeconfig, nodes=nodes, ready=ready))
+        run(lambda: serve(made(), kubeconfig=kubeconfig, nodes=nodes, ready=ready))
     except DataError as error:
         raise click.ClickException(str(error)) from None
     except ForeignFileError as error:

@@ -12,6 +12,7 @@ COMMANDS = {
     "batch": ("mooring.cli.batch", "batch", "Batch sessions, as Volcano has them."),
     "cluster": ("mooring.cli.cluster", "cluster", "A Kubernetes API with fake nodes, for trying things out."),
     "config": ("mooring.cli.config", "config", "Look at, check and migrate scheduler configuration files."),
+    "controller": ("mooring.cli.controller", "controller", "Look after queues, pod groups and jobs."),
     "evaluate": (
         "mooring.cli.evaluate",
         "evaluate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
 @click.option(
     "--secure-port", type=click.IntRange(0, 65535), default=0, help="Of the scheduler; any free one likewise."
 )
+@click.option(
+    "--controller/--no-controller",
+    "controlled",
+    default=True,
+    show_default=True,
+    help="Look after queues, pod groups and jobs, as `mooring controller` does.",
+)
 @click.argument("scheduler_options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF `mooring run`]...")
 def up(
     nodes: int,
@@ -44,6 +52,7 @@ def up(
     data_dir: Path | None,
     kubeconfig_out: Path,
     secure_port: int,
+    controlled: bool,
     scheduler_options: tuple[str, ...],
 ) -> None:
     """Run an embedded cluster and a scheduler for it, until Ctrl-C.
@@ -79,7 +88,9 @@ def up(
                 str(secure_port),
                 *certificate,
             ]
-            sys.exit(_schedule(cluster, [*options, *scheduler_options]))
+            with _controllers(kubeconfig_out, scheduler_options) if controlled else contextlib.nullcontext():
+                status = _schedule(cluster, [*options, *scheduler_options])
+            sys.exit(status)
         finally:
             if data_dir is None:
                 remove_kubeconfig(text, kubeconfig_out)
@@ -112,6 +123,19 @@ def _tell(cluster: AttachedCluster, nodes: int, kubeconfig: Path, secure_port: i
     click.echo(f"  {program()} explain pod NAMESPACE/NAME --kubeconfig {file}")
     click.echo(f"Health and metrics of the scheduler: https://127.0.0.1:{secure_port}")
     click.echo("Ctrl-C ends everything. What follows is the log of the scheduler.\n")
+
+
+def _controllers(kubeconfig: Path, scheduler_options: tuple[str, ...]) -> contextlib.AbstractContextManager[object]:
+    """The controllers of batch objects, for the schedulers that the options name."""
+    from mooring.cli.flags.command import given_values
+    from mooring.controllers.beside import ControllersBeside
+    from mooring.controllers.program import ProgramSettings
+    from mooring.controllers.reconciler import Settings
+    from mooring.kube import load_access
+
+    names = given_values(scheduler_options, "scheduler-name") or ("volcano",)
+    settings = ProgramSettings(settings=Settings(scheduler_names=names), qps=0)
+    return ControllersBeside(load_access(kubeconfig=str(kubeconfig)), settings)
 
 
 def _schedule(cluster: AttachedCluster, options: list[str]) -> int:

@@ -5,7 +5,7 @@ import secrets
 import ssl
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from mooring.cluster.access.tokens import ADMIN
 from mooring.cluster.calls import system_call
 from mooring.cluster.controllers.base import ControllerLoop, Tools
 from mooring.cluster.controllers.manager import all_controllers
+from mooring.cluster.custom.definitions import DEFINITIONS
 from mooring.cluster.documents import Document, rfc3339
 from mooring.cluster.errors import ApiError
 from mooring.cluster.http.context import Api
@@ -49,7 +50,9 @@ class EmbeddedCluster:
         clock: Callable[[], float] = time.time,
         history: int = HISTORY,
         controllers: bool = True,
+        definitions: Iterable[Document] = (),
     ) -> None:
+        """``definitions`` are the custom resources that it has from the start."""
         self._wanted_port = port
         self._data = data
         self._certificate: Certificate | None = None
@@ -57,6 +60,7 @@ class EmbeddedCluster:
         self.store = Store(history=history)
         self.api = Api(self.store, token=self._token, clock=clock)
         self._with_controllers = controllers
+        self._definitions = tuple(definitions)
         self._journal: SqliteJournal | None = None
         self._loop: ControllerLoop | None = None
         self._kubelets: Kubelets | None = None
@@ -193,6 +197,12 @@ class EmbeddedCluster:
                 "status": {},
             },
         )
+
+        for definition in self._definitions:
+            self._ensure(DEFINITIONS, definition)
+            found = self.store.get(DEFINITIONS, "", definition["metadata"]["name"])
+            if found is not None:
+                self.api.custom.stored(self.api.table.of(DEFINITIONS), found)
 
     def _ensure(self, storage: str, document: Document) -> None:
         resource = self.api.table.of(storage)

@@ -32,6 +32,7 @@ from mooring.api import (
     VolumeAttachment,
 )
 from mooring.api.volcano import PodGroup, Queue, ResourceQuota
+from mooring.api.volcano_jobs import Command, VolcanoJob
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 #: Names that mean the same in a URL; nearly all do, and looking is quicker than quoting.
@@ -103,6 +104,7 @@ RESOURCES: Final[dict[type[KubeObject], Resource[Any]]] = {
         Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
         CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
         Deployment, StatefulSet, DaemonSet, Job, Lease, Event, ResourceQuota, PodGroup, Queue,
+        VolcanoJob, Command,
     )
 }  # fmt: skip
 

@@ -46,7 +46,7 @@ class CustomInformers:
         self._known = known
         self._drop = drop
         self._tasks: asyncio.TaskGroup
-        self._informers: dict[type[KubeObject], tuple[_Informer, asyncio.Task[None]]] = {}
+        self._informers: dict[type[KubeObject], tuple[Informer, asyncio.Task[None]]] = {}
 
     def begin(self, tasks: asyncio.TaskGroup) -> None:
         """Where the informers are to run."""
@@ -56,7 +56,7 @@ class CustomInformers:
         """Read these kinds too, from now on; returns when all that exists was seen, or the kind is not served."""
         for kind in kinds:
             if kind not in self._informers and kind not in self._known:
-                informer = _Informer(self._client, kind, self._apply, self._hint)
+                informer = Informer(self._client, resource_for(kind), self._apply, self._hint)
                 task = self._tasks.create_task(informer.run(), name=f"watch {kind.__name__}")
                 self._informers[kind] = (informer, task)
         for informer, _ in list(self._informers.values()):
@@ -75,19 +75,23 @@ class CustomInformers:
         return [kind.__name__ for kind, (informer, _) in self._informers.items() if informer.lags]
 
 
-class _Informer:
+class Informer:
     """One kind, from the moment that it is served, for as long as it is."""
 
     def __init__(
         self,
         client: Client,
-        kind: type[KubeObject],
+        resource: Resource[Any],
         apply: Callable[[list[Change[Any]]], None],
         hint: Callable[[str], str],
+        *,
+        labels: str = "",
+        fields: str = "",
     ) -> None:
         self._client = client
         self._hint = hint
-        self._resource = resource_for(kind)
+        self._resource = resource
+        self._labels, self._fields = labels, fields
         self._apply = apply
         self._reflector = self._new()
         self._served = True
@@ -114,7 +118,12 @@ class _Informer:
 
     def _new(self) -> Reflector[Any]:
         return Reflector(
-            self._client, self._resource, self._apply, backoff=Backoff(cap=5.0, random=self._client.random)
+            self._client,
+            self._resource,
+            self._apply,
+            labels=self._labels,
+            fields=self._fields,
+            backoff=Backoff(cap=5.0, random=self._client.random),
         )
 
     async def _wait_until_served(self) -> None:

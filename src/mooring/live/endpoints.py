@@ -10,7 +10,7 @@ from mooring.config.render import effective
 from mooring.kube import Client, ElectionThread
 from mooring.live.asking import Asking
 from mooring.live.guard import Guard
-from mooring.live.server import Server, ServerSettings, Sources
+from mooring.live.server import Check, Server, ServerSettings, Sources
 from mooring.observe.explanation import view
 from mooring.observe.logs import verbosity
 from mooring.observe.metrics import SchedulerMetrics
@@ -71,6 +71,27 @@ def make_watch(clock: Callable[[], float], *, records: bool = True) -> Watch:
     )
 
 
+def lease_check(election: Callable[[], ElectionThread | None]) -> Check:
+    """Whether a lease that we believe to hold has run out for long."""
+
+    def check() -> str | None:
+        thread = election()
+        overdue = thread.overdue() if thread is not None else 0.0
+        return f"the lease ran out {overdue:.0f} s ago" if overdue > _OVERDUE_SECONDS else None
+
+    return check
+
+
+def synced_check(lagging: Callable[[], list[str]]) -> Check:
+    """Whether everything that is watched was read."""
+
+    def check() -> str | None:
+        kinds = lagging()
+        return f"not read yet: {', '.join(kinds)}" if kinds else None
+
+    return check
+
+
 def make_server(
     settings: ServerSettings | None,
     *,
@@ -103,23 +124,14 @@ def make_server(
         records = watch.records if watch is not None else None
         return [view(decision) for decision in records.latest(limit)] if records is not None else []
 
-    def lease() -> str | None:
-        thread = election()
-        overdue = thread.overdue() if thread is not None else 0.0
-        return f"the lease ran out {overdue:.0f} s ago" if overdue > _OVERDUE_SECONDS else None
-
-    def synced() -> str | None:
-        lagging = informers.lagging()
-        return f"not read yet: {', '.join(lagging)}" if lagging else None
-
     sources = Sources(
         metrics=metrics,
         resources=resources,
         config=lambda: {"componentconfig": effective(config)},
         decision=lambda key: explain(engine, key),
         decisions=decisions,
-        live={"leaderElection": lease},
-        ready={"shutdown": stopping, "sched-handler-sync": synced},
+        live={"leaderElection": lease_check(election)},
+        ready={"shutdown": stopping, "sched-handler-sync": synced_check(informers.lagging)},
     )
     beside = [Server(each, sources, None) for each in plain]
     if settings is None:

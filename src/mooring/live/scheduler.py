@@ -272,8 +272,8 @@ class LiveScheduler:
         thread = ElectionThread(
             self._access,
             settings,
-            on_started=_from_thread(loop, self._leading),
-            on_lost=_from_thread(loop, lost),
+            on_started=from_thread(loop, self._leading),
+            on_lost=from_thread(loop, lost),
         )
         self._election = thread
         thread.start()
@@ -380,7 +380,9 @@ def _relieve_collector() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def _from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
+def from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
+    """What another thread calls in order to set an event of a loop."""
+
     def tell() -> None:
         loop.call_soon_threadsafe(event.set)
 

@@ -40,7 +40,7 @@ class _PodResources(Collector):
         limited = GaugeMetricFamily("kube_pod_resource_limit", "What pods are limited to, by pod.", labels=_LABELS)
         for pod in self._pods:
             _add(asked, pod, pod_requests(pod))
-            _add(limited, pod, _limits(pod))
+            _add(limited, pod, pod_limits(pod))
         yield asked
         yield limited
 
@@ -61,7 +61,7 @@ def _unit(name: str) -> str:
     return "integer" if is_attachable(name) else ""
 
 
-def _limits(pod: Pod) -> dict[str, int]:
+def pod_limits(pod: Pod) -> dict[str, int]:
     """Limits add up as requests do, but overhead counts only where there is a limit."""
     spec = pod.spec
     whole = spec.resources

@@ -125,6 +125,16 @@ def _append(words: list[str], option: click.Option, more: list[str]) -> None:
         words += more
 
 
+def given_values(args: Sequence[str], name: str) -> tuple[str, ...]:
+    """The values of a flag on a command line that is not parsed yet, in order."""
+    found: list[str] = []
+    for place, word in enumerate(args):
+        flag, value = _split(word)
+        if flag == f"--{name}":
+            found += [value] if value is not None else args[place + 1 : place + 2]
+    return tuple(found)
+
+
 def _is_bool(option: click.Option | None) -> bool:
     return isinstance(option, FlagOption) and option.flag.kind == "bool"
 

@@ -1,0 +1,164 @@
+"""Job of batch.volcano.sh and Command of bus.volcano.sh, with Volcano's names, columns, limits and defaults."""
+
+from __future__ import annotations
+
+from mooring.controllers.definitions.schema import (
+    Schema,
+    anything,
+    column,
+    count,
+    definition,
+    flag,
+    listed,
+    made_of,
+    mapped,
+    moment,
+    name,
+    network_topology,
+    number,
+    text,
+)
+
+#: What can happen to the pods of a job.
+EVENTS = (
+    "*",
+    "PodPending",
+    "PodRunning",
+    "PodFailed",
+    "PodEvicted",
+    "Unknown",
+    "TaskCompleted",
+    "OutOfSync",
+    "CommandIssued",
+    "JobUpdated",
+    "TaskFailed",
+)
+PHASES = (
+    "Pending",
+    "Aborting",
+    "Aborted",
+    "Running",
+    "Restarting",
+    "Completing",
+    "Completed",
+    "Terminating",
+    "Terminated",
+    "Failed",
+)
+
+
+def _policies() -> Schema:
+    return listed(
+        made_of(
+            {
+                "action": text(),
+                "event": text(*EVENTS),
+                "events": listed(text(*EVENTS)),
+                "exitCode": number(),
+                "timeout": text(),
+            }
+        )
+    )
+
+
+def _task() -> Schema:
+    partitions = made_of(
+        {
+            "totalPartitions": number(minimum=1),
+            "partitionSize": number(minimum=1),
+            "minPartitions": count(default=0),
+            "networkTopology": network_topology(),
+        },
+        required=("totalPartitions", "partitionSize"),
+    )
+    return made_of(
+        {
+            "name": text(maxLength=63),
+            "replicas": count(),
+            "minAvailable": count(),
+            "template": anything(),
+            "policies": _policies(),
+            "topologyPolicy": text("none", "best-effort", "restricted", "single-numa-node"),
+            # -1: as often as it takes.
+            "maxRetry": number(minimum=-1),
+            "dependsOn": made_of({"name": listed(text()), "iteration": text()}),
+            "partitionPolicy": partitions,
+        }
+    )
+
+
+def _volume() -> Schema:
+    fields = {"mountPath": text(minLength=1), "volumeClaimName": name(), "volumeClaim": anything()}
+    return made_of(fields, required=("mountPath",))
+
+
+def _job_spec() -> Schema:
+    return made_of(
+        {
+            "schedulerName": text(maxLength=63),
+            "minAvailable": count(),
+            "minSuccess": number(minimum=1),
+            "queue": name(default="default"),
+            "priorityClassName": name(),
+            "maxRetry": count(default=3),
+            "ttlSecondsAfterFinished": count(),
+            "volumes": listed(_volume()),
+            "plugins": mapped(listed(text())),
+            "policies": _policies(),
+            "runningEstimate": text(),
+            "networkTopology": network_topology(),
+            "tasks": listed(_task(), minItems=1),
+        }
+    )
+
+
+def _job_status() -> Schema:
+    pods = {key: count() for key in ("pending", "running", "succeeded", "failed", "terminating", "unknown")}
+    return made_of(
+        {
+            "state": made_of(
+                {"phase": text(*PHASES), "reason": text(), "message": text(), "lastTransitionTime": moment()}
+            ),
+            "minAvailable": count(),
+            "taskStatusCount": mapped(made_of({"phase": mapped(number())})),
+            **pods,
+            "version": count(),
+            "retryCount": count(),
+            "runningDuration": text(),
+            "controlledResources": mapped(text()),
+            "conditions": listed(made_of({"status": text(), "lastTransitionTime": moment()}, required=("status",))),
+        }
+    )
+
+
+JOB = definition(
+    "batch.volcano.sh",
+    "v1alpha1",
+    "Job",
+    properties={"spec": _job_spec(), "status": _job_status()},
+    columns=(
+        column("STATUS", ".status.state.phase"),
+        column("minAvailable", ".status.minAvailable", "integer"),
+        column("RUNNINGS", ".status.running", "integer"),
+        column("AGE", ".metadata.creationTimestamp", "date"),
+        column("QUEUE", ".spec.queue", priority=1),
+    ),
+    short_names=("vcjob", "vj"),
+    status=True,
+)
+
+_TARGET = made_of(
+    {
+        **{key: text() for key in ("apiVersion", "kind", "name", "uid")},
+        "controller": flag(),
+        "blockOwnerDeletion": flag(),
+    },
+    required=("apiVersion", "kind", "name", "uid"),
+)
+#: By which jobs are suspended and resumed, queues opened and closed.
+COMMAND = definition(
+    "bus.volcano.sh",
+    "v1alpha1",
+    "Command",
+    properties={"action": text(), "target": _TARGET, "reason": text(), "message": text()},
+)
