@@ -1,0 +1,88 @@
+"""What keeping records of decisions costs: `python -m bench.records`.
+
+On a real API server the difference drowns in noise, so it is measured here, without one: the same pods through engines
+with and without records, round by round, in CPU time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import statistics
+import time
+
+import click
+
+from bench.decide import GC_THRESHOLDS
+from bench.workloads import WORKLOADS, node
+from mooring.config import default_config
+from mooring.framework import Status
+from mooring.framework.binding import Binding
+from mooring.live.endpoints import make_watch
+from mooring.scheduler.engine import Decided, Engine
+
+_ROUNDS = 5
+
+
+class _Binder:
+    async def bind(self, binding: Binding) -> Status | None:
+        return None
+
+
+@click.command()
+@click.option("--nodes", default=5000, show_default=True)
+@click.option("--pods", default=2000, show_default=True, help="For each round.")
+@click.option("--workload", type=click.Choice(list(WORKLOADS)), default="basic", show_default=True)
+@click.option(
+    "--cpu-ms-per-pod", default=3.1, show_default=True, help="What a bound pod costs the scheduler and the API server."
+)
+def main(nodes: int, pods: int, workload: str, cpu_ms_per_pod: float) -> None:
+    """Measure what records cost a pod, and what share that is of all that is done for it.
+
+    Where scheduler and server keep all cores busy, as in `make bench-live`, that is the share of the throughput.
+    """
+    gc.set_threshold(*GC_THRESHOLDS)
+    engines = {kept: _engine(nodes, kept) for kept in (True, False)}
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(_ROUNDS + 1):  # the first one warms up
+        for kept in (True, False) if number % 2 else (False, True):
+            taken = _run(engines[kept], workload, number * pods, pods)
+            if number:
+                times[kept].append(taken)
+    with_records, without = (statistics.median(times[kept]) * 1e6 for kept in (True, False))
+    cost = with_records - without
+    print(f"{workload}, {nodes:,} nodes: {with_records:.0f} us a pod with records, {without:.0f} without")
+    share = cost / 10 / cpu_ms_per_pod
+    print(f"records cost {cost:.0f} us a pod: {share:.1f} % of {cpu_ms_per_pod} ms of scheduler and server")
+
+
+def _engine(nodes: int, records: bool) -> Engine:
+    watch = make_watch(time.time, records=records)
+    engine = Engine(default_config(), rng=random.Random(1), clock=time.time, binder=_Binder(), watch=watch)
+    for number in range(nodes):
+        engine.put(node(number))
+    return engine
+
+
+def _run(engine: Engine, workload: str, first: int, count: int) -> float:
+    """CPU seconds a pod, from the queue to the bound pod."""
+    make = WORKLOADS[workload]
+    for number in range(first, first + count):
+        engine.put(make(number))
+    gc.collect()
+    gc.freeze()
+    started = time.process_time()
+    asyncio.run(_drain(engine))
+    return (time.process_time() - started) / count
+
+
+async def _drain(engine: Engine) -> None:
+    while (decided := engine.schedule_one()) is not None:
+        if not isinstance(decided, Decided):
+            raise SystemExit(f"the workload does not fit any more: {decided}")
+        await engine.bind(decided)
+
+
+if __name__ == "__main__":
+    main()
