@@ -44,13 +44,13 @@ def built() -> None:
 @pytest.fixture(scope="session")
 def control_plane(built: None) -> Iterator[ControlPlane]:
     """etcd and an API server, and nothing that acts by itself: for tests that bring their own scheduler."""
-    yield from _running(ControlPlane())
+    yield from running(ControlPlane())
 
 
 @pytest.fixture(scope="session")
 def full_control_plane(built: None) -> Iterator[ControlPlane]:
     """With controllers and fake kubelets, but without a scheduler."""
-    yield from _running(ControlPlane(controller_manager=True, kwok=True))
+    yield from running(ControlPlane(controller_manager=True, kwok=True))
 
 
 @pytest.fixture
@@ -65,7 +65,8 @@ def full_cluster(full_control_plane: ControlPlane) -> Iterator[Cluster]:
     yield from _emptied(full_control_plane)
 
 
-def _running(plane: ControlPlane) -> Iterator[ControlPlane]:
+def running(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """Start a control plane, for a fixture; what its logs say is shown with failures."""
     with plane:
         _RUNNING.append(plane)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -261,3 +262,28 @@ def test_the_watchdog_shows_where_a_plugin_hangs() -> None:
     assert (first["plugin"], first["method"], first["pod"]) == ("Mine", "filter", "default/p1")
     assert "hanging_here" in first["stack"]
     assert world.engine.guards.health.hangs["Mine", "filter"] >= 1
+
+
+async def test_a_loop_that_waits_is_not_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that waits for the lease has nothing to decide for hours."""
+    monkeypatch.setattr("mooring.live.watchdog._LOOP_SECONDS", 0.3)
+    monkeypatch.setattr("mooring.live.watchdog._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("mooring.live.watchdog._BEAT_SECONDS", 0.02)
+    told = threading.Event()
+    reports: list[str] = []
+
+    def report(event: str, **details: Any) -> None:
+        reports.append(f"{event} {details['stack']}")
+        told.set()
+
+    watchdog = Watchdog(World(plugin()).engine.guards, tell=report)
+    watchdog.start()
+    try:
+        await asyncio.sleep(0.6)
+        assert reports == []
+        # Nothing else can run now.
+        assert told.wait(10)
+    finally:
+        watchdog.stop()
+    assert reports[0].startswith("the scheduler's loop hangs")
+    assert "test_a_loop_that_waits" in reports[0]

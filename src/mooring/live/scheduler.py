@@ -289,7 +289,6 @@ class LiveScheduler:
     async def _schedule(self) -> None:
         while True:
             queue, waiting = self.engine.queue, self.engine.profiles.waiting_pods
-            self._watchdog.beat()
             self._wake.clear()
             queue.tick()
             waiting.expire(time.time())

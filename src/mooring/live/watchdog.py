@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 import time
 import traceback
@@ -14,7 +16,7 @@ from mooring.scheduler.guards import Guards
 
 log = structlog.get_logger("mooring.live")
 
-_LOOK_SECONDS = 0.25
+_LOOK_SECONDS, _BEAT_SECONDS = 0.25, 1.0
 #: A loop that has not turned for so long hangs, whatever it is that holds it.
 _LOOP_SECONDS = 10.0
 
@@ -31,27 +33,33 @@ class Watchdog:
         #: When the call began that was told of last.
         self._told_call = 0.0
         self._told_loop = False
+        self._timer: asyncio.TimerHandle | None = None
         self._watcher = threading.Thread(target=self._watch, name="mooring-watchdog", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to look; in a loop, also at whether it turns, whatever it waits for."""
+        with contextlib.suppress(RuntimeError):
+            self._beat_in(asyncio.get_running_loop())
         self._watcher.start()
 
     def stop(self) -> None:
         """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._end.set()
         self._watcher.join(1.0)
 
-    def beat(self) -> None:
-        """The loop has turned."""
+    def _beat_in(self, loop: asyncio.AbstractEventLoop) -> None:
         self._beat = time.monotonic()
         self._told_loop = False
+        self._timer = loop.call_later(_BEAT_SECONDS, self._beat_in, loop)
 
     def _watch(self) -> None:
         while not self._end.wait(_LOOK_SECONDS):
             self._look_at_call()
             silent = time.monotonic() - self._beat
-            if silent > _LOOP_SECONDS and not self._told_loop and self._guards.current is None:
+            hangs = self._timer is not None and silent > _LOOP_SECONDS
+            if hangs and not self._told_loop and self._guards.current is None:
                 self._told_loop = True
                 self._tell("the scheduler's loop hangs", seconds=round(silent, 1), stack=self._stack())
 
