@@ -231,6 +231,13 @@ def _shape(shape: list[Args], path: str) -> Errors:
 # The community's plugins
 
 
+def _coscheduling(args: Args, path: str) -> Errors:
+    for field in ("permitWaitingTimeSeconds", "podGroupBackoffSeconds"):
+        if args[field] < 0:
+            yield FieldError(f"{path}.{field}", f"{args[field]} is negative", remedy="Write 0 or more.")
+    yield from _range(f"{path}.podGroupRejectPercentage", args["podGroupRejectPercentage"], 0, 100)
+
+
 def _allocatable(args: Args, path: str) -> Errors:
     for i, resource in enumerate(args["resources"]):
         weight = resource.get("weight", 0)
@@ -241,7 +248,29 @@ def _allocatable(args: Args, path: str) -> Errors:
         yield _unsupported(f"{path}.mode", args["mode"], ("Least", "Most"))
 
 
+_TOPOLOGY_STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes")
+_TOPOLOGY_CHOICES: Final = {
+    "foreignPodsDetect": ("All", "OnlyExclusiveResources", "None"),
+    "resyncMethod": ("Autodetect", "All", "OnlyExclusiveResources"),
+    "informerMode": ("Dedicated", "Shared"),
+    "resyncScope": ("All", "OnlyResources"),
+}
+
+
+def _topology_match(args: Args, path: str) -> Errors:
+    strategy = args["scoringStrategy"].get("type", "")
+    if strategy not in _TOPOLOGY_STRATEGIES:
+        yield _unsupported(f"{path}.scoringStrategy.type", strategy, _TOPOLOGY_STRATEGIES)
+    for field, known in _TOPOLOGY_CHOICES.items():
+        if args["cache"][field] not in known:
+            yield _unsupported(f"{path}.cache.{field}", args["cache"][field], known)
+    if args["preemptionMode"] not in ("Disabled", "Enabled"):
+        yield _unsupported(f"{path}.preemptionMode", args["preemptionMode"], ("Disabled", "Enabled"))
+
+
 _COMMUNITY: Final[dict[str, Callable[[Args, str], Errors]]] = {
+    "Coscheduling": _coscheduling,
+    "NodeResourceTopologyMatch": _topology_match,
     "NodeResourcesAllocatable": _allocatable,
 }
 _RULES: Final[dict[str, Callable[[Args, str], Errors]]] = {

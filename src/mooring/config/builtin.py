@@ -31,6 +31,8 @@ _COMMON: Final = {
     "VolumeRestrictions": _FILTERS,
     "VolumeZone": _FILTERS,
     # The community's plugins (scheduler-plugins) are built in here, but off until a profile enables them.
+    "CapacityScheduling": "preFilter postFilter reserve",
+    "Coscheduling": "queueSort preFilter postFilter permit reserve",
     "NodeResourcesAllocatable": "score",
 }
 _SERVED: Final[dict[Version, dict[str, str]]] = {

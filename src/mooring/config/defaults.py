@@ -28,6 +28,12 @@ _CLIENT_CONNECTION: Final[dict[str, Any]] = {
 }
 #: A thousandth of a CPU counts as much as a mebibyte.
 _ALLOCATABLE: Final = [{"name": "cpu", "weight": 1 << 20}, {"name": "memory", "weight": 1}]
+_TOPOLOGY_CACHE: Final = {
+    "foreignPodsDetect": "All",
+    "resyncMethod": "Autodetect",
+    "informerMode": "Dedicated",
+    "resyncScope": "All",
+}
 _RESOURCES: Final = ({"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1})
 
 
@@ -113,9 +119,17 @@ def _completed(given: PluginArgs) -> PluginArgs:
             args = {"bindTimeoutSeconds": 600, **args}
         case "DynamicResources":
             args = {"filterTimeout": 10 * SECOND, "bindingTimeout": 600 * SECOND, **args}
+        case "Coscheduling":
+            defaults = {"permitWaitingTimeSeconds": 60, "podGroupBackoffSeconds": 0, "podGroupRejectPercentage": 10}
+            args = {**defaults, **args}
         case "NodeResourcesAllocatable":
             args["mode"] = args.get("mode") or "Least"
             args["resources"] = args.get("resources") or _ALLOCATABLE
+        case "NodeResourceTopologyMatch":
+            strategy = dict(args.get("scoringStrategy", {"type": "LeastAllocated"}))
+            args = {"cacheResyncPeriodSeconds": 0, "discardReservedNodes": False, "preemptionMode": "Disabled", **args}
+            args["scoringStrategy"] = strategy | {"resources": _resources(strategy.get("resources"))}
+            args["cache"] = {**_TOPOLOGY_CACHE, **args.get("cache", {})}
     return msgspec.structs.replace(given, value=args)
 
 

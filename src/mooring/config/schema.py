@@ -156,6 +156,11 @@ _NODE_TERM: Final = Struct({"matchExpressions": _NODE_REQUIREMENTS, "matchFields
 _LABEL_SELECTOR: Final = Struct({"matchLabels": MapOf(STRING), "matchExpressions": _NODE_REQUIREMENTS})
 
 _ARGS: Final[dict[str, dict[str, Type]]] = {
+    "Coscheduling": {
+        "permitWaitingTimeSeconds": INT64,
+        "podGroupBackoffSeconds": INT64,
+        "podGroupRejectPercentage": INT32,
+    },
     "DefaultPreemption": {"minCandidateNodesPercentage": INT32, "minCandidateNodesAbsolute": INT32},
     "InterPodAffinity": {"hardPodAffinityWeight": INT32, "ignorePreferredTermsOfExistingPods": BOOL},
     "NodeAffinity": {

@@ -35,6 +35,10 @@ class Index(Generic[T]):
         """The objects with this key, in the order in which they came."""
         return list(self._found.get(key, {}).values())
 
+    def count(self, key: Hashable) -> int:
+        """How many objects have this key."""
+        return len(self._found.get(key, ()))
+
     def __call__(self, old: T | None, new: T | None, /) -> None:
         """Take note of a change."""
         if old is not None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from mooring.framework import Plugin
+from mooring.plugins.capacity_scheduling import CapacityScheduling
+from mooring.plugins.coscheduling import Coscheduling
 from mooring.plugins.default_binder import DefaultBinder
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.dynamic_resources import DynamicResources
@@ -53,6 +55,8 @@ BUILTIN: Mapping[str, type[Plugin]] = MappingProxyType(
             DefaultBinder,
             NodeDeclaredFeatures,
             NodeResourcesAllocatable,
+            Coscheduling,
+            CapacityScheduling,
         )
     }
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +26,29 @@ _NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
 _UNTOUCHED = PostFilterResult()
 
 
-class Evaluator:
-    """Finds the best node to make room on. ``wanted`` says how many candidates are enough, given the nodes."""
+class VictimRules(Protocol):
+    """Whom a pod may push out, where that is not simply who has a lower priority."""
 
-    def __init__(self, handle: Handle, wanted: Callable[[int], int]) -> None:
+    def refusal(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> str:
+        """Why the pod may not push out anybody (now); empty if it may."""
+
+    def select(self, state: CycleState, pod: Pod, node: NodeInfo, budgets: Budgets) -> Candidate | Status:
+        """The pods that have to leave a node, or why that does not help. The state is not to be changed: clone it."""
+
+
+class Evaluator:
+    """Finds the best node to make room on.
+
+    ``wanted`` says how many candidates are enough, given the nodes; by default all nodes are looked at. With ``rules``
+    victims are chosen by these, and not by priority.
+    """
+
+    def __init__(
+        self, handle: Handle, wanted: Callable[[int], int] | None = None, *, rules: VictimRules | None = None
+    ) -> None:
         self._handle = handle
         self._wanted = wanted
+        self._rules = rules
 
     def preempt(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
@@ -39,7 +57,8 @@ class Evaluator:
 
         Where an extender has a say in it, the answer is what to ask it; return that from ``post_filter`` as it is.
         """
-        refusal = self._ineligible(pod, statuses)
+        rules = self._rules
+        refusal = self._ineligible(pod, statuses) if rules is None else rules.refusal(state, pod, statuses)
         if refusal:
             return _UNTOUCHED, Status.unschedulable(refusal)
         outcome = NodeStatuses(self._handle.table, _NOT_HELPFUL)
@@ -62,8 +81,9 @@ class Evaluator:
             return _UNTOUCHED, Status.unschedulable("no candidate node for preemption")
         chosen = best(left, self._handle.clock())
         name = self._handle.table.nodes[chosen.row].name
-        # Those already on their way out need not be told again.
-        leaving = tuple(info.pod.uid for info in chosen.victims if not info.pod.is_terminating)
+        # Those already on their way out need not be told again; rules of one's own have their reasons.
+        told = self._rules is not None
+        leaving = tuple(info.pod.uid for info in chosen.victims if told or not info.pod.is_terminating)
         return PostFilterResult(name, leaving), Status()
 
     def _ineligible(self, pod: Pod, statuses: NodeStatuses) -> str:
@@ -84,11 +104,13 @@ class Evaluator:
         handle = self._handle
         if not len(rows):
             return []
-        wanted = self._wanted(len(rows))
-        offset = handle.random.randrange(len(rows))
-        rows = np.concatenate((rows[offset:], rows[:offset]))
+        wanted = len(rows)
+        if self._wanted is not None:
+            wanted = self._wanted(len(rows))
+            offset = handle.random.randrange(len(rows))
+            rows = np.concatenate((rows[offset:], rows[:offset]))
         budgets = Budgets(handle.lister(PodDisruptionBudget).list())
-        together = can_search_together(handle.runner.filter_plugins(state))
+        together = self._rules is None and can_search_together(handle.runner.filter_plugins(state))
         found: list[Candidate] = []
         count, harmless = 0, False
         # In portions: enough candidates end the search, and one portion is usually enough.
@@ -102,7 +124,7 @@ class Evaluator:
                 count, harmless = count + harvest.count, harmless or harvest.harmless
                 found += harvest.candidates
             for row in crowded.tolist():
-                result = search_one(handle, state, pod, handle.table.nodes[row], budgets)
+                result = self._search_one(state, pod, handle.table.nodes[row], budgets)
                 if isinstance(result, Candidate):
                     found.append(result)
                     count, harmless = count + 1, harmless or not result.violations
@@ -111,6 +133,11 @@ class Evaluator:
             if harmless and count >= wanted:
                 break
         return found
+
+    def _search_one(self, state: CycleState, pod: Pod, node: NodeInfo, budgets: Budgets) -> Candidate | Status:
+        if self._rules is not None:
+            return self._rules.select(state, pod, node, budgets)
+        return search_one(self._handle, state, pod, node, budgets)
 
     def _crowded(self, rows: Rows) -> Rows:
         """The rows that have nominated pods, which have to be simulated one by one."""

@@ -72,8 +72,13 @@ def search_one(handle: Handle, state: CycleState, pod: Pod, node: NodeInfo, budg
     violations = len(lost)
     lost += [info for info in fine if not reprieved(info)]
     if not lost:
-        return Status.error(f'expected at least one victim pod on node "{node.name}"')
+        return no_victims(node.name)
     return Candidate(node.row, tuple(sorted(lost, key=by_importance)), violations)
+
+
+def no_victims(node_name: str) -> Status:
+    """All pods could stay: the pod fits as it is, so something else turned it down, which preemption cannot mend."""
+    return Status.error(f'expected at least one victim pod on node "{node_name}"')
 
 
 class Harvest(msgspec.Struct, frozen=True):
@@ -219,7 +224,7 @@ def _harvest(
     counts = lost.sum(axis=1)
     for place in np.flatnonzero(helped & (counts == 0)).tolist():
         name = handle.table.nodes[int(rows[place])].name
-        statuses.set(int(rows[place]), Status.error(f'expected at least one victim pod on node "{name}"'))
+        statuses.set(int(rows[place]), no_victims(name))
     places = np.flatnonzero(helped & (counts > 0))
     if not len(places):
         return Harvest()

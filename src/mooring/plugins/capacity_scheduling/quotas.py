@@ -1,0 +1,186 @@
+"""The quotas of all namespaces and what is used of them, for real and in thought."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mooring.api.pod import Pod
+from mooring.api.quantity import QuantityError
+from mooring.framework import Lister
+from mooring.plugins.capacity_scheduling.amounts import (
+    BASE,
+    UNLIMITED,
+    Amounts,
+    add,
+    amounts_of,
+    over,
+    request_of,
+    sum_of,
+)
+from mooring.plugins.capacity_scheduling.elastic_quota import ElasticQuota
+
+_EVERYTHING = dict.fromkeys(BASE, UNLIMITED)
+_NOTHING: Amounts = {}
+
+
+class Quota:
+    """One namespace's quota."""
+
+    __slots__ = ("max", "min", "pods", "used")
+
+    def __init__(self, least: Amounts, most: Amounts, used: Amounts, pods: dict[str, Amounts]) -> None:
+        self.min = least
+        self.max = most
+        self.used = used
+        #: What each pod is charged, by uid.
+        self.pods = pods
+
+    def add(self, pod: Pod) -> None:
+        """Charge a pod, once."""
+        if pod.uid not in self.pods:
+            charge = self.pods[pod.uid] = request_of(pod)
+            add(self.used, charge)
+
+    def remove(self, pod: Pod) -> None:
+        """Charge a pod no longer; it need not be known."""
+        charge = self.pods.pop(pod.uid, None)
+        if charge is not None:
+            add(self.used, charge, -1)
+
+    def clone(self) -> Quota:
+        """A copy to try things on."""
+        return Quota(self.min, self.max, dict(self.used), dict(self.pods))
+
+    @property
+    def over_min(self) -> bool:
+        """Whether the namespace uses more than it is guaranteed."""
+        return over(self.used, _NOTHING, self.min, 0)
+
+    def over_min_with(self, request: Amounts) -> bool:
+        """Whether it would, with a request on top."""
+        return over(request, self.used, self.min, 0)
+
+    def over_max_with(self, request: Amounts) -> bool:
+        """Whether a request on top would be more than it may have."""
+        return over(request, self.used, self.max, UNLIMITED)
+
+
+class Snapshot:
+    """All quotas, on which pods can be added and removed in thought. Only what is touched is copied."""
+
+    __slots__ = ("_base", "_changed", "_least", "_used")
+
+    def __init__(self, quotas: Mapping[str, Quota]) -> None:
+        self._base = quotas
+        self._changed: dict[str, Quota] = {}
+        self._least = sum_of(quota.min for quota in quotas.values())
+        self._used = sum_of(quota.used for quota in quotas.values())
+
+    def get(self, namespace: str) -> Quota | None:
+        """A namespace's quota, if it has one; not to be changed."""
+        return self._changed.get(namespace) or self._base.get(namespace)
+
+    def add(self, pod: Pod) -> None:
+        """Pretend that a pod has a node."""
+        self._change(pod, 1)
+
+    def remove(self, pod: Pod) -> None:
+        """Pretend that a pod is gone."""
+        self._change(pod, -1)
+
+    def _change(self, pod: Pod, sign: int) -> None:
+        namespace = pod.namespace
+        quota = self.get(namespace)
+        if quota is None or (pod.uid in quota.pods) == (sign > 0):
+            return
+        if namespace not in self._changed:
+            quota = self._changed[namespace] = quota.clone()
+        add(self._used, quota.pods[pod.uid] if sign < 0 else request_of(pod), sign)
+        if sign > 0:
+            quota.add(pod)
+        else:
+            quota.remove(pod)
+
+    def over_all_with(self, request: Amounts) -> bool:
+        """Whether a request on top would be more than all namespaces together are guaranteed."""
+        total = dict(self._used)
+        add(total, request)
+        return over(total, _NOTHING, self._least, 0)
+
+    def clone(self) -> Snapshot:
+        """A copy on which further changes stay without effect on this one."""
+        copy = Snapshot.__new__(Snapshot)
+        copy._base, copy._least = self._base, self._least
+        copy._used = dict(self._used)
+        copy._changed = {namespace: quota.clone() for namespace, quota in self._changed.items()}
+        return copy
+
+
+class Quotas:
+    """The quotas as they are, kept current. Of several in a namespace the first counts."""
+
+    def __init__(self, quotas: Lister[ElasticQuota], pods: Lister[Pod]) -> None:
+        self._lister = quotas
+        self._pods = pods
+        self.by_namespace: dict[str, Quota] = {}
+        for namespace in {item.namespace for item in quotas.list()}:
+            self._renew(namespace)
+        quotas.listen(self._quota_changed)
+        pods.listen(self._pod_changed)
+
+    def add(self, pod: Pod) -> None:
+        """A pod has a node."""
+        quota = self.by_namespace.get(pod.namespace)
+        if quota is not None:
+            quota.add(pod)
+
+    def remove(self, pod: Pod) -> None:
+        """A pod has no node any more."""
+        quota = self.by_namespace.get(pod.namespace)
+        if quota is not None:
+            quota.remove(pod)
+
+    def snapshot(self) -> Snapshot:
+        """The quotas as they are now, to try things on."""
+        return Snapshot(self.by_namespace)
+
+    def _quota_changed(self, old: ElasticQuota | None, new: ElasticQuota | None, /) -> None:
+        item = new if new is not None else old
+        if item is not None:
+            self._renew(item.namespace)
+
+    def _renew(self, namespace: str) -> None:
+        item = next(iter(self._lister.list(namespace)), None)
+        if item is None:
+            self.by_namespace.pop(namespace, None)
+            return
+        least = _limit(item.spec.min, {})
+        most = _limit(item.spec.max, _EVERYTHING)
+        known = self.by_namespace.get(namespace)
+        if known is not None:
+            known.min, known.max = least, most
+            return
+        made = self.by_namespace[namespace] = Quota(least, most, {}, {})
+        for pod in self._pods.list(namespace):
+            if pod.node_name:
+                made.add(pod)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None, /) -> None:
+        if new is None:
+            if old is not None:
+                self.remove(old)
+        elif new.node_name:
+            self.add(new)
+
+
+def _limit(given: Mapping[str, object] | None, otherwise: Amounts) -> Amounts:
+    """A quota's limit; one that makes no sense guarantees, and allows, nothing of what is wrong."""
+    if given is None:
+        return otherwise
+    found: Amounts = {}
+    for name, value in given.items():
+        try:
+            found |= amounts_of({name: value})  # type: ignore[dict-item]  # what is no quantity is found out here
+        except QuantityError:
+            continue
+    return found

@@ -1,0 +1,206 @@
+"""Coscheduling: the plugin. Pods of a group wait for each other at Permit, until enough of them have a node."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import msgspec
+
+from mooring.api.meta import parse_time
+from mooring.api.pod import Pod
+from mooring.api.quantity import QuantityError
+from mooring.framework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Lister,
+    Nodes,
+    PermitWait,
+    Plugin,
+    PostFilterResult,
+    Status,
+)
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.plugins.coscheduling.books import Expiring, Members
+from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup, group_key
+from mooring.plugins.coscheduling.room import gap
+
+#: How long pods wait for each other where neither the group nor the arguments say.
+_WAIT_SECONDS: Final = 60
+#: How long a passed check of resources holds where pods do not wait.
+_PERMITTED_SECONDS: Final = 3
+
+
+class QueuedPod(Protocol):
+    """What the queue knows of a waiting pod, as far as sorting is concerned."""
+
+    @property
+    def pod(self) -> Pod:
+        """The pod."""
+
+    @property
+    def timestamp(self) -> float:
+        """When it (last) came into the queue, in seconds."""
+
+    @property
+    def initial_attempt_timestamp(self) -> float | None:
+        """When it was first ready to be tried."""
+
+
+class Coscheduling(Plugin):
+    """Places the pods of a PodGroup together or not at all."""
+
+    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+        """How long to wait, and how soon to give a group up."""
+
+        permit_waiting_time_seconds: int = 60
+        pod_group_backoff_seconds: int = 0
+        #: A group of which no more than this share lacks a node is not given up when one of its pods fails.
+        pod_group_reject_percentage: int = 10
+
+    args: Args
+    groups = Lister(PodGroup, events=ActionType.ADD | ActionType.UPDATE)
+
+    def setup(self) -> None:
+        """Begin with the pods that are there."""
+        self._members = Members(self.handle.lister(Pod))
+        #: Groups for which there was enough in sum, lately; groups that are not to be tried for now.
+        self._permitted = Expiring(self.handle.clock)
+        self._backed_off = Expiring(self.handle.clock)
+        #: When a group last failed: the others go first then.
+        self._failed_at: dict[str, float] = {}
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """A new pod may complete a group; so may a changed group, which the lister tells of."""
+        return [ClusterEvent("Pod", ActionType.ADD)]
+
+    def _group(self, pod: Pod) -> PodGroup | None:
+        name = pod.labels.get(LABEL)
+        return self.groups.get(name, pod.namespace) if name else None
+
+    # The order of the queue
+
+    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        """Priority, then the age of the group (or since when it fails), then the name."""
+        first, second = a.pod.priority, b.pod.priority
+        if first != second:
+            return first > second
+        since, other = self._since(a), self._since(b)
+        return since < other if since != other else a.pod.key < b.pod.key
+
+    def _since(self, queued: QueuedPod) -> float:
+        key = group_key(queued.pod)
+        if key:
+            failed = self._failed_at.get(key)
+            if failed is not None:
+                return failed
+            group = self._group(queued.pod)
+            if group is not None:
+                created = group.metadata.creation_timestamp
+                return parse_time(created) if created else 0.0
+        first = queued.initial_attempt_timestamp
+        return queued.timestamp if first is None else first
+
+    # Is it worth a try?
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Turn down pods whose group cannot be complete, or has just failed."""
+        group = self._group(pod)
+        if group is None:
+            return None
+        key = group_key(pod)
+        if key in self._backed_off:
+            return Status.unresolvable(f"podGroup {key} failed recently")
+        count = self._members.count(key)
+        if count < group.min_member:
+            return Status.unresolvable(
+                f"pre-filter pod {pod.name} cannot find enough sibling pods, "
+                f"current pods number: {count}, minMember of group: {group.min_member}"
+            )
+        if count - self._members.gated(key) < group.min_member:
+            text = f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup"
+            return Status.unresolvable(text)
+        if group.spec.min_resources is None or key in self._permitted:
+            return None
+        return self._room(group, key, nodes)
+
+    def _room(self, group: PodGroup, key: str, nodes: Nodes) -> Status | None:
+        placed = self.handle.table.pods
+        own = (placed[pod.uid] for pod in self._members.of(key) if pod.uid in placed)
+        try:
+            missing = gap(nodes, group.spec.min_resources or {}, group.min_member, own)
+        except QuantityError as error:
+            return Status.unresolvable(f"PodGroup {key}: minResources: {error}")
+        if missing:
+            amounts = ", ".join(f"{name} {amount}" for name, amount in sorted(missing.items()))
+            return Status.unresolvable(f"resource gap: {amounts}")
+        self._permitted.add(key, self.args.permit_waiting_time_seconds or _PERMITTED_SECONDS)
+        return None
+
+    # Who fails takes the group along
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Give the group up if too much of it lacks a node; this is no preemption, so it never succeeds."""
+        group = self._group(pod)
+        if group is None:
+            return None, Status.unschedulable("can not find pod group")
+        key = group_key(pod)
+        lacking = group.min_member - self._members.assigned(key)
+        if lacking <= 0 or lacking / group.min_member <= self.args.pod_group_reject_percentage / 100:
+            return None, Status.unschedulable()
+        self._reject_waiting(key, "optimistic rejection in PostFilter")
+        if self.args.pod_group_backoff_seconds and self._members.count(key) >= group.min_member:
+            self._backed_off.add(key, self.args.pod_group_backoff_seconds)
+        self._failed(key)
+        text = f"PodGroup {key} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
+        return None, Status.unschedulable(text)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Nothing: what counts is who gets to Permit."""
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """One pod lost its node, so the ones that wait for it lose theirs."""
+        if self._group(pod) is None:
+            return
+        key = group_key(pod)
+        self._members.unassign(key, pod.name)
+        self._reject_waiting(key, "rejection in Unreserve")
+        self._failed(key)
+
+    def _reject_waiting(self, key: str, reason: str) -> None:
+        for waiting in self.handle.waiting_pods:
+            if group_key(waiting.pod) == key:
+                waiting.reject(self.name, reason)
+
+    def _failed(self, key: str) -> None:
+        self._permitted.discard(key)
+        self._failed_at[key] = self.handle.clock()
+
+    # Together
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | PermitWait | None:
+        """Wait for the others; the last one that is needed lets all of them go."""
+        key = group_key(pod)
+        if not key:
+            return None
+        group = self._group(pod)
+        if group is None:
+            return Status.unschedulable("PodGroup not found")
+        assigned = self._members.assign(key, pod.name)
+        if assigned >= group.min_member:
+            self._failed_at.pop(key, None)
+            for waiting in self.handle.waiting_pods:
+                if group_key(waiting.pod) == key:
+                    waiting.allow(self.name)
+            return None
+        if assigned == 1:  # the first: the others may have been turned down before and need not wait for an event
+            state.pods_to_activate |= {other.key for other in self._members.of(key) if other.uid != pod.uid}
+        return PermitWait(self._wait_seconds(group))
+
+    def _wait_seconds(self, group: PodGroup) -> int:
+        own, given = group.spec.schedule_timeout_seconds, self.args.permit_waiting_time_seconds
+        if own is None:
+            return given or _WAIT_SECONDS
+        return own or given

@@ -1,0 +1,78 @@
+"""PodGroup, the custom resource that says how many pods of a group have to be placed together."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final
+
+from mooring.api.pod import Pod
+from mooring.api.quantity import QuantityLike
+from mooring.framework import CustomResource, Meta
+
+#: The label of a pod that names its group, in the pod's namespace.
+LABEL: Final = "scheduling.x-k8s.io/pod-group"
+
+
+class PodGroup(
+    CustomResource,
+    group="scheduling.x-k8s.io",
+    version="v1alpha1",
+    short_names=("pg", "pgs"),
+    columns={
+        "Phase": "status.phase",
+        "MinMember": "spec.min_member",
+        "Running": "status.running",
+        "Succeeded": "status.succeeded",
+        "Failed": "status.failed",
+    },
+):
+    """A group of pods that are placed together or not at all."""
+
+    class Spec:
+        """What the group needs."""
+
+        min_member: Annotated[
+            int | None,
+            Meta(
+                description="So many pods must find a node before any is bound.",
+                extra_json_schema={"minimum": 1, "format": "int32", "examples": [3]},
+            ),
+        ] = None
+        min_resources: Annotated[
+            dict[str, QuantityLike] | None,
+            Meta(
+                description="What the cluster must have left, in sum, before the group is tried.",
+                examples=[{"cpu": "3"}],
+            ),
+        ] = None
+        schedule_timeout_seconds: Annotated[
+            int | None,
+            Meta(
+                description="How long its pods wait for each other.",
+                extra_json_schema={"format": "int32", "examples": [30]},
+            ),
+        ] = None
+
+    class Status:
+        """How the group fares; the controller writes it."""
+
+        phase: str = ""
+        occupied_by: str = ""
+        running: int | None = None
+        succeeded: int | None = None
+        failed: int | None = None
+        schedule_start_time: datetime | None = None
+
+    spec: Spec = Spec()
+    status: Status = Status()
+
+    @property
+    def min_member(self) -> int:
+        """How many pods have to be placed together."""
+        return self.spec.min_member or 0
+
+
+def group_key(pod: Pod) -> str:
+    """``namespace/name`` of the pod's group; empty if it is in none."""
+    name = pod.labels.get(LABEL, "")
+    return f"{pod.namespace}/{name}" if name else ""
