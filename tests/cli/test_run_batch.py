@@ -18,7 +18,8 @@ from mooring.cli.flags.batch import batch_settings, plain_endpoints, with_sessio
 from mooring.cli.run import run
 from mooring.cluster.kubeconfig import kubeconfig_text
 from mooring.config import default_config
-from mooring.loading import Catalog, Requested, find_plugins
+from mooring.live.batch_plugins import session_actions, session_plugins
+from mooring.loading import Requested, find_plugins
 from tests.cli.test_run import mooring
 from tests.e2e.controlplane import free_port
 from tests.live.volcano_crds import POD_GROUP, QUEUE
@@ -41,14 +42,14 @@ def given(*arguments: str) -> dict[str, Any]:
 
 
 def test_there_are_sessions_where_a_flag_asks_for_them() -> None:
-    assert batch_settings(given(), Catalog()) is None
-    assert batch_settings(given("--scheduler-name=default-scheduler"), Catalog()) is None
-    assert batch_settings(given("--scheduler-name=volcano"), Catalog()) is not None
+    assert batch_settings(given()) is None
+    assert batch_settings(given("--scheduler-name=default-scheduler")) is None
+    assert batch_settings(given("--scheduler-name=volcano")) is not None
     flags = given(
         "--scheduler-conf=x.conf", "--scheduler-name=a", "--scheduler-name=b", "--schedule-period=200ms",
         "--default-queue=q",
     )  # fmt: skip
-    found = batch_settings(flags, Catalog())
+    found = batch_settings(flags)
     assert found is not None
     assert (found.scheduler_conf, found.scheduler_names) == (Path("x.conf"), ("a", "b"))
     assert (found.schedule_period, found.default_queue) == (0.2, "q")
@@ -56,7 +57,7 @@ def test_there_are_sessions_where_a_flag_asks_for_them() -> None:
 
 def test_without_a_file_there_are_only_sessions_with_a_lease_of_their_own() -> None:
     flags = given("--scheduler-conf=x")
-    batch = batch_settings(flags, Catalog())
+    batch = batch_settings(flags)
     assert batch is not None
     config = with_sessions(default_config(), batch, flags)
     assert [profile.scheduler_name for profile in config.profiles] == [""]
@@ -66,11 +67,11 @@ def test_without_a_file_there_are_only_sessions_with_a_lease_of_their_own() -> N
 
 def test_with_a_file_both_engines_run_and_names_must_differ() -> None:
     flags = given("--scheduler-conf=x", "--config=y")
-    batch = batch_settings(flags, Catalog())
+    batch = batch_settings(flags)
     assert batch is not None
     assert with_sessions(default_config(), batch, flags) == default_config()
     flags = given("--scheduler-conf=x", "--config=y", "--scheduler-name=default-scheduler")
-    batch = batch_settings(flags, Catalog())
+    batch = batch_settings(flags)
     assert batch is not None
     with pytest.raises(click.BadParameter, match="also a profile"):
         with_sessions(default_config(), batch, flags)
@@ -104,10 +105,8 @@ def test_a_plugin_answers_to_its_name_and_its_file(tmp_path: Path) -> None:
     (tmp_path / "tidy.py").write_text("class CleanUp:\n    def execute(self, session): ...\n")
     (tmp_path / "other.py").write_text("class Job:\n    def execute(self, query): ...\n")
     catalog = find_plugins(Requested(directories=(tmp_path,)))
-    found = batch_settings(given("--scheduler-conf=x"), catalog)
-    assert found is not None
-    assert sorted(found.plugins) == ["magic", "wand"]
-    assert sorted(found.actions) == ["clean-up"]
+    assert sorted(session_plugins(catalog)) == ["magic", "wand"]
+    assert sorted(session_actions(catalog)) == ["clean-up"]
 
 
 @pytest.fixture

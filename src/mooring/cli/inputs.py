@@ -11,16 +11,25 @@ import click
 
 from mooring.config import ConfigError
 from mooring.loading import PluginLoadError, Requested, Setup, load_setup
+from mooring.loading.reread import SetupFiles
 
 
 def read_setup(file: str | None, requested: Requested) -> Setup:
     """The configuration of a file (``-``: standard input), or the default one, and the plugins that it and the
     command line name. Ends the command if anything is faulty.
     """
-    text = read_text(file) if file is not None else None
-    base = Path(file).parent if file is not None and file != "-" else Path()
+    return read_setup_files(file, requested)[0]
+
+
+def read_setup_files(file: str | None, requested: Requested) -> tuple[Setup, SetupFiles | None]:
+    """The same, and the files that it came from, to read them again; None where that cannot be (standard input)."""
+    files = None if file == "-" else SetupFiles(Path(file) if file is not None else None, requested)
     try:
-        return load_setup(text, source=file or "", requested=requested, base=base)
+        if files is None:
+            return load_setup(read_text("-"), source="-", requested=requested, base=Path()), None
+        if file is not None:
+            read_text(file)  # says best what is wrong with a file that cannot be read
+        return files.load(), files
     except ConfigError as error:
         fail(error.lines())
     except PluginLoadError as error:

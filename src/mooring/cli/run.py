@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
     from mooring.kube import Access
     from mooring.live import LiveScheduler
+    from mooring.live.batch import BatchSettings
     from mooring.loading import Requested
 
 
@@ -36,9 +37,10 @@ def _version(form: str) -> str:
 
 @click.command(cls=DropInCommand, flags=FLAGS, foreign=FOREIGN, version=_version)
 @plugin_options
+@click.option("--no-reload", is_flag=True, help="Read plugins and configuration once only, not when they change.")
 @click.option("--seed", type=int, help="Decides ties; random unless given.")
 @click.pass_context
-def run(ctx: click.Context, /, requested: Requested, seed: int | None, **given: Any) -> None:
+def run(ctx: click.Context, /, requested: Requested, no_reload: bool, seed: int | None, **given: Any) -> None:
     """Schedule the pods of a cluster.
 
     Takes the flags of kube-scheduler 1.36. Without --config its default configuration is in force. With
@@ -51,7 +53,7 @@ def run(ctx: click.Context, /, requested: Requested, seed: int | None, **given: 
 
     from mooring.cli.flags.batch import batch_settings, plain_endpoints, with_sessions
     from mooring.cli.flags.effects import configured, gate_notes, served
-    from mooring.cli.inputs import read_setup
+    from mooring.cli.inputs import read_setup_files
     from mooring.kube import AccessError, load_access
     from mooring.live import LiveScheduler
     from mooring.observe.logs import configure_logs
@@ -60,14 +62,16 @@ def run(ctx: click.Context, /, requested: Requested, seed: int | None, **given: 
         raise click.BadParameter(f"{given['logging_format']!r}: use text or json", param_hint="--logging-format")
     told = [*notes(ctx), *gate_notes(given)]
     configure_logs(given["v"], as_json=given["logging_format"] == "json")
-    setup = read_setup(given["config"], requested)
+    setup, files = read_setup_files(given["config"], requested)
     config, ignored = configured(setup.config, given, from_file=given["config"] is not None)
     if given["write_config_to"]:
         _write(config, given["write_config_to"])
         return
-    batch = batch_settings(given, setup.catalog)
+    batch = batch_settings(given)
     if batch is not None:
         config = with_sessions(config, batch, given)
+    if files is not None:
+        files.adjust = functools.partial(_flagged, given=given, batch=batch)
     log = structlog.get_logger("mooring")
     for note in (*told, *ignored, *setup.notes):
         log.warning(note)
@@ -80,12 +84,27 @@ def run(ctx: click.Context, /, requested: Requested, seed: int | None, **given: 
     make = functools.partial(
         LiveScheduler, config, access, catalog=setup.catalog, rng=rng, serve=serve, plain=plain, batch=batch
     )
+    make = functools.partial(make, files=files, reload=not no_reload)
     work = _run(make, access, given)
     with contextlib.suppress(ImportError):
         import uvloop
 
         sys.exit(uvloop.run(work))
     sys.exit(asyncio.run(work))
+
+
+def _flagged(
+    config: SchedulerConfiguration, given: Mapping[str, Any], batch: BatchSettings | None
+) -> SchedulerConfiguration:
+    """A configuration that was read again, with what flags make of it."""
+    from mooring.cli.flags.batch import with_sessions
+    from mooring.cli.flags.effects import configured
+
+    try:
+        changed, _ = configured(config, given, from_file=given["config"] is not None)
+        return changed if batch is None else with_sessions(changed, batch, given)
+    except click.UsageError as error:
+        raise ValueError(error.format_message()) from None
 
 
 def _write(config: SchedulerConfiguration, file: str) -> None:

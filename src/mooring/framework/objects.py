@@ -129,6 +129,10 @@ class Lister(Generic[T]):
         """Be told about every change from now on."""
         self._listeners.append(listener)
 
+    def stop_telling(self, is_gone: Callable[[object], bool]) -> None:
+        """Forget listeners of plugins that are in force no more."""
+        self._listeners = [listener for listener in self._listeners if not is_gone(listener)]
+
     # Feeding
 
     def put(self, item: T) -> None:
@@ -181,6 +185,11 @@ class ObjectStore:
     def remove(self, item: KubeObject) -> None:
         """Remove an object."""
         self.lister(type(item)).remove(item.name, item.namespace)
+
+    def stop_telling(self, is_gone: Callable[[object], bool]) -> None:
+        """Forget listeners of plugins that are in force no more."""
+        for lister in self._listers.values():
+            lister.stop_telling(is_gone)
 
     def drop(self, kind: type[KubeObject]) -> None:
         """Forget a kind and all its objects: nobody reads it any more."""

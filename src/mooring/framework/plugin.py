@@ -43,6 +43,9 @@ class Plugin:
     #: asked for like one of ``filter`` or ``score``, last and for a sample of the nodes that are left.
     per_node: ClassVar[bool] = False
 
+    #: Attributes that the next version takes over when the plugin's file changes while the scheduler runs.
+    keep: ClassVar[tuple[str, ...]] = ()
+
     #: What the plugin must be allowed beside reading the kinds that it lists, for ``mooring rbac``.
     permissions: ClassVar[tuple[Rule, ...]] = ()
 
@@ -70,6 +73,19 @@ class Plugin:
 
     def setup(self) -> None:
         """Called once, after ``self.args`` and ``self.handle`` are set; raise ValueError to refuse the arguments."""
+
+    def keep_state(self) -> Any:
+        """What the next version of this plugin gets when its file or arguments change; the attributes in ``keep``.
+
+        Called between two attempts, just before the next version takes over. What is handed over is not copied.
+        """
+        return {name: getattr(self, name) for name in self.keep if hasattr(self, name)}
+
+    def take_state(self, state: Any) -> None:
+        """Take over what the version before kept, after ``setup``; raising leaves that version in force."""
+        for name in self.keep:
+            if name in state:
+                setattr(self, name, state[name])
 
     def __repr__(self) -> str:
         return f"<plugin {self.name}>"

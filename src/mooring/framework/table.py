@@ -7,6 +7,7 @@ decided about the other rows stays valid. ``check`` compares everything with a t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -324,6 +325,10 @@ class NodeTable:
             if info.node is not None and (info.pod.spec.volumes or not listener.volumes_only):
                 listener.pod_added(info, info.node.row)
         self._listeners.append(listener)
+
+    def stop_telling(self, is_gone: Callable[[object], bool]) -> None:
+        """Forget listeners of plugins that are in force no more."""
+        self._listeners = [listener for listener in self._listeners if not is_gone(listener)]
 
     def _listeners_for(self, template: PodTemplate) -> list[PodListener]:
         if not self._listeners or template.pod.spec.volumes:

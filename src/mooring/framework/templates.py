@@ -6,6 +6,7 @@ is compiled once per template and shared; what a plugin learnt about the nodes f
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -25,6 +26,7 @@ HostPort = tuple[str, str, int]
 
 _encode = msgspec.msgpack.Encoder().encode
 _CACHE = "_mooring_template"
+_numbers = itertools.count(1)
 #: Templates kept although no pod of theirs is placed.
 _KEEP_IDLE = 4096
 
@@ -45,15 +47,16 @@ class PodTemplate:
         "nonzero",
         "placed",
         "pod",
-        "registry",
+        "registry_number",
         "requests",
         "scalars",
         "term_counters",
     )
 
     def __init__(self, pod: Pod) -> None:
-        #: A pod of this template; read only what all of them share.
-        self.pod = pod
+        #: A pod of this template; read only what all of them share. It is a copy: the pod itself knows its template,
+        #: and the collector cannot see cycles through pods.
+        self.pod = msgspec.structs.replace(pod)
         self.namespace = pod.namespace
         self.labels = pod.labels
         #: What the pod asks for, by resource: millicores for cpu, whole numbers for the rest, rounded up.
@@ -73,8 +76,8 @@ class PodTemplate:
         self._affinity: PodAffinityTerms | None = None
         self._requirement: RequiredNodeAffinity | None = None
         self._resource_key = b""
-        #: Whose template it is: a pod may be looked at by several tables.
-        self.registry: TemplateRegistry | None = None
+        #: Whose template it is: a pod may be looked at by several tables. A number, for it must not keep them alive.
+        self.registry_number = 0
         # Below: owned by the node table.
         #: Rows with pods of this template -> [living, terminating] pods there.
         self.placed: dict[int, list[int]] = {}
@@ -117,6 +120,7 @@ class TemplateRegistry:
 
     def __init__(self, prepare: Callable[[PodTemplate], None]) -> None:
         self._templates: OrderedDict[bytes, PodTemplate] = OrderedDict()
+        self._number = next(_numbers)
         self._prepare = prepare
         self._evict_at = 2 * _KEEP_IDLE
 
@@ -124,13 +128,13 @@ class TemplateRegistry:
         """The pod's template."""
         attributes = pod.__dict__
         known: PodTemplate | None = attributes.get(_CACHE)
-        if known is not None and known.registry is self:
+        if known is not None and known.registry_number == self._number:
             return known
         key = template_key(pod)
         template = self._templates.get(key)
         if template is None:
             template = PodTemplate(pod)
-            template.registry = self
+            template.registry_number = self._number
             self._prepare(template)
             self._templates[key] = template
             self._evict()
@@ -145,6 +149,11 @@ class TemplateRegistry:
         for key in idle[:-_KEEP_IDLE]:
             del self._templates[key]
         self._evict_at = 2 * max(_KEEP_IDLE, len(self._templates))
+
+    def forget_answers(self) -> None:
+        """Forget what plugins keep with templates: some of them are in force no more."""
+        for template in self._templates.values():
+            template.cache.clear()
 
     def __len__(self) -> int:
         return len(self._templates)

@@ -32,10 +32,12 @@ from mooring.framework.handle import Handle
 from mooring.framework.volume_writer import VolumeWriter
 from mooring.kube import AlreadyExists, Change, Client, KubeError, NotFound
 from mooring.live.batch_conf import ConfFile
+from mooring.live.batch_plugins import session_actions, session_plugins
 from mooring.live.batch_writer import BatchWriter
 from mooring.live.binder import ApiBinder
 from mooring.live.custom import CustomInformers
 from mooring.live.reporter import Reporter
+from mooring.loading import Catalog
 from mooring.observe.session_metrics import SessionMetrics
 from mooring.plugins.volume_binding import VolumeBinding
 from mooring.scheduler.cache import Cache
@@ -93,12 +95,13 @@ class BatchScheduler:
         release: Callable[[], None],
         busy: Callable[[], bool],
         metrics: SessionMetrics | None = None,
+        catalog: Catalog | None = None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
         """``hold`` makes changes wait, ``release`` lets them in again; while ``busy``, somebody else has the cache.
 
-        Raises ConfigError for a bad configuration.
+        ``catalog`` has what users wrote and was loaded from files. Raises ConfigError for a bad configuration.
         """
         self._busy = busy
         self._metrics = metrics if metrics is not None else SessionMetrics()
@@ -106,8 +109,11 @@ class BatchScheduler:
         self._cache = cache
         self._client = client
         self._hold, self._release = hold, release
-        self._plugins: Mapping[str, type[Any]] = {**PLUGINS, **settings.plugins}
-        self._actions: Mapping[str, Action] = {**ACTIONS, **settings.actions}
+        #: Plugins of users, then all plugins and actions.
+        self._users: Mapping[str, type[Any]] = {}
+        self._plugins: Mapping[str, type[Any]] = {}
+        self._actions: Mapping[str, Action] = {}
+        self._know(catalog or Catalog())
         self.conf = ConfFile(settings.scheduler_conf, actions=self._actions, plugins=self._plugins)
         handle = Handle(
             profile_name=settings.scheduler_names[0],
@@ -174,6 +180,24 @@ class BatchScheduler:
 
     # Sessions
 
+    async def conf_changed(self) -> None:
+        """The file with the configuration changed."""
+        if self.conf.reread():
+            self._wake.set()
+
+    def _know(self, catalog: Catalog) -> None:
+        settings = self._settings
+        self._users = {**settings.plugins, **session_plugins(catalog)}
+        self._plugins = {**PLUGINS, **self._users}
+        self._actions = {**ACTIONS, **settings.actions, **session_actions(catalog)}
+
+    def use(self, catalog: Catalog) -> None:
+        """Use what this catalog has from the next session on; must not be called within one."""
+        self._know(catalog)
+        self._said.clear()
+        self.conf.reread(actions=self._actions, plugins=self._plugins)
+        self._wake.set()
+
     async def begin(self, tasks: asyncio.TaskGroup, apply: Callable[[list[Change[Any]]], None]) -> None:
         """Read what sessions need beside the pods, then run sessions among some tasks."""
         informers = CustomInformers(self._client, apply, known=(), drop=self._cache.objects.drop, hint=_hint)
@@ -188,7 +212,7 @@ class BatchScheduler:
             tasks.create_task(self._make_queues(), name="batch queues")
             ended, decided = -_IDLE_SECONDS, True
             while True:
-                changed = self._wake.is_set() or self.conf.poll()
+                changed = self._wake.is_set()
                 self._wake.clear()
                 if changed or time.monotonic() - ended >= self._patience(decided=decided):
                     decided = await self._session()
@@ -198,7 +222,7 @@ class BatchScheduler:
     def _patience(self, *, decided: bool) -> float:
         """How long to leave it at that while nothing changes: time alone helps few, unless a plugin goes by it."""
         named = {option.name for option in self.conf.current.options()}
-        timely = decided or bool(named & _TIMELY) or bool(named & self._settings.plugins.keys())
+        timely = decided or bool(named & _TIMELY) or bool(named & self._users.keys())
         return self._settings.schedule_period if timely else max(_IDLE_SECONDS, self._settings.schedule_period)
 
     async def _pause(self) -> None:
@@ -216,7 +240,6 @@ class BatchScheduler:
         while self._busy():
             await asyncio.sleep(_GATHER_SECONDS)
         started = time.perf_counter()
-        self.conf.poll()
         self.in_session = True
         self._hold()
         try:

@@ -21,15 +21,16 @@ class ConfFile:
         self._path = path
         self._actions = actions
         self._plugins = plugins
-        self._seen = self._signature()
         self.current: BatchConf = self._read()
 
-    def poll(self) -> bool:
-        """Read the file again if it changed; whether another configuration is in force now."""
-        seen = self._signature()
-        if seen == self._seen:
-            return False
-        self._seen = seen
+    def paths(self) -> list[Path]:
+        """The file, if there is one."""
+        return [] if self._path is None else [self._path]
+
+    def reread(self, *, actions: Collection[str] | None = None, plugins: Collection[str] | None = None) -> bool:
+        """Read the file again, because it changed or there are other plugins; whether it is in force now."""
+        self._actions = self._actions if actions is None else actions
+        self._plugins = self._plugins if plugins is None else plugins
         try:
             self.current = self._read()
         except ConfigError as error:
@@ -38,16 +39,6 @@ class ConfFile:
             return False
         log.info("the configuration changed", actions=list(self.current.actions))
         return True
-
-    def _signature(self) -> tuple[int, int, int] | None:
-        """What changes when the file does, also where it is a link into a folder that is exchanged (a ConfigMap)."""
-        if self._path is None:
-            return None
-        try:
-            found = self._path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
 
     def _read(self) -> BatchConf:
         source = "" if self._path is None else str(self._path)

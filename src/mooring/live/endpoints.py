@@ -97,7 +97,7 @@ def make_server(
     *,
     plain: Iterable[ServerSettings] = (),
     engine: Engine,
-    config: SchedulerConfiguration,
+    config: Callable[[], SchedulerConfiguration],
     client: Client,
     informers: Informers,
     election: Callable[[], ElectionThread | None],
@@ -127,7 +127,7 @@ def make_server(
     sources = Sources(
         metrics=metrics,
         resources=resources,
-        config=lambda: {"componentconfig": effective(config)},
+        config=lambda: {"componentconfig": effective(config())},
         decision=lambda key: explain(engine, key),
         decisions=decisions,
         live={"leaderElection": lease_check(election)},

@@ -20,7 +20,8 @@ from mooring.framework.plugin import Plugin
 from mooring.kube import Access, AccessError, load_access
 from mooring.live.scheduler import LiveScheduler, LostLeaseError
 from mooring.live.server import ServerError, ServerSettings
-from mooring.loading import PluginLoadError, Requested, find_plugins, load_setup
+from mooring.loading import PluginLoadError, Requested, Setup, find_plugins
+from mooring.loading.reread import SetupFiles
 from mooring.observe.explanation import Explanation
 from mooring.scheduler.profile import ProfileError
 from mooring.scheduler.why import explain
@@ -51,7 +52,9 @@ class Scheduler:
         access: Access | None = None,
         custom_plugin_files: Mapping[str, str | Path] | None = None,
         plugins: Mapping[str, type[Plugin]] | None = None,
+        plugins_dir: str | Path | None = None,
         leader_elect: bool | None = None,
+        reload: bool = True,
         serve: ServerSettings | None = None,
         seed: int | None = None,
     ) -> None:
@@ -59,18 +62,30 @@ class Scheduler:
 
         ``config`` is a file (KubeSchedulerConfiguration) or a configuration; without one, the defaults hold
         and the plugins given here are enabled at all their points. The cluster is found as `mooring run` finds it, or
-        given as ``access``. ``serve`` says where health, metrics and decisions are served: nowhere, unless given.
+        given as ``access``. Where ``config`` and plugins are files they are read again when they change, unless
+        ``reload`` is off. ``serve`` says where health, metrics and decisions are served: nowhere, unless given.
         """
         try:
-            self.config, classes = _setup(config, custom_plugin_files or {}, plugins or {})
-            if leader_elect is not None:
-                election = msgspec.structs.replace(self.config.leader_election, leader_elect=leader_elect)
-                self.config = msgspec.structs.replace(self.config, leader_election=election)
+            named = tuple((name, Path(path)) for name, path in (custom_plugin_files or {}).items())
+            folders = () if plugins_dir is None else (Path(plugins_dir),)
+            requested = Requested(named, folders, classes=tuple((plugins or {}).items()))
+            setup, files = _setup(config, requested, leader_elect)
+            #: What it began with.
+            self.config = setup.config
             if access is None:
-                named = str(kubeconfig) or self.config.client_connection.kubeconfig
-                access = load_access(kubeconfig=named, master=master)
+                found = str(kubeconfig) or self.config.client_connection.kubeconfig
+                access = load_access(kubeconfig=found, master=master)
             rng = None if seed is None else random.Random(seed)
-            self._live = LiveScheduler(self.config, access, plugins=classes, rng=rng, serve=serve, whole_process=False)
+            self._live = LiveScheduler(
+                self.config,
+                access,
+                catalog=setup.catalog,
+                rng=rng,
+                serve=serve,
+                whole_process=False,
+                files=files,
+                reload=reload,
+            )
         except ConfigError as error:
             raise SchedulerError("\n".join(error.lines())) from None
         except (AccessError, PluginLoadError, ProfileError, ServerError) as error:
@@ -147,24 +162,17 @@ class Scheduler:
 
 
 def _setup(
-    config: str | Path | SchedulerConfiguration | None,
-    files: Mapping[str, str | Path],
-    classes: Mapping[str, type[Plugin]],
-) -> tuple[SchedulerConfiguration, dict[str, type[Plugin]]]:
-    """The configuration and the plugins for it."""
-    named = tuple((name, Path(path)) for name, path in files.items())
-    requested = Requested(named, classes=tuple(classes.items()))
+    config: str | Path | SchedulerConfiguration | None, requested: Requested, leader_elect: bool | None
+) -> tuple[Setup, SetupFiles | None]:
+    """The configuration and the plugins for it, and the files they came from, where all can be read again."""
+
+    def adjust(read: SchedulerConfiguration) -> SchedulerConfiguration:
+        if leader_elect is None:
+            return read
+        election = msgspec.structs.replace(read.leader_election, leader_elect=leader_elect)
+        return msgspec.structs.replace(read, leader_election=election)
+
     if isinstance(config, SchedulerConfiguration):
-        return config, find_plugins(requested).classes()
-    if config is None:
-        setup = load_setup(None, source="", requested=requested)
-        return setup.config, setup.plugins
-    file = Path(config)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SchedulerError(f"{file}: {error.strerror or error}") from None
-    except UnicodeError:
-        raise SchedulerError(f"{file}: not UTF-8 text; save the file as UTF-8") from None
-    setup = load_setup(text, source=str(file), requested=requested, base=file.parent)
-    return setup.config, setup.plugins
+        return Setup(adjust(config), find_plugins(requested)), None
+    files = SetupFiles(Path(config) if config is not None else None, requested, adjust=adjust)
+    return files.load(), files

@@ -18,10 +18,12 @@ from typing import Any
 
 import structlog
 
+from mooring.api.meta import ObjectReference
 from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
+from mooring.kube.events import EventKind
 from mooring.live.api_reader import LiveApiReader
 from mooring.live.background import Background
 from mooring.live.batch import BatchScheduler, BatchSettings
@@ -30,12 +32,15 @@ from mooring.live.debugger import CacheDebugger
 from mooring.live.endpoints import Endpoints, make_server, make_watch
 from mooring.live.evictions import Evictions
 from mooring.live.extenders import ExtenderClient
+from mooring.live.file_watch import FileWatch
 from mooring.live.informers import Informers, Shown
+from mooring.live.reload import Reloader
 from mooring.live.reporter import PluginEvents, Reporter
 from mooring.live.server import ServerSettings
 from mooring.live.volumes import ApiVolumeWriter
 from mooring.live.watchdog import Watchdog
-from mooring.loading import Catalog
+from mooring.loading import Catalog, Setup
+from mooring.loading.reread import SetupFiles
 from mooring.observe.session_metrics import SessionMetrics
 from mooring.scheduler.engine import Asking, Decided, Engine, Failed
 from mooring.scheduler.extenders import Extenders
@@ -50,6 +55,8 @@ _MAX_IN_FLIGHT = 64
 _BUSY_IN_FLIGHT = 32
 #: While extenders are asked, pods held at Permit are looked after so often.
 _PERMIT_SECONDS = 0.5
+#: How often it is looked whether a batch session is over, or extenders have answered.
+_QUIET_SECONDS = 0.005
 #: How long a stop waits for binds and events under way.
 _GRACE_SECONDS = 5.0
 
@@ -79,13 +86,17 @@ class LiveScheduler:
         records: bool = True,
         whole_process: bool = True,
         batch: BatchSettings | None = None,
+        files: SetupFiles | None = None,
+        reload: bool = True,
     ) -> None:
         """``serve`` says where health, metrics and decisions are served, ``plain`` where some of that is served in
         plain HTTP; ``records=False`` keeps no decisions.
 
         ``whole_process=False`` leaves settings of the process alone, because others live in it too. ``catalog`` has the
         plugins that were loaded from files, and how they are guarded; ``plugins`` are others. With ``batch`` there are
-        batch sessions too, for pods of other scheduler names; a bad configuration raises ConfigError.
+        batch sessions too, for pods of other scheduler names; a bad configuration raises ConfigError. ``files`` are
+        where the configuration and the catalog came from: when they change, they are read again, unless ``reload`` is
+        off.
         """
         self._config = config
         self._whole_process = whole_process
@@ -124,6 +135,11 @@ class LiveScheduler:
         self.batch = None if batch is None else self._make_batch(batch, clock, rng)
         self._background = Background()
         self._watchdog = Watchdog(self.engine.guards)
+        self._file_watch = FileWatch()
+        #: What reads the files again, if they are.
+        self.reloader = self._make_reloader(files) if files is not None and reload else None
+        if self.batch is not None and reload:
+            self._file_watch.add(self.batch.conf.paths, self.batch.conf_changed)
         self._work: set[asyncio.Task[None]] = set()
         self._binding = 0
         self._leading = asyncio.Event()
@@ -150,11 +166,50 @@ class LiveScheduler:
             hold=self.informers.hold,
             release=self._release,
             busy=lambda: self._asking,
+            catalog=self._catalog,
             clock=clock,
             rng=rng,
         )
         self.informers.listener = batch.changed
         return batch
+
+    def _make_reloader(self, files: SetupFiles) -> Reloader:
+        reloader = Reloader(
+            files,
+            Setup(self._config, self._catalog),
+            engine=self.engine,
+            informers=self.informers,
+            background=self._background,
+            quiet=self._quiet,
+            use_sessions=self._use_sessions,
+            tell=self._tell_reload,
+            collect=self._whole_process,
+        )
+        self._file_watch.add(files.paths, reloader.reload, files.seen)
+        return reloader
+
+    async def _quiet(self) -> None:
+        """Wait for a moment in which nobody works on the cache."""
+        while self.engine.is_asking or (self.batch is not None and self.batch.in_session):
+            await asyncio.sleep(_QUIET_SECONDS)
+
+    def _use_sessions(self, catalog: Catalog) -> None:
+        if self.batch is not None:
+            self.batch.use(catalog)
+        self._wake.set()  # pods that waited may have a node now
+
+    def _tell_reload(self, kind: EventKind, note: str) -> None:
+        """Record how a reload went, on the lease, which stands for the scheduler."""
+        election = self._config.leader_election
+        lease = ObjectReference(
+            api_version="coordination.k8s.io/v1",
+            kind="Lease",
+            namespace=election.resource_namespace,
+            name=election.resource_name,
+        )
+        component = self.engine.profiles.config.profiles[0].scheduler_name
+        reason = "Reloaded" if kind == "Normal" else "ReloadFailed"
+        self._events.record(lease, type=kind, reason=reason, action="Reloading", note=note[:1000], component=component)
 
     def _release(self) -> None:
         """A batch session is over: changes come in again, and pods are decided about one by one."""
@@ -208,6 +263,7 @@ class LiveScheduler:
                     await self.batch.begin(tasks, self.informers.apply)
                 log.info("Scheduling", nodes=len(self.engine.cache.table), pods=len(self.engine.cache.table.pods))
                 self.ready.set()
+                tasks.create_task(self._file_watch.run(), name="files")
                 try:
                     await self._schedule()
                 finally:
@@ -230,7 +286,7 @@ class LiveScheduler:
             settings,
             plain=plain,
             engine=self.engine,
-            config=self._config,
+            config=lambda: self.engine.profiles.config,
             client=self._client,
             informers=self.informers,
             election=lambda: self._election,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from mooring.loading.configuration import plugin_spec
 from mooring.loading.errors import Fault, PluginLoadError, refuse
 from mooring.loading.files import Found, in_folder, kind_of, load_file, pick
 from mooring.loading.kinds import POD, Kind, plugin_name
-from mooring.loading.modules import unload
+from mooring.loading.modules import root_of, unload
 from mooring.loading.options import PluginOptions
 from mooring.loading.plugin_sources import NO_SOURCES, PluginEntry, PluginSources
 from mooring.loading.wasm.configured import ConfiguredGuest
@@ -45,8 +45,15 @@ NOTHING: Final = Requested()
 class Catalog:
     """All plugins that were found, by name."""
 
-    def __init__(self, found: Iterable[Found] = (), sources: PluginSources = NO_SOURCES) -> None:
+    def __init__(
+        self,
+        found: Iterable[Found] = (),
+        sources: PluginSources = NO_SOURCES,
+        files: Mapping[Path, Sequence[Found]] | None = None,
+    ) -> None:
         self.found = {each.name: each for each in found}
+        #: Everything that was loaded from files, wanted or not, by path.
+        self.files: Mapping[Path, Sequence[Found]] = files if files is not None else {}
         self._entries = {entry.name: entry for entry in sources.plugins}
 
     def classes(self, kind: Kind = POD) -> dict[str, type[Any]]:
@@ -66,11 +73,16 @@ class Catalog:
         """How each plugin is guarded, as far as the configuration says."""
         return {name: entry.options() for name, entry in self._entries.items()}
 
-    def unload(self) -> None:
-        """Forget the modules of all plugins from files."""
-        for each in self.found.values():
-            if each.path is not None:
-                unload(each.cls.__module__)
+    def modules(self) -> frozenset[str]:
+        """The modules of plugins from files."""
+        return frozenset(root_of(each.cls.__module__) for found in self.files.values() for each in found)
+
+    def unload(self, keep: Catalog | None = None) -> frozenset[str]:
+        """Forget the modules of all plugins from files, but for those that another catalog has too; which they were."""
+        gone = self.modules() - (keep.modules() if keep is not None else frozenset())
+        for module in gone:
+            unload(module)
+        return gone
 
 
 def find_plugins(
@@ -80,14 +92,16 @@ def find_plugins(
     base: Path | None = None,
     wanted: frozenset[str] = frozenset(),
     guests: Iterable[ConfiguredGuest] = (),
+    known: Catalog | None = None,
 ) -> Catalog:
     """Load every plugin that the command line and the document name.
 
     ``base`` is the folder that the document's paths are relative to; of installed plugins only the ``wanted`` are
-    imported; ``guests`` are the plugins whose arguments make them WebAssembly.
+    imported; ``guests`` are the plugins whose arguments make them WebAssembly. What a ``known`` catalog has, and has
+    not changed since, is not loaded again.
     Raises PluginLoadError with everything that is wrong.
     """
-    search = _Search(requested, sources, base or Path())
+    search = _Search(requested, sources, base or Path(), known or Catalog())
     for name, cls in requested.classes:
         search.given(name, cls)
     for name, path in requested.plugins:
@@ -109,8 +123,9 @@ def find_plugins(
 class _Search:
     """One search, with what it has found and what went wrong."""
 
-    def __init__(self, requested: Requested, sources: PluginSources, base: Path) -> None:
+    def __init__(self, requested: Requested, sources: PluginSources, base: Path, known: Catalog) -> None:
         self.base = base
+        self._known = known
         self._sources = sources
         self._entries = {entry.name: entry for entry in sources.plugins}
         #: Known before anything is loaded: what does not fit its pin must not run.
@@ -185,24 +200,27 @@ class _Search:
         except PluginLoadError as error:
             self._faults += [guest.fault(fault.message) for fault in error.faults]
             return
-        self._put(Found(guest.name, cls, POD, f"guestURL {guest.url}", sha256=cls.sha256))
+        found = Found(guest.name, cls, POD, f"guestURL {guest.url}", sha256=cls.sha256)
+        known = self._known.found.get(guest.name)
+        same = known is not None and (known.source, known.sha256) == (found.source, found.sha256)
+        self._put(known if known is not None and same else found)
 
     def finish(self) -> Catalog:
         """What was found. Raises PluginLoadError if anything went wrong."""
         self._faults += self._shadowing()
         self._faults += self._missing()
-        catalog = Catalog(self._found.values(), self._sources)
+        files = {found[0].path: found for found in self._files.values() if found and found[0].path is not None}
+        catalog = Catalog(self._found.values(), self._sources, files)
         if self._faults:
-            for found in self._files.values():
-                Catalog(found).unload()
+            catalog.unload(keep=self._known)
             raise PluginLoadError(dict.fromkeys(self._faults))
         return catalog
 
     def _load(self, path: Path, source: str) -> list[Found]:
         key = path.resolve()
         if key not in self._files:
-            pin = self._pins.get(key, "")
-            self._files[key] = load_file(path, source, pin=pin, allow_writable=self._allow_writable)
+            pin, known = self._pins.get(key, ""), self._known.files.get(path, ())
+            self._files[key] = load_file(path, source, pin=pin, allow_writable=self._allow_writable, known=known)
         return self._files[key]
 
     def _put(self, found: Found) -> None:

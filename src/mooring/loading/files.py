@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,12 +52,19 @@ def load_plugin(name: str, path: Path) -> type[Plugin]:
     return cls
 
 
-def load_file(path: Path, source: str, *, pin: str = "", allow_writable: bool = True) -> list[Found]:
-    """All plugins of a file or package, imported and checked. Raises PluginLoadError with all that is wrong."""
+def load_file(
+    path: Path, source: str, *, pin: str = "", allow_writable: bool = True, known: Sequence[Found] = ()
+) -> list[Found]:
+    """All plugins of a file or package, imported and checked. Raises PluginLoadError with all that is wrong.
+
+    ``known`` are its plugins as they were loaded before; if nothing has changed since, it is they.
+    """
     if not allow_writable:
         check_writers(path)
     snapshot = read_snapshot(path)
     check_pin(snapshot, pin)
+    if known and all(each.sha256 == snapshot.sha256 for each in known):
+        return list(known)
     check_requirements(path)
     module = import_snapshot(snapshot)
     found = list(_plugins(module, snapshot, source))

@@ -72,7 +72,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         """The spec of a module below ``mooring_plugins``."""
         if not fullname.startswith(f"{ROOT}."):
             return None
-        loader = self.loaded.get(".".join(fullname.split(".")[:2]))
+        loader = self.loaded.get(root_of(fullname))
         within = loader.within(fullname) if loader is not None else None
         if loader is None or within is None:
             return None
@@ -104,9 +104,14 @@ def import_snapshot(snapshot: Snapshot) -> ModuleType:
         raise _broken(error, snapshot) from error
 
 
+def root_of(name: str) -> str:
+    """The module of a whole plugin file or package, given any module in it."""
+    return ".".join(name.split(".")[:2])
+
+
 def unload(name: str) -> None:
     """Forget a module and everything below it; objects made from it live on as long as somebody holds them."""
-    root = ".".join(name.split(".")[:2])
+    root = root_of(name)
     _finder.loaded.pop(root, None)
     for known in [each for each in sys.modules if each == root or each.startswith(f"{root}.")]:
         del sys.modules[known]

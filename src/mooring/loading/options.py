@@ -25,8 +25,6 @@ class PluginOptions(msgspec.Struct, frozen=True, kw_only=True):
     budgets: dict[str, float] = {}
     #: After how long a call counts as hanging.
     timeout: float = 5.0
-    #: Attributes that the next version of the plugin takes over when it is reloaded.
-    keep: tuple[str, ...] = ()
 
     def budget_of(self, method: str) -> float:
         """How long a call of a method may take; the point's own limit, or that of all."""

@@ -61,9 +61,6 @@ class PluginEntry(_Strict, frozen=True, kw_only=True):
         dict[PointName, str], msgspec.Meta(description="The same for some extension points: {score: 5ms}.")
     ] = {}
     timeout: Annotated[str, msgspec.Meta(description="After how long a call counts as hanging.")] = "5s"
-    keep: Annotated[
-        tuple[str, ...], msgspec.Meta(description="Attributes that the next version takes over at a reload.")
-    ] = ()
 
     def options(self) -> PluginOptions:
         """How the plugin is guarded."""
@@ -74,7 +71,6 @@ class PluginEntry(_Strict, frozen=True, kw_only=True):
             budget=_seconds(self.budget),
             budgets={point: _seconds(text) for point, text in self.budgets.items()},
             timeout=_seconds(self.timeout),
-            keep=self.keep,
         )
 
     def durations(self) -> Iterator[tuple[str, str]]:

@@ -33,23 +33,32 @@ class Setup(msgspec.Struct, frozen=True):
         return self.catalog.classes(POD)
 
 
-def load_setup(text: str | None, *, source: str, requested: Requested = NOTHING, base: Path | None = None) -> Setup:
+def load_setup(
+    text: str | None,
+    *,
+    source: str,
+    requested: Requested = NOTHING,
+    base: Path | None = None,
+    known: Catalog | None = None,
+) -> Setup:
     """Read a configuration file's text (None: there is none) and load the plugins that it and the command line name.
 
-    ``base`` is the folder that paths in the file are relative to. Raises ConfigError or PluginLoadError.
+    ``base`` is the folder that paths in the file are relative to; plugins of a ``known`` catalog that have not changed
+    are not loaded again. Raises ConfigError or PluginLoadError.
     """
     if text is None:
-        catalog = find_plugins(requested)
+        catalog = find_plugins(requested, known=known)
         return Setup(config_for(catalog), catalog)
     rest, written = split(text)
     sources = read_sources(written, source=source)
     document = read_document(rest, source=source)
     guests = guests_in(document)
-    catalog = find_plugins(requested, sources, base=base, wanted=named_in(document), guests=guests)
+    wanted = named_in(document)
+    catalog = find_plugins(requested, sources, base=base, wanted=wanted, guests=guests, known=known)
     try:
         config = load_document(document, plugins=catalog.specs())
     except ValueError:
-        catalog.unload()
+        catalog.unload(keep=known)
         raise
     return Setup(config, catalog, tuple(_idle(config, catalog.classes(POD))))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 
 from mooring.api.meta import KubeObject
+from mooring.config import Profile as ProfileConfiguration
 from mooring.config import SchedulerConfiguration
 from mooring.framework.api_reader import ApiReader
 from mooring.framework.binding import Binder
@@ -46,6 +49,16 @@ def enabled_kinds(
     return declared_kinds(enabled_classes(config, plugins))
 
 
+def _unchanged(old: Profile, config: ProfileConfiguration, registry: Mapping[str, type[Plugin]]) -> dict[str, Plugin]:
+    """The plugins of a profile that another configuration of it would make just as they are."""
+    before, now = old.config.plugin_config, config.plugin_config
+    return {
+        name: plugin
+        for name, plugin in old.plugins.items()
+        if type(plugin) is registry.get(name) and before.get(name) == now.get(name)
+    }
+
+
 class Profiles:
     """A cycle for each profile of a configuration, on one cache."""
 
@@ -66,34 +79,57 @@ class Profiles:
         extenders: PreemptionExtenders | None = None,
         guards: Guards | None = None,
     ) -> None:
-        self.config = config
         self.cache = cache
         self.waiting_pods = WaitingPods()
+        self._make_handle = functools.partial(
+            Handle,
+            table=cache.table,
+            objects=cache.objects,
+            nominator=cache.nominator,
+            waiting_pods=self.waiting_pods,
+            recorder=recorder,
+            clock=clock,
+            rng=rng,
+            activate=activate,
+            binder=binder,
+            volumes=volumes,
+            api=api,
+            extenders=extenders,
+        )
+        self._times = times
+        self._guards = guards
+        self._sampler = Sampler(cache.table)
+        self.cycles: dict[str, Cycle] = {}
+        self._build(config, plugins, {})
+
+    def renewed(self, config: SchedulerConfiguration, plugins: Mapping[str, type[Plugin]]) -> Profiles:
+        """The profiles of another configuration, with other plugins, on the same cache.
+
+        Plugins of which neither the class nor the arguments are others go on as they are. Raises ProfileError.
+        """
+        other = copy.copy(self)
+        other._build(config, plugins, self.cycles)
+        return other
+
+    def _build(
+        self,
+        config: SchedulerConfiguration,
+        plugins: Mapping[str, type[Plugin]] | None,
+        before: Mapping[str, Cycle],
+    ) -> None:
+        self.config = config
         registry = {**BUILTIN, **(plugins or {})}
         builtin = frozenset(BUILTIN.keys() - (plugins or {}).keys())
-        sampler = Sampler(cache.table)
-        self.cycles: dict[str, Cycle] = {}
+        self.cycles = {}
         for profile in config.profiles:
-            handle = Handle(
-                profile_name=profile.scheduler_name,
-                table=cache.table,
-                objects=cache.objects,
-                nominator=cache.nominator,
-                waiting_pods=self.waiting_pods,
-                recorder=recorder,
-                clock=clock,
-                rng=rng,
-                activate=activate,
-                binder=binder,
-                volumes=volumes,
-                api=api,
-                extenders=extenders,
-            )
+            old = before.get(profile.scheduler_name)
+            handle = old.handle if old is not None else self._make_handle(profile_name=profile.scheduler_name)
+            known = _unchanged(old.profile, profile, registry) if old is not None else {}
             percentage = profile.percentage_of_nodes_to_score
             if percentage is None:
                 percentage = config.percentage_of_nodes_to_score
-            built = Profile(profile, handle, registry, builtin, times, guards)
-            self.cycles[profile.scheduler_name] = Cycle(built, sampler, percentage)
+            built = Profile(profile, handle, registry, builtin, self._times, self._guards, known)
+            self.cycles[profile.scheduler_name] = Cycle(built, self._sampler, percentage)
 
     @property
     def plugins(self) -> list[Plugin]:

@@ -98,9 +98,13 @@ class Cycle:
         self._sampler = sampler
         self._percentage = percentage
         self.forget()
-        self.handle.runner = self
+        self.take_over()
         #: Where the moments of an attempt are noted, if somebody wants to know.
         self.trace: Trace | None = None
+
+    def take_over(self) -> None:
+        """Be the one whom the profile's plugins ask what the others think."""
+        self.handle.runner = self
 
     def forget(self) -> None:
         """Forget every answer that was kept: some plugin may answer otherwise now."""

@@ -20,7 +20,8 @@ from mooring.framework.plugin import ArgsError, Plugin, decode_args
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
 from mooring.framework.table import NodeTable
-from mooring.loading import plugin_spec
+from mooring.loading import POD, Fault, Found, plugin_spec
+from mooring.loading.deadline import HangsError, within
 from mooring.loading.source_checks import class_source
 from mooring.scheduler import binding
 from mooring.scheduler.answers import BadAnswerError, PluginFailure, as_status
@@ -71,6 +72,19 @@ def dry_run(cls: type[Plugin], args: Any = None) -> list[DryFault]:
             if fault is not None:
                 found.setdefault(fault.message, fault)
     return list(found.values())
+
+
+def dry_run_fault(found: Found, args: Any, seconds: float) -> list[Fault]:
+    """A dry run of a plugin that was found: its faults; a call that does not come back in time is one."""
+    if found.kind is not POD:
+        return []
+    place = str(found.path or "")
+    try:
+        problems = within(seconds, lambda: dry_run(found.cls, args))
+    except HangsError as hangs:
+        path, line = hangs.place_in(found.cls)
+        return [Fault(path or place, line, f"{found.name}: {hangs}")]
+    return [Fault(each.path or place, each.line, f"{found.name}: {each.message}") for each in problems]
 
 
 def _cycle(cls: type[Plugin], args: Any) -> Cycle:

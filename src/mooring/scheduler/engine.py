@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from time import perf_counter
+from typing import Any
 
 import msgspec
 
@@ -38,9 +39,9 @@ from mooring.scheduler.extenders import Extenders, Question, Reply
 from mooring.scheduler.extenders.attempt import ExtendedAttempt, Steps
 from mooring.scheduler.guards import Guards, Tell
 from mooring.scheduler.intake import Intake
-from mooring.scheduler.profile import Bound
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.queue.interests import ErrorReport
+from mooring.scheduler.swap import queue_settings
 from mooring.scheduler.watch import Watch
 
 
@@ -151,18 +152,8 @@ class Engine:
             extenders=self._extenders,
             guards=self.guards,
         )
-        sorter = self.profiles.first.profile.queue_sort[0]
         self.queue = SchedulingQueue(
-            clock=clock,
-            pre_enqueue={
-                name: {bound.name: bound.call for bound in cycle.profile.pre_enqueue}
-                for name, cycle in self.profiles.cycles.items()
-            },
-            hint_map={name: cycle.profile.events() for name, cycle in self.profiles.cycles.items()},
-            less=None if sorter.name == "PrioritySort" else _guarded(sorter, self._broke),
-            pod_initial_backoff=config.pod_initial_backoff_seconds,
-            pod_max_backoff=config.pod_max_backoff_seconds,
-            on_error=self._broke,
+            clock=clock, **queue_settings(self.profiles, self.report_broken), on_error=self.report_broken
         )
         self._intake = Intake(self.cache, self.queue, self.profiles, watch)
         if watch is not None:
@@ -231,7 +222,27 @@ class Engine:
         for cycle in self.profiles.cycles.values():
             cycle.forget()
 
-    def _broke(self, plugin: str, what: str, pod: Pod, error: Exception) -> None:
+    def adopt(self, profiles: Profiles, queue: dict[str, Any]) -> None:
+        """Other profiles are in force from now on (``swap`` makes them), and these settings of the queue."""
+        self.profiles = self._intake.profiles = profiles
+        for pod in [pod for pod in self._intake.waiting.values() if pod.scheduler_name not in profiles.cycles]:
+            self._intake.let_go(pod)
+        if self.watch is not None:
+            self.watch.attach(self.cache, self.queue, profiles.cycles)
+        self.cache.table.templates.forget_answers()
+        self.queue.renew(**queue)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether an attempt waits for extenders."""
+        return self._asking is not None
+
+    async def calm(self) -> None:
+        """Wait until no attempt waits for extenders."""
+        while self._asking is not None:
+            await self._calm.wait()
+
+    def report_broken(self, plugin: str, what: str, pod: Pod, error: Exception) -> None:
         """A plugin raised in the queue: a hint, a gate, or the order of pods."""
         self.guards.failed(plugin, what, error)
         if self._on_error is not None:
@@ -315,8 +326,7 @@ class Engine:
             if decided.state.pods_to_activate:
                 self.queue.activate(decided.state.pods_to_activate)
             return None
-        while self._asking is not None:
-            await self._calm.wait()  # an attempt under way counts on the pod being where it is
+        await self.calm()  # an attempt under way counts on the pod being where it is
         self.undo(cycle, decided.state, pod, decided.node_name)
         failed = self._failed(decided.queued, _turned_down(status, decided.state), decided.started)
         self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
@@ -324,7 +334,8 @@ class Engine:
 
     def preempting(self, pod: Pod) -> set[str]:
         """The pods of a pod's profile, by uid, that room is being made for."""
-        for plugin in self.profiles.cycles[pod.scheduler_name].profile.plugins.values():
+        cycle = self.profiles.cycles.get(pod.scheduler_name)
+        for plugin in cycle.profile.plugins.values() if cycle is not None else ():
             if isinstance(plugin, DefaultPreemption):
                 return plugin.preempting
         return set()
@@ -354,20 +365,6 @@ class Engine:
                 queued, unschedulable_plugins=unplaced.rejectors, pending_plugins=unplaced.pending, pod=latest
             )
         return Failed(queued, unplaced, result.victims, result.nominated_node)
-
-
-def _guarded(sorter: Bound, on_error: ErrorReport | None) -> Callable[[QueuedPod, QueuedPod], bool]:
-    """A user's QueueSort; where it breaks, the pod that came first goes first."""
-
-    def less(a: QueuedPod, b: QueuedPod) -> bool:
-        try:
-            return bool(sorter.call(a, b))
-        except Exception as error:
-            if on_error is not None:
-                on_error(sorter.name, "less", a.pod, error)
-            return a.timestamp < b.timestamp
-
-    return less
 
 
 def _turned_down(status: Status, state: CycleState) -> Unplaced:

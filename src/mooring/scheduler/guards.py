@@ -7,9 +7,10 @@ what takes too long is counted and warned about. Built-in plugins are not guarde
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -241,14 +242,20 @@ class Guards:
         for guard in tuple(self.troubled):
             guard.settle()
 
-    def renew(self, names: Iterable[str], options: Mapping[str, PluginOptions]) -> None:
-        """Some plugins were replaced by new versions, or are gone: their guards begin afresh."""
-        self.options = dict(options)
-        for name in names:
-            guard = self._guards.pop(name, None)
-            if guard is not None:
-                self.troubled.discard(guard)
-                self.health.open.discard(name)
+    @contextlib.contextmanager
+    def renewing(self, names: Iterable[str], options: Mapping[str, PluginOptions]) -> Iterator[None]:
+        """Some plugins are being replaced by new versions, or go: their guards begin afresh, unless that fails."""
+        before = self.options, self._guards
+        self.options, self._guards = dict(options), dict(self._guards)
+        gone = [guard for name in names if (guard := self._guards.pop(name, None)) is not None]
+        try:
+            yield
+        except BaseException:
+            self.options, self._guards = before
+            raise
+        for guard in gone:
+            self.troubled.discard(guard)
+            self.health.open.discard(guard.name)
 
     def all(self) -> dict[str, Guard]:
         """The guards by plugin."""

@@ -48,6 +48,14 @@ class Intake:
             self.cache.remove(item)
             self.queue.on_event(event_name(type(item)), ActionType.DELETE, item, None)
 
+    def let_go(self, pod: Pod) -> None:
+        """A pod that waits is no business of ours any more."""
+        self.waiting.pop(pod.uid, None)
+        self.cache.nominator.remove(pod.uid)
+        self.queue.delete(pod)
+        if self.watch is not None:
+            self.watch.left(pod)
+
     def _remove_pod(self, pod: Pod) -> None:
         placed = self.cache.table.pods.get(pod.uid)
         nominated = self.cache.nominator.node_of(pod.uid) or pod.status.nominated_node_name

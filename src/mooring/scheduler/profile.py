@@ -80,7 +80,9 @@ class Profile:
         builtin: frozenset[str],
         times: PluginTimes | None = None,
         guards: Guards | None = None,
+        known: Mapping[str, Plugin] | None = None,
     ) -> None:
+        """``known`` are plugins that are there already, and go on as they are."""
         self.config = config
         self.name = config.scheduler_name
         self.handle = handle
@@ -88,10 +90,12 @@ class Profile:
         self._times = times
         self._guards = guards
         self.plugins: dict[str, Plugin] = {}
-        for enabled in config.plugins.values():
-            for entry in enabled:
-                if entry.name not in self.plugins and entry.name in registry:
-                    self.plugins[entry.name] = self._make(registry[entry.name], config.plugin_config.get(entry.name))
+        for entry in (entry for enabled in config.plugins.values() for entry in enabled):
+            if entry.name not in self.plugins and entry.name in registry:
+                plugin = (known or {}).get(entry.name)
+                if plugin is None:
+                    plugin = self._make(registry[entry.name], config.plugin_config.get(entry.name))
+                self.plugins[entry.name] = plugin
         self._extensions: dict[tuple[str, str], Callable[..., Any] | None] = {}
         self._filters_without: dict[frozenset[str], tuple[tuple[FilterPlugin, ...], tuple[FilterPlugin, ...]]] = {}
         self._scorers_without: dict[frozenset[str], DeclaredScorers] = {}

@@ -65,7 +65,8 @@ class Watch:
         read.cache_size = lambda: {
             "nodes": len(table), "pods": len(table.pods), "assumed_pods": len(cache.assumed)
         }  # fmt: skip
-        self._profiles = {name: self.metrics.profile(name) for name in cycles}
+        # Profiles that are gone may still have pods on their way.
+        self._profiles.update({name: self.metrics.profile(name) for name in cycles})
 
     def points(self, profile: str) -> ProfileMetrics | None:
         """Where the binding cycle notes how long its extension points took."""

@@ -13,17 +13,15 @@ if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
     from mooring.live.batch import BatchSettings
     from mooring.live.server import ServerSettings
-    from mooring.loading import Catalog
 
 _NAMES: Final = ("volcano",)
 #: vc-scheduler's own limits of requests a second: kube-scheduler's are made for one pod at a time.
 _QPS, _BURST = 2000.0, 2000
 
 
-def batch_settings(given: Mapping[str, Any], catalog: Catalog) -> BatchSettings | None:
+def batch_settings(given: Mapping[str, Any]) -> BatchSettings | None:
     """How batch sessions are to be run; None where no flag asks for any."""
     from mooring.live.batch import BatchSettings
-    from mooring.live.batch_plugins import session_actions, session_plugins
 
     names, conf = tuple(given["scheduler_name"]), given["scheduler_conf"]
     if not conf and names in ((), ("default-scheduler",)):
@@ -36,8 +34,6 @@ def batch_settings(given: Mapping[str, Any], catalog: Catalog) -> BatchSettings 
         scheduler_names=names or _NAMES,
         schedule_period=period,
         default_queue=given["default_queue"],
-        plugins=session_plugins(catalog),
-        actions=session_actions(catalog),
     )
 
 

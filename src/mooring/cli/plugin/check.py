@@ -102,15 +102,6 @@ def _configured(file: str, found: list[Found], faults: list[Fault]) -> dict[str,
 
 
 def _dry_run(found: Found, args: object) -> list[Fault]:
-    from mooring.loading import POD, Fault
-    from mooring.loading.deadline import HangsError, within
-    from mooring.scheduler.dry_run import dry_run
+    from mooring.scheduler.dry_run import dry_run_fault
 
-    if found.kind is not POD:
-        return []
-    try:
-        problems = within(_SECONDS, lambda: dry_run(found.cls, args))
-    except HangsError as hangs:
-        path, line = hangs.place_in(found.cls)
-        return [Fault(path or str(found.path), line, f"{found.name}: {hangs}")]
-    return [Fault(each.path or str(found.path), each.line, f"{found.name}: {each.message}") for each in problems]
+    return dry_run_fault(found, args, _SECONDS)

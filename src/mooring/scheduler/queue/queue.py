@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from mooring.api.pod import Pod
 from mooring.framework.events import ActionType
@@ -36,6 +37,7 @@ _BACKOFF_COMPLETE = "BackoffComplete"
 _POP_FROM_BACKOFF = "PopFromBackoffQ"
 _FORCE_ACTIVATE = "ForceActivate"
 _TIMEOUT = "UnschedulableTimeout"
+_RENEWED = "PluginsReloaded"
 _ADDED = event_label(UNSCHEDULABLE_POD, ActionType.ADD)
 _UPDATED = event_label(UNSCHEDULABLE_POD, ActionType.UPDATE)
 
@@ -60,23 +62,48 @@ class SchedulingQueue:
         on_error: ErrorReport | None = None,
     ) -> None:
         """Order by ``sort_key`` if given (quick), else by ``less``, else as PrioritySort does."""
-        order = sort_key or (key_from_less(less) if less is not None else priority_key)
         self._clock = clock
+        self._on_error = on_error
         self._pop_from_backoff = pop_from_backoff
         #: For so many seconds a pod waits for an event at most.
         self.max_in_unschedulable = max_in_unschedulable
         self._next_flush = clock() + FLUSH_INTERVAL
         self.counters = QueueCounters()
-        self._interests = Interests(hint_map or {}, self.counters, on_error)
-        self._gates = Gates(pre_enqueue or {}, self.counters, on_error)
-        self._active = LazyHeap(order)
-        self._backoff = BackoffQueue(
-            initial=pod_initial_backoff, maximum=pod_max_backoff, sort_key=order, aligned=pop_from_backoff
-        )
+        self._adopt(pre_enqueue, hint_map, less, sort_key, pod_initial_backoff, pod_max_backoff)
         self._pool = UnschedulablePool()
         self._in_flight = InFlight()
         #: How many attempts were started.
         self.cycle = 0
+
+    def _adopt(
+        self,
+        pre_enqueue: PreEnqueueMap | None = None,
+        hint_map: HintMap | None = None,
+        less: Less | None = None,
+        sort_key: SortKey | None = None,
+        pod_initial_backoff: float = 1.0,
+        pod_max_backoff: float = 10.0,
+    ) -> None:
+        order = sort_key or (key_from_less(less) if less is not None else priority_key)
+        self._interests = Interests(hint_map or {}, self.counters, self._on_error)
+        self._gates = Gates(pre_enqueue or {}, self.counters, self._on_error)
+        self._active = LazyHeap(order)
+        self._backoff = BackoffQueue(
+            initial=pod_initial_backoff, maximum=pod_max_backoff, sort_key=order, aligned=self._pop_from_backoff
+        )
+
+    def renew(self, **settings: Any) -> None:
+        """Other plugins are in force (settings as for a new queue): pods are ordered and gated by these.
+
+        All whom the old ones turned down are woken.
+        """
+        active, backing_off = list(self._active), list(self._backoff)
+        self._adopt(**settings)
+        for queued in active:
+            self._to_active(queued, _RENEWED)
+        for queued in backing_off:
+            self._to_backoff(queued, _RENEWED)
+        self._wake(list(self._pool), Event(self._interests.wildcard(_RENEWED)))
 
     # What happens to the pods that wait
 

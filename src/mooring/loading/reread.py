@@ -1,0 +1,149 @@
+"""SetupFiles: the files that a setup is read from, looked at again and again, and read again when they changed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from mooring.config import ConfigError, FieldError, SchedulerConfiguration
+from mooring.config.document import read_document
+from mooring.loading.catalog import NOTHING, Catalog, Requested
+from mooring.loading.errors import PluginLoadError
+from mooring.loading.plugin_sources import NO_SOURCES, read_sources, split
+from mooring.loading.setup import Setup, load_setup
+from mooring.loading.snapshot import package_files
+from mooring.loading.wasm.configured import guests_in
+
+#: Folders with more files than this are looked at in part only.
+_MOST_FILES: Final = 10_000
+
+#: What changes when a file does, also where it is a link into a folder that is exchanged (a ConfigMap).
+Signature = tuple[tuple[str, int, int, int], ...]
+
+
+def signature(paths: Iterable[Path]) -> Signature:
+    """The state of files, and of everything below folders; equal as long as nothing changed."""
+    found = []
+    for path in itertools.islice(_below(paths), _MOST_FILES):
+        try:
+            stat = path.stat()
+        except OSError:
+            continue  # its absence is a state, too
+        found.append((str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return tuple(found)
+
+
+def _below(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        yield path
+        if path.is_dir():
+            try:
+                yield from package_files(path)
+            except OSError:
+                continue  # it is going just now; the next look will tell
+
+
+class SetupFiles:
+    """A configuration file (or none) and the plugins that it and a command line name."""
+
+    def __init__(
+        self,
+        file: Path | None,
+        requested: Requested = NOTHING,
+        *,
+        adjust: Callable[[SchedulerConfiguration], SchedulerConfiguration] = lambda config: config,
+    ) -> None:
+        """``adjust`` is applied to what the file says: flags may override it."""
+        self.file = file
+        self._requested = requested
+        self.adjust = adjust
+        #: The state of the files just before they were read last.
+        self.seen: Signature = ()
+
+    def load(self, before: Setup | None = None) -> Setup:
+        """What the files say now. Raises ConfigError or PluginLoadError.
+
+        With the setup from ``before``, plugins whose files and arguments are the same are the same classes; all others
+        are loaded beside those, as modules of their own.
+        """
+        self.seen = signature(self.paths())
+        known = before.catalog if before is not None else None
+        setup = self._load(known)
+        if before is not None:
+            stale = set(_other_args(before, setup))
+            renewed = {
+                path: found
+                for path, found in setup.catalog.files.items()
+                if not (stale & {each.name for each in found} and found == before.catalog.files.get(path))
+            }
+            if len(renewed) < len(setup.catalog.files):
+                try:
+                    setup = self._load(Catalog(setup.catalog.found.values(), files=renewed))
+                except ValueError:
+                    setup.catalog.unload(keep=known)
+                    raise
+        return setup
+
+    def _load(self, known: Catalog | None) -> Setup:
+        text = self._text()
+        base = self.file.parent if self.file is not None else None
+        setup = load_setup(text, source=str(self.file or ""), requested=self._requested, base=base, known=known)
+        try:
+            return msgspec.structs.replace(setup, config=self.adjust(setup.config))
+        except ValueError:
+            setup.catalog.unload(keep=known)
+            raise
+
+    def _text(self) -> str | None:
+        if self.file is None:
+            return None
+        try:
+            return self.file.read_text(encoding="utf-8")
+        except UnicodeError:
+            problem = "not UTF-8 text; save the file as UTF-8"
+        except OSError as error:
+            problem = error.strerror or str(error)
+        raise ConfigError([FieldError("", problem)], stage="decode", source=str(self.file))
+
+    def paths(self) -> list[Path]:
+        """All files and folders that the setup depends on, as far as they can be told from what is there now."""
+        found = [path for _, path in self._requested.plugins]
+        found += self._requested.directories
+        if self.file is not None:
+            found.append(self.file)
+            found += self._named()
+        return found
+
+    def _named(self) -> Iterator[Path]:
+        """What the configuration file names."""
+        assert self.file is not None
+        base = self.file.parent
+        try:
+            rest, written = split(self._text() or "")
+            sources = read_sources(written, source="")
+        except ConfigError:
+            rest, sources = "", NO_SOURCES  # it is told of when it is loaded
+        yield from (base / entry.path for entry in sources.plugins if entry.path)
+        yield from (base / folder for folder in sources.directories)
+        try:
+            guests = guests_in(read_document(rest, source=""))
+        except (ConfigError, PluginLoadError):
+            return
+        for guest in guests:
+            scheme, _, path = guest.url.partition("://")
+            if scheme == "file":
+                yield Path(path)
+
+
+def _other_args(before: Setup, after: Setup) -> Iterator[str]:
+    """The plugins that some profile has and gives other arguments than before."""
+    old: dict[str, dict[str, Any]] = {each.scheduler_name: each.plugin_config for each in before.config.profiles}
+    for profile in after.config.profiles:
+        was = old.get(profile.scheduler_name, {})
+        for name in {*was, *profile.plugin_config}:
+            if was.get(name) != profile.plugin_config.get(name):
+                yield name

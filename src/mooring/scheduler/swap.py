@@ -1,0 +1,112 @@
+"""Exchanging plugins and configuration of an engine between two attempts: all of it, or nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mooring.config import SchedulerConfiguration
+from mooring.framework.plugin import Plugin
+from mooring.loading.options import DEFAULT, PluginOptions
+from mooring.scheduler.build import Profiles
+from mooring.scheduler.profile import ProfileError
+
+if TYPE_CHECKING:
+    from mooring.scheduler.engine import Engine
+
+
+def swap(
+    engine: Engine,
+    config: SchedulerConfiguration,
+    plugins: Mapping[str, type[Plugin]],
+    options: Mapping[str, PluginOptions],
+) -> list[Plugin]:
+    """Put another configuration and other plugins in force; the plugins that are in force no more.
+
+    ``plugins`` are all that are not built in. Raises ProfileError if something cannot be made; nothing has changed
+    then. Must not be called while an attempt waits for extenders.
+    """
+    before = engine.profiles
+    try:
+        with engine.guards.renewing(_changed(engine, plugins, options), options):
+            after = before.renewed(config, plugins)
+            _hand_over(before, after)
+            queue = queue_settings(after, engine.report_broken)
+    except BaseException:
+        for cycle in before.cycles.values():
+            cycle.take_over()
+        raise
+    engine.adopt(after, queue)
+    kept = set(map(id, after.plugins))
+    return [plugin for plugin in before.plugins if id(plugin) not in kept]
+
+
+def queue_settings(profiles: Profiles, on_error: Callable[..., None]) -> dict[str, Any]:
+    """What the queue needs to know of the plugins."""
+    sorter, config = profiles.first.profile.queue_sort[0], profiles.config
+    try:
+        hints = {name: cycle.profile.events() for name, cycle in profiles.cycles.items()}
+    except Exception as error:
+        raise ProfileError(f"asking plugins for their events: {type(error).__name__}: {error}") from error
+
+    def less(a: Any, b: Any) -> bool:
+        """A user's QueueSort; where it breaks, the pod that came first goes first."""
+        try:
+            return bool(sorter.call(a, b))
+        except Exception as error:
+            on_error(sorter.name, "less", a.pod, error)
+            return bool(a.timestamp < b.timestamp)
+
+    return {
+        "pre_enqueue": {
+            name: {bound.name: bound.call for bound in cycle.profile.pre_enqueue}
+            for name, cycle in profiles.cycles.items()
+        },
+        "hint_map": hints,
+        "less": None if sorter.name == "PrioritySort" else less,
+        "pod_initial_backoff": config.pod_initial_backoff_seconds,
+        "pod_max_backoff": config.pod_max_backoff_seconds,
+    }
+
+
+def _changed(
+    engine: Engine, plugins: Mapping[str, type[Plugin]], options: Mapping[str, PluginOptions]
+) -> frozenset[str]:
+    """The plugins that are others, guarded otherwise, or gone."""
+    before = {plugin.name: type(plugin) for plugin in engine.profiles.plugins}
+    old = engine.guards.options
+    names = {name for name, cls in before.items() if plugins.get(name, cls) is not cls}
+    names |= {name for name in engine.guards.all() if name not in plugins}
+    names |= {name for name in {*old, *options} if old.get(name, DEFAULT) != options.get(name, DEFAULT)}
+    return frozenset(names)
+
+
+def _hand_over(before: Profiles, after: Profiles) -> None:
+    """Give new versions of plugins what the old ones kept for them."""
+    for name, cycle in after.cycles.items():
+        old = before.cycles.get(name)
+        for plugin in cycle.profile.plugins.values():
+            last = old.profile.plugins.get(plugin.name) if old is not None else None
+            if last is None or last is plugin:
+                continue
+            try:
+                plugin.take_state(last.keep_state())
+            except Exception as error:
+                text = f'profile "{name}": handing over the state of plugin "{plugin.name}"'
+                raise ProfileError(f"{text}: {type(error).__name__}: {error}") from error
+
+
+def forget_listeners(engine: Engine, retired: Iterable[Plugin], modules: Iterable[str]) -> None:
+    """Stop telling plugins that are in force no more, and whatever else is defined in their modules."""
+    gone, roots = set(map(id, retired)), tuple(modules)
+
+    def is_gone(listener: object) -> bool:
+        while isinstance(listener, functools.partial):
+            listener = listener.func
+        owner = getattr(listener, "__self__", listener)
+        module = getattr(owner, "__module__", "") or ""
+        return id(owner) in gone or any(module == root or module.startswith(f"{root}.") for root in roots)
+
+    engine.cache.table.stop_telling(is_gone)
+    engine.cache.objects.stop_telling(is_gone)
