@@ -302,6 +302,6 @@ def test_session_plugins_are_of_another_kind(tmp_path: Path) -> None:
     )
     told = refusal(Requested(directories=(tmp_path,)))
     assert told[0].endswith(
-        "magic.py:2: Magic: 'on_session_open' takes (self); write 'def on_session_open(self, session)'"
+        "magic.py:2: magic: 'on_session_open' takes (self); write 'def on_session_open(self, session)'"
     )
     assert "did you mean 'def on_session_close(self, session)'?" in told[1]
