@@ -115,3 +115,22 @@ def test_rules_of_plugins_are_added() -> None:
         "resources": ["reports"],
         "verbs": ["list", "watch"],
     }
+
+
+def test_a_user_instead_of_a_service_account() -> None:
+    subjects = [each["subjects"] for each in rbac("--user", "system:kube-scheduler") if "subjects" in each]
+    wanted = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:kube-scheduler"}
+    assert subjects == [[wanted]] * 2
+
+
+def test_batch_sessions_need_volcanos_resources(tmp_path: Path) -> None:
+    assert not [entry for entry in allowed(rbac()) if entry[0].endswith("volcano.sh")]
+    config = tmp_path / "config.yaml"
+    config.write_text(HEAD + "profiles: [{plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]\n")
+    found = allowed(rbac("--batch", "--config", str(config)))
+    assert {
+        ("queues.scheduling.volcano.sh", "create", ""),
+        ("queues.scheduling.volcano.sh", "watch", ""),
+        ("podgroups/status.scheduling.volcano.sh", "patch", ""),
+        ("pods", "delete", ""),
+    } <= found

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,16 @@ def test_what_others_can_write_is_refused(tmp_path: Path, open_to_all: str) -> N
     assert told[0].startswith(f"{tmp_path / open_to_all}: can be written by everybody")
     assert "--allow-writable-plugins" in told[0]
     assert "A" in find_plugins(Requested(directories=folder, allow_writable=True)).found
+
+
+def test_nobody_can_write_where_it_is_mounted_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a ConfigMap in a pod, where the folder itself has all bits set."""
+    write(tmp_path, {"plugins/a.py": plugin("A")})
+    (tmp_path / "plugins").chmod(0o777)
+    whole = os.statvfs(tmp_path)
+    flags = whole.f_flag | os.ST_RDONLY
+    monkeypatch.setattr(os, "statvfs", lambda _path: types.SimpleNamespace(f_flag=flags))
+    assert "A" in find_plugins(Requested(directories=(tmp_path / "plugins",))).found
 
 
 @pytest.mark.skipif(not hasattr(os, "chown") or os.geteuid() != 0, reason="only root can give files away")

@@ -19,6 +19,7 @@ COMMANDS = {
         "Answer what the scheduler would decide, case by case (JSON lines).",
     ),
     "explain": ("mooring.cli.explain", "explain", "Tell why a pod is where it is, or nowhere."),
+    "install": ("mooring.cli.install", "install", "Print manifests that run the scheduler in a cluster."),
     "plugin": ("mooring.cli.plugin", "plugin", "Write, check and look at plugins."),
     "rbac": ("mooring.cli.rbac", "rbac", "Print what the scheduler must be allowed to do, as manifests."),
     "run": ("mooring.cli.run", "run", "Schedule the pods of a cluster."),

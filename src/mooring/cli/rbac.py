@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 )
 @click.option("-n", "--namespace", default="kube-system", show_default=True, help="Where the service account is.")
 @click.option("--service-account", default="mooring", show_default=True, help="Who will be allowed.")
+@click.option("--user", default="", help="A user who will be allowed instead, such as system:kube-scheduler.")
 @click.option("--name", default="mooring", show_default=True, help="What roles and bindings are called.")
 @click.option("--serve/--no-serve", default=True, show_default=True, help="Whether the endpoints will be served.")
+@click.option("--batch", is_flag=True, help="Batch sessions will be run too (--scheduler-conf).")
 @click.option(
     "--viewer", is_flag=True, help="Add a role for those who may read metrics and decisions; bind it yourself."
 )
@@ -32,8 +34,10 @@ def rbac(
     lease_name: str,
     namespace: str,
     service_account: str,
+    user: str,
     name: str,
     serve: bool,
+    batch: bool,
     viewer: bool,
     output: str,
 ) -> None:
@@ -52,10 +56,9 @@ def rbac(
     if lease_name:
         election = msgspec.structs.replace(config.leader_election, resource_name=lease_name)
         config = msgspec.structs.replace(config, leader_election=election)
-    grantee = Grantee(service_account=service_account, namespace=namespace, name=name)
-    found = manifests(
-        config, grantee, served=serve, viewer=viewer, extra=plugin_rules(enabled_classes(config, setup.plugins))
-    )
+    grantee = Grantee(service_account=service_account, namespace=namespace, name=name, user=user)
+    extra = plugin_rules(enabled_classes(config, setup.plugins))
+    found = manifests(config, grantee, served=serve, batch=batch, viewer=viewer, extra=extra)
     if output == "json":
         whole = {"apiVersion": "v1", "kind": "List", "items": found}
         click.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())

@@ -10,37 +10,84 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.api.meta import KubeObject
+from mooring.api.volcano import PodGroup
 from mooring.config import SchedulerConfiguration
 from mooring.framework.custom_resources import CustomResource
 from mooring.framework.declared import declared_kinds
 from mooring.framework.permissions import READING, Rule, rules_of
 from mooring.framework.plugin import Plugin
 from mooring.kube import resource_of
+from mooring.live.batch import KINDS as BATCH_KINDS
 from mooring.live.informers import KINDS
 
 RBAC: Final = "rbac.authorization.k8s.io"
 #: Where a cluster says by which authority its users' certificates are signed.
 AUTHENTICATION_NAMESPACE: Final = "kube-system"
 AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
+#: Built-in plugins that write, and what.
+WRITING: Final = {
+    "DefaultPreemption": Rule(("",), ("pods",), ("delete",)),
+    "DefaultBinder": Rule(("",), ("pods/binding",), ("create",)),
+    "VolumeBinding": Rule(("",), ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
+}
+#: To ask who a reader of the endpoints is, and whether they may.
+SERVING: Final = (
+    Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
+    Rule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
+)
+#: In `AUTHENTICATION_NAMESPACE`.
+LOOKING_UP: Final = Rule(("",), ("configmaps",), ("get",), (AUTHENTICATION_CONFIG,))
 #: What is served to those who are let in, beside health.
 ENDPOINTS: Final = ("/configz", "/decisions", "/decisions/*", "/flagz", "/metrics", "/metrics/*", "/statusz")
 
 
 class Grantee(msgspec.Struct, frozen=True):
-    """Who is allowed: a service account; ``name`` is what the roles are called."""
+    """Who is allowed: a service account, or a user if one is named; ``name`` is what the roles are called."""
 
     service_account: str = "mooring"
     namespace: str = "kube-system"
     name: str = "mooring"
+    user: str = ""
+
+    def subject(self) -> dict[str, str]:
+        """As it stands in a binding."""
+        if self.user:
+            return {"apiGroup": RBAC, "kind": "User", "name": self.user}
+        return {"kind": "ServiceAccount", "name": self.service_account, "namespace": self.namespace}
 
 
-def cluster_rules(config: SchedulerConfiguration, *, served: bool = True, extra: Iterable[Rule] = ()) -> list[Rule]:
+def cluster_rules(
+    config: SchedulerConfiguration, *, served: bool = True, batch: bool = False, extra: Iterable[Rule] = ()
+) -> list[Rule]:
     """What must be allowed in all namespaces. ``extra`` is what plugins need beside, for resources of their own."""
-    rules = [*_reading(), *_deciding(config)]
-    if served:
-        rules.append(Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)))
-        rules.append(Rule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)))
-    return [*rules, *extra]
+    enabled = {plugin.name for profile in config.profiles for each in profile.plugins.values() for plugin in each}
+    rules = [*base_rules(), *(rule for plugin, rule in WRITING.items() if plugin in enabled)]
+    rules += [rule for rule in batch_rules() if rule not in rules] if batch else []
+    return [*rules, *(SERVING if served else ()), *extra]
+
+
+def base_rules() -> list[Rule]:
+    """What every scheduler does, whatever its configuration."""
+    return [
+        *_reading(),
+        # After an answer was lost, the pod itself tells whether it is bound.
+        Rule(("",), ("pods",), ("get",)),
+        Rule(("",), ("pods/status",), ("patch",)),
+        Rule(("events.k8s.io",), ("events",), ("create", "patch")),
+    ]
+
+
+def batch_rules() -> list[Rule]:
+    """What batch sessions do beside: Volcano's resources, the queues that every cluster has, and evictions."""
+    volcano = (resource_of(PodGroup).group,)
+    rules = [
+        *_reading(kind for kind in BATCH_KINDS if kind not in KINDS),
+        Rule(volcano, ("queues",), ("create",)),
+        Rule(volcano, ("podgroups", "podgroups/status", "queues/status"), ("patch",)),
+    ]
+    # Sessions bind, also volumes, and evict, whatever the profiles of the other pods do.
+    return [*rules, *WRITING.values()]
 
 
 def plugin_rules(classes: Iterable[type[Plugin]]) -> list[Rule]:
@@ -56,16 +103,18 @@ def namespace_rules(config: SchedulerConfiguration, *, served: bool = True) -> d
     rules: dict[str, list[Rule]] = {}
     election = config.leader_election
     if election.leader_elect:
-        group, name = ("coordination.k8s.io",), (election.resource_name,)
-        # A name cannot restrict what does not exist yet.
-        rules[election.resource_namespace] = [
-            Rule(group, ("leases",), ("create",)),
-            Rule(group, ("leases",), ("get", "update"), name),
-        ]
+        rules[election.resource_namespace] = lease_rules(election.resource_name)
     if served:
         allowed = rules.setdefault(AUTHENTICATION_NAMESPACE, [])
-        allowed.append(Rule(("",), ("configmaps",), ("get",), (AUTHENTICATION_CONFIG,)))
+        allowed.append(LOOKING_UP)
     return rules
+
+
+def lease_rules(name: str) -> list[Rule]:
+    """What holding a lease of this name takes, in its namespace."""
+    group, leases = ("coordination.k8s.io",), ("leases",)
+    # A name cannot restrict what does not exist yet.
+    return [Rule(group, leases, ("create",)), Rule(group, leases, ("get", "update"), (name,))]
 
 
 def manifests(
@@ -73,11 +122,12 @@ def manifests(
     grantee: Grantee,
     *,
     served: bool = True,
+    batch: bool = False,
     viewer: bool = False,
     extra: Iterable[Rule] = (),
 ) -> list[dict[str, Any]]:
     """The roles and their bindings; with ``viewer``, also a role (not bound) for those who read the endpoints."""
-    rules = [rule.document() for rule in cluster_rules(config, served=served, extra=extra)]
+    rules = [rule.document() for rule in cluster_rules(config, served=served, batch=batch, extra=extra)]
     found = [_object("ClusterRole", grantee.name, rules=rules), _binding("Cluster", grantee)]
     for namespace, allowed in namespace_rules(config, served=served).items():
         documents = [rule.document() for rule in allowed]
@@ -89,27 +139,14 @@ def manifests(
     return found
 
 
-def _reading() -> Iterator[Rule]:
+def _reading(kinds: Iterable[type[KubeObject]] = KINDS) -> Iterator[Rule]:
     """Everything that is watched, a rule for each API group."""
     groups: dict[str, list[str]] = {}
-    for kind in KINDS:
+    for kind in kinds:
         resource = resource_of(kind)
         groups.setdefault(resource.group, []).append(resource.plural)
     for group, plurals in groups.items():
         yield Rule((group,), tuple(sorted(plurals)), ("list", "watch"))
-
-
-def _deciding(config: SchedulerConfiguration) -> Iterator[Rule]:
-    """What is written."""
-    enabled = {plugin.name for profile in config.profiles for each in profile.plugins.values() for plugin in each}
-    # After an answer was lost, the pod itself tells whether it is bound.
-    yield Rule(("",), ("pods",), ("get", "delete") if "DefaultPreemption" in enabled else ("get",))
-    yield Rule(("",), ("pods/status",), ("patch",))
-    if "DefaultBinder" in enabled:
-        yield Rule(("",), ("pods/binding",), ("create",))
-    if "VolumeBinding" in enabled:
-        yield Rule(("",), ("persistentvolumeclaims", "persistentvolumes"), ("patch",))
-    yield Rule(("events.k8s.io",), ("events",), ("create", "patch"))
 
 
 def _object(kind: str, name: str, namespace: str = "", **rest: Any) -> dict[str, Any]:
@@ -119,5 +156,4 @@ def _object(kind: str, name: str, namespace: str = "", **rest: Any) -> dict[str,
 
 def _binding(scope: str, grantee: Grantee, namespace: str = "") -> dict[str, Any]:
     role = {"apiGroup": RBAC, "kind": f"{scope}Role", "name": grantee.name}
-    subject = {"kind": "ServiceAccount", "name": grantee.service_account, "namespace": grantee.namespace}
-    return _object(f"{scope}RoleBinding", grantee.name, namespace, roleRef=role, subjects=[subject])
+    return _object(f"{scope}RoleBinding", grantee.name, namespace, roleRef=role, subjects=[grantee.subject()])

@@ -104,6 +104,8 @@ def _open_to_others(path: Path) -> Fault | None:
         found = path.stat()
     except OSError:
         return None  # it is gone, or reading it will tell
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return None  # as a mounted ConfigMap, whose folders have all bits set
     mode = found.st_mode
     if stat.S_ISDIR(mode) and mode & stat.S_ISVTX:
         return None  # as in /tmp, nobody can replace what is not theirs

@@ -1,0 +1,158 @@
+"""`mooring install`: manifests that run the scheduler where Helm does not reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mooring import __version__
+from mooring.cli.plugin_options import plugin_options
+
+if TYPE_CHECKING:
+    from mooring.loading import Requested, Setup
+
+#: What kubeadm calls the static pod, and with which rights it runs.
+_COMPONENT = "kube-scheduler"
+_USER = "system:kube-scheduler"
+_PORT = 10259
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def install() -> None:
+    """Print manifests that run the scheduler in a cluster.
+
+    As a second scheduler it is installed by the Helm chart, charts/mooring.
+    """
+
+
+@install.command("static-pod")
+@click.option("--image", default=f"mooring:{__version__}", show_default=True, help="Mooring's image.")
+@click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration, at this path on the node.")
+@plugin_options
+@click.option(
+    "--kubeconfig", default="/etc/kubernetes/scheduler.conf", show_default=True, help="The node's file for schedulers."
+)
+@click.option("--scheduler-conf", metavar="FILE", help="A volcano-scheduler.conf: run batch sessions too.")
+@click.option("-v", "--verbosity", default=2, show_default=True, help="How much it logs.")
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+def static_pod(
+    image: str,
+    config_file: str | None,
+    requested: Requested,
+    kubeconfig: str,
+    scheduler_conf: str | None,
+    verbosity: int,
+    output: str,
+) -> None:
+    """Print a manifest that takes the place of kube-scheduler on a node that kubeadm set up.
+
+    It goes to /etc/kubernetes/manifests/kube-scheduler.yaml; keep the one that is there. Run this on the node: the
+    configuration and the plugins are checked, and mounted from where they are. It holds kube-scheduler's own lease,
+    so that of several control-plane nodes some can still run kube-scheduler.
+    """
+    import msgspec
+    import yaml
+
+    from mooring.cli.inputs import read_setup
+
+    setup = read_setup(config_file, requested)
+    for note in _notes(setup):
+        click.echo(f"note: {note}", err=True)
+    flags = [f"--kubeconfig={kubeconfig}", f"--authentication-kubeconfig={kubeconfig}"]
+    flags += [f"--authorization-kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", f"--secure-port={_PORT}"]
+    mounts = {"kubeconfig": (kubeconfig, "File")}
+    for name, file in (("config", config_file), ("scheduler-conf", scheduler_conf)):
+        if file:
+            mounts[name] = (_absolute(file), "File")
+            flags.append(f"--{name}={_absolute(file)}")
+    for number, (plugin, path) in enumerate(requested.plugins):
+        mounts[f"plugin-{number}"] = (_absolute(path), "Directory" if path.is_dir() else "File")
+        flags.append(f"--plugin={plugin}={_absolute(path)}")
+    for number, folder in enumerate(requested.directories):
+        mounts[f"plugins-dir-{number}"] = (_absolute(folder), "Directory")
+        flags.append(f"--plugins-dir={_absolute(folder)}")
+    made = _manifest(image, [*flags, f"--v={verbosity}"], mounts)
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(made), indent=2).decode())
+    else:
+        click.echo(yaml.safe_dump(made, sort_keys=False), nl=False)
+
+
+def _absolute(path: str | Path) -> str:
+    return str(Path(path).absolute())
+
+
+def _notes(setup: Setup) -> list[str]:
+    """What a reader should know before kube-scheduler is gone."""
+    from mooring.live.permissions import plugin_rules
+    from mooring.scheduler.build import enabled_classes
+
+    config, found = setup.config, list(setup.notes)
+    names = [profile.scheduler_name for profile in config.profiles]
+    if "default-scheduler" not in names:
+        found.append(
+            f"no profile is called default-scheduler (there are: {', '.join(names)}): pods that name no scheduler stay "
+            "pending; add one"
+        )
+    election = config.leader_election
+    if not election.leader_elect:
+        found.append(
+            "leaderElection.leaderElect is false: on several control-plane nodes all would bind; set it to true"
+        )
+    elif (election.resource_namespace, election.resource_name) != ("kube-system", "kube-scheduler"):
+        found.append(
+            f"the lease {election.resource_namespace}/{election.resource_name} is not kube-scheduler's: while some "
+            "nodes still run kube-scheduler, both would bind; leave leaderElection.resourceName out"
+        )
+    if plugin_rules(enabled_classes(config, setup.plugins)):
+        found.append(
+            f"plugins need more than {_USER} may do: apply what `mooring rbac --user {_USER}` prints, with the same "
+            "options"
+        )
+    return found
+
+
+def _manifest(image: str, flags: list[str], mounts: dict[str, tuple[str, str]]) -> dict[str, Any]:
+    container = {
+        "name": _COMPONENT,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["mooring", "run", *flags],
+        "resources": {"requests": {"cpu": "100m"}},
+        "livenessProbe": _probe("/livez", periodSeconds=10, failureThreshold=8),
+        "readinessProbe": _probe("/readyz", periodSeconds=1, failureThreshold=3),
+        "startupProbe": _probe("/livez", periodSeconds=10, failureThreshold=24),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": name, "mountPath": path, "readOnly": True} for name, (path, _) in mounts.items()
+        ] + [{"name": "tmp", "mountPath": "/tmp"}],
+        "env": [{"name": "HOME", "value": "/tmp"}],
+    }  # fmt: skip
+    volumes: list[dict[str, Any]] = [
+        {"name": name, "hostPath": {"path": path, "type": kind}} for name, (path, kind) in mounts.items()
+    ]
+    labels = {"component": _COMPONENT, "tier": "control-plane"}
+    spec = {
+        "containers": [container],
+        "hostNetwork": True,
+        "priorityClassName": "system-node-critical",
+        # Only root can read the kubeconfig that kubeadm writes.
+        "securityContext": {"runAsUser": 0, "runAsGroup": 0, "seccompProfile": {"type": "RuntimeDefault"}},
+        "volumes": [*volumes, {"name": "tmp", "emptyDir": {}}],
+    }
+    metadata = {"name": _COMPONENT, "namespace": "kube-system", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _probe(path: str, **more: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"host": "127.0.0.1", "path": path, "port": _PORT, "scheme": "HTTPS"},
+        "timeoutSeconds": 15,
+        **more,
+    }
