@@ -36,9 +36,19 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture(scope="session")
 def built() -> None:
-    """All programs are there."""
-    if names := [part.name for part in missing()]:
-        pytest.fail(f"not built yet: {', '.join(names)}; run `make controlplane` first", pytrace=False)
+    """All programs are there that tests in general need."""
+    _require()
+
+
+@pytest.fixture(scope="session")
+def helm_built() -> None:
+    """Helm is there."""
+    _require("helm")
+
+
+def _require(*names: str) -> None:
+    if unbuilt := [part.name for part in missing(names)]:
+        pytest.fail(f"not built yet: {', '.join(unbuilt)}; run `make controlplane` first", pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -22,8 +22,8 @@ def main() -> None:
 @main.command("build")
 @click.argument("parts", nargs=-1)
 def build_command(parts: tuple[str, ...]) -> None:
-    """Build what is missing: all that tests need, or the PARTS named."""
-    _build(parts)
+    """Build what is missing: everything, or the PARTS named."""
+    _build(parts or tuple(part.name for part in PARTS))
 
 
 @main.command("run")

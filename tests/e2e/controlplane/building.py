@@ -80,10 +80,14 @@ def _recipe(part: Part) -> str:
 def _ldflags(part: Part) -> str:
     """Without these the API server calls itself v0.0.0, and clients misjudge it."""
     major, minor, _ = KUBERNETES.split(".")
+    parts = (("Major", major), ("Minor", minor))
     version = "k8s.io/component-base/version"
     values = {f"{version}.gitVersion": f"v{KUBERNETES}", f"{version}.gitMajor": major, f"{version}.gitMinor": minor}
     values["sigs.k8s.io/kwok/pkg/consts.Version"] = f"v{part.version}"
     values["helm.sh/helm/v3/internal/version.version"] = f"v{part.version}"
+    # The cluster that charts are rendered for where there is none.
+    for package in ("chartutil", "lint/rules"):
+        values |= {f"helm.sh/helm/v3/pkg/{package}.k8sVersion{name}": each for name, each in parts}
     return "-s -w " + " ".join(f"-X {name}={value}" for name, value in values.items())
 
 

@@ -24,7 +24,7 @@ class Part:
     module: str
     #: A package with a main function, or a folder of our module that holds one (`./etcd`).
     package: str
-    #: Whether tests cannot do without it.
+    #: Whether tests in general cannot do without it; some may need others too.
     needed: bool = True
 
 

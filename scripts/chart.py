@@ -1,0 +1,167 @@
+"""Write the parts of the Helm chart that follow from the code and from the values: `python scripts/chart.py [--check]`.
+
+`files/known.yaml` is what roles and templates must know of Mooring, `files/crds` the definitions of the custom
+resources that built-in plugins use, and README.md the list of values, from the comments in values.yaml.
+With --check nothing is written, and the exit code is 1 if something is not current.
+"""
+
+# ruff: noqa: T201  (a script talks by printing)
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mooring.batch.conf import DEFAULT_CONF
+from mooring.config.builtin import DEFAULTS
+from mooring.framework.custom_manifests import definition_of
+from mooring.framework.declared import custom_kinds
+from mooring.live import permissions
+from mooring.live.permissions import Rule
+from mooring.plugins.registry import BUILTIN
+
+ROOT = Path(__file__).resolve().parent.parent
+CHART = ROOT / "charts" / "mooring"
+NOTE = "# Made by scripts/chart.py: do not edit.\n"
+
+
+def wanted() -> dict[Path, str]:
+    """What each generated file must hold."""
+    definitions = {name: definition_of(BUILTIN_KINDS[name][0]) for name in sorted(BUILTIN_KINDS)}
+    files = {CHART / "files" / "crds" / f"{name}.yaml": _yaml(each) for name, each in definitions.items()}
+    files[CHART / "files" / "known.yaml"] = _yaml(known())
+    files[CHART / "README.md"] = readme()
+    return files
+
+
+# What the templates must know.
+
+
+def _named_kinds() -> dict[str, Any]:
+    return {
+        f"{kinds[0].declaration.plural}.{kinds[0].declaration.group}": kinds
+        for kinds in custom_kinds(BUILTIN.values()).values()
+    }
+
+
+BUILTIN_KINDS = _named_kinds()
+
+
+def known() -> dict[str, Any]:
+    """Rules by what needs them, and the names of plugins."""
+    defaults = [name for name, _ in DEFAULTS["v1"]["multiPoint"]]
+    plugins = {name: [rule] for name, rule in permissions.WRITING.items()}
+    definitions = {}
+    for name, cls in sorted(BUILTIN.items()):
+        if rules := permissions.plugin_rules([cls]):
+            plugins[name] = [*plugins.get(name, []), *rules]
+        if names := [each for each, kinds in BUILTIN_KINDS.items() if any(kind in kinds for kind in _kinds(cls))]:
+            definitions[name] = names
+    return {
+        "base": _documents(permissions.base_rules()),
+        "plugins": {name: _documents(rules) for name, rules in plugins.items()},
+        "batch": _documents(permissions.batch_rules()),
+        "serving": _documents(permissions.SERVING),
+        "lookingUp": _documents([permissions.LOOKING_UP]),
+        "lease": _documents(permissions.lease_rules("NAME")),
+        "endpoints": list(permissions.ENDPOINTS),
+        "builtIn": sorted(BUILTIN),
+        "defaultPlugins": defaults,
+        "definitions": definitions,
+        "batchDefinitions": [],
+        "defaultConf": DEFAULT_CONF,
+    }
+
+
+def _kinds(cls: type[Any]) -> list[type[Any]]:
+    return [kind for kinds in custom_kinds([cls]).values() for kind in kinds]
+
+
+def _documents(rules: Any) -> list[dict[str, Any]]:
+    found: list[Rule] = list(rules)
+    return [rule.document() for rule in found]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes each rule anew instead of referring to an equal one, and texts as people do."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
+
+
+def _yaml(document: Any) -> str:
+    return NOTE + yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)
+
+
+# The list of values.
+
+
+def readme() -> str:
+    """README.md: an introduction from README.md.tmpl and a row for each value."""
+    rows = ["| Value | Default | |", "|---|---|---|"]
+    for path, default, comment in values():
+        rows.append(f"| `{path}` | {default} | {comment.replace('|', chr(92) + '|')} |")
+    return (CHART / "README.md.tmpl").read_text().replace("{{ values }}", "\n".join(rows))
+
+
+def values() -> Iterator[tuple[str, str, str]]:
+    """Path, default and comment of each value, in the order of the file."""
+    text = (CHART / "values.yaml").read_text()
+    lines = text.splitlines()
+    yield from _values(yaml.compose(text, Loader=yaml.SafeLoader), (), lines)
+
+
+def _values(node: Any, path: tuple[str, ...], lines: list[str]) -> Iterator[tuple[str, str, str]]:
+    for key, value in node.value:
+        here, comment = (*path, key.value), _comment_above(lines, key.start_mark.line)
+        if isinstance(value, yaml.MappingNode) and not value.flow_style and value.value:
+            if comment:
+                yield ".".join(here), "", comment
+            yield from _values(value, here, lines)
+        else:
+            yield ".".join(here), f"`{_inline(value)}`", comment
+
+
+def _inline(node: Any) -> str:
+    return json.dumps(yaml.SafeLoader("").construct_document(node), ensure_ascii=False)
+
+
+def _comment_above(lines: list[str], number: int) -> str:
+    found: list[str] = []
+    while number and lines[number - 1].lstrip().startswith("# "):
+        number -= 1
+        found.insert(0, lines[number].lstrip()[2:])
+    return " ".join(found)
+
+
+def main(arguments: list[str]) -> int:
+    """Write what is not current, or tell."""
+    files = wanted()
+    made = set((CHART / "files").rglob("*.yaml"))
+    stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
+    left = sorted(made - set(files))
+    for path in [*stale, *left]:
+        print(path.relative_to(ROOT))
+    if "--check" in arguments:
+        return bool(stale or left)
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files[path])
+    for path in left:
+        path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Tests of the Helm chart that need no Helm."""

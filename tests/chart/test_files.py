@@ -1,0 +1,43 @@
+"""The chart's files: made from the code as it is now, and in agreement. Rendering it is tested in tests/e2e."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from mooring import __version__
+
+CHART: Final = Path(__file__).parents[2] / "charts" / "mooring"
+
+
+def test_what_is_made_from_the_code_is_current() -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/chart.py", "--check"],
+        cwd=CHART.parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"run python scripts/chart.py: {done.stdout}{done.stderr}"
+
+
+def test_its_version_is_the_packages() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_the_schema_knows_every_value_and_no_other() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert set(schema["properties"]) - {"global"} == set(values)
+    for name, value in values.items():
+        known = schema["properties"][name].get("properties")
+        if known is not None:
+            # What the seed's chart has and this one does without.
+            assert set(known) - set(value) <= {"command"}, name
+            assert set(value) <= set(known), name

@@ -1,0 +1,151 @@
+"""A kubelet of the poor: runs containers of a Deployment as processes, with their command lines, files and accounts.
+
+ConfigMaps become files as kubelets write them, behind a link that is exchanged when they change; the token is one that
+the API server gave for the service account; and each pod has an address of its own, on loopback.
+"""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import shutil
+import ssl
+import sys
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from tests.e2e.controlplane import ControlPlane, Object, Process
+
+_SANDBOX: Final = Path(__file__).with_name("sandbox.py")
+_SOURCE: Final = Path(__file__).parents[2] / "src"
+_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_NUMBERS: Final = itertools.count(1)
+
+
+class PlayedPod:
+    """A pod's first container as a process. Volumes that are no ConfigMaps are `folders`, by the volume's name."""
+
+    def __init__(
+        self, plane: ControlPlane, workload: Object, folder: Path, folders: dict[str, Path] | None = None
+    ) -> None:
+        number = next(_NUMBERS)
+        self._plane = plane
+        self._namespace = workload["metadata"]["namespace"]
+        self._spec: Object = workload["spec"]["template"]["spec"]
+        self._container: Object = self._spec["containers"][0]
+        self._folder = folder / f"pod-{number}"
+        self._folders = folders or {}
+        self._versions: dict[str, str] = {}
+        self.name = f"{workload['metadata']['name']}-{number}"
+        self.address = f"127.0.{1 + number // 250}.{1 + number % 250}"
+        self.port = int(self._container["ports"][0]["containerPort"])
+        self.update_files()
+        self.process = self._run()
+
+    def update_files(self) -> None:
+        """Write ConfigMaps that have changed, as a kubelet does from time to time."""
+        for volume in self._spec["volumes"]:
+            if "configMap" not in volume:
+                continue
+            name = volume["configMap"]["name"]
+            found = self._plane.api.get(f"/api/v1/namespaces/{self._namespace}/configmaps/{name}")
+            version = found["metadata"]["resourceVersion"]
+            if self._versions.get(name) != version:
+                self._versions[name] = version
+                _write(self._place(volume["name"]), version, found.get("data") or {})
+
+    def answers(self, probe: str) -> bool:
+        """Whether a probe of the container succeeds, such as readinessProbe."""
+        get = self._container[probe]["httpGet"]
+        assert (get["scheme"], get["port"]) == ("HTTPS", "https")
+        return self.ask(get["path"])[0] == 200
+
+    def ask(self, path: str, token: str = "") -> tuple[int, str]:
+        """GET a path of its endpoints; 0 where nobody listens."""
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(self.address, self.port, context=context, timeout=20)
+        try:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except (OSError, http.client.HTTPException):
+            return 0, ""
+        finally:
+            connection.close()
+
+    def stop(self) -> None:
+        """End it as a kubelet does: with a signal, and with patience."""
+        self.process.stop(timeout=float(self._spec["terminationGracePeriodSeconds"]))
+
+    def _run(self) -> Process:
+        root = self._folder / "root"
+        root.mkdir(parents=True)
+        spec = self._folder / "spec.json"
+        spec.write_text(json.dumps({"root": str(root), "mounts": self._mounts(), **self._program()}))
+        # As root there is no need for a namespace of users, which some machines forbid.
+        namespaces = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+        # Not the environment's Python, whose prefix may be hidden; any will do.
+        command = [*namespaces, sys.executable, str(_SANDBOX), str(spec)]
+        return self._plane.run(self.name, command, ready=lambda: self.answers("readinessProbe"), wait=False)
+
+    def _program(self) -> Object:
+        server = urlsplit(self._plane.server)
+        env = {
+            # What the image has.
+            "PATH": f"/.host{Path(sys.executable).parent}:/usr/bin:/bin",
+            "PYTHONPATH": f"/.host{_SOURCE}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "KUBERNETES_SERVICE_HOST": server.hostname,
+            "KUBERNETES_SERVICE_PORT": str(server.port),
+        }
+        env |= {each["name"]: each["value"] for each in self._container.get("env", ())}
+        words = [*self._container["command"], *self._container["args"]]
+        return {"command": [word.replace("0.0.0.0", self.address) for word in words], "env": env}
+
+    def _mounts(self) -> list[Object]:
+        found = []
+        for mount in self._container["volumeMounts"]:
+            place = self._place(mount["name"])
+            place.mkdir(parents=True, exist_ok=True)
+            found.append({"from": str(place), "to": mount["mountPath"], "readOnly": mount.get("readOnly", False)})
+        if self._spec["automountServiceAccountToken"]:
+            found.append({"from": str(self._account()), "to": _ACCOUNT, "readOnly": True})
+        return found
+
+    def _place(self, volume: str) -> Path:
+        return self._folders.get(volume, self._folder / "volumes" / volume)
+
+    def _account(self) -> Path:
+        folder = self._folder / "account"
+        folder.mkdir(parents=True)
+        path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{self._spec['serviceAccountName']}/token"
+        made = self._plane.api.create(path, {"spec": {"expirationSeconds": 3600}})
+        (folder / "token").write_text(made["status"]["token"])
+        (folder / "ca.crt").write_bytes(self._plane.ca.read_bytes())
+        (folder / "namespace").write_text(self._namespace)
+        return folder
+
+
+def _write(folder: Path, version: str, data: dict[str, Any]) -> None:
+    """Files behind `..data`, a link that is exchanged all at once; the folder can be written to by all, as there."""
+    fresh = folder / f"..{version}"
+    fresh.mkdir(parents=True)
+    folder.chmod(0o777)
+    for name, text in data.items():
+        (fresh / name).write_text(text)
+    link = folder / "..data_tmp"
+    link.symlink_to(fresh.name)
+    link.replace(folder / "..data")
+    for name in data:
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(Path("..data", name))
+    for entry in folder.iterdir():
+        if entry.name.startswith("..") and entry.name not in ("..data", fresh.name):
+            shutil.rmtree(entry)
+        elif not entry.name.startswith("..") and entry.name not in data:
+            entry.unlink()

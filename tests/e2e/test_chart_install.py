@@ -1,0 +1,160 @@
+"""Every values file of charts/mooring/ci, installed by Helm on a real API server, and run as its manifests say.
+
+Nobody plays tricks for it: the scheduler has the command line, the files, the account and the roles of the release.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.controlplane import ControlPlane
+from tests.e2e.helm import CHART
+from tests.e2e.release import Release, audit_flags, is_forbidden
+
+FAVOURITE: Final = '''
+from mooring.framework import Plugin
+
+class Favourite(Plugin):
+    """Likes one node more than all others."""
+
+    name = "favourite"
+
+    def score(self, state, pod, node):
+        return 100 if node.name == "node-2" else 0
+'''
+#: What monitoring systems bring.
+SERVICE_MONITOR: Final = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
+    "spec": {
+        "group": "monitoring.coreos.com",
+        "names": {"kind": "ServiceMonitor", "plural": "servicemonitors"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audit")
+
+
+@pytest.fixture(scope="module")
+def audited(built: None, helm_built: None, audit: Path) -> Iterator[ControlPlane]:
+    with ControlPlane(apiserver_flags=audit_flags(audit)) as plane:
+        yield plane
+
+
+@pytest.fixture
+def release(audited: ControlPlane, audit: Path) -> Iterator[Release]:
+    cluster = Cluster(audited)
+    for number in range(3):
+        cluster.add_node(f"node-{number}")
+    yield Release(cluster, audit)
+    cluster.clean_up()
+
+
+def place(release: Release, *schedulers: str) -> None:
+    """Pods of each scheduler name find a node."""
+    cluster = release.cluster
+    names = []
+    for scheduler in schedulers:
+        for number in range(3):
+            names.append(f"{scheduler}-{number}")
+            cluster.add_pod(names[-1], schedulerName=scheduler)
+    cluster.wait_bound(*names)
+
+
+def run_default(release: Release, values: Path) -> None:
+    release.install("--values", values)
+    release.start()
+    place(release, "mooring")
+
+
+def run_config(release: Release, values: Path) -> None:
+    release.install("--values", values)
+    release.start()
+    place(release, "my-scheduler")
+    lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/my-scheduler"
+    assert release.cluster.api.get(lease)["spec"]["holderIdentity"]
+
+
+def run_plugins(release: Release, values: Path) -> None:
+    """Files from everywhere; of those that kubelets do not write, the test is the source."""
+    cluster, folder = release.cluster, release.cluster.plane.folder
+    path = f"/api/v1/namespaces/{release.home}/configmaps"
+    cluster.api.create(path, {"metadata": {"name": "team-plugins"}, "data": {"favourite.py": FAVOURITE}})
+    folders = {"plugins-claim-0": folder / "claim", "plugins-image-0": folder / "image"}
+    for each in folders.values():
+        each.mkdir()
+    release.install("--values", values)
+    release.start(folders=folders)
+    place(release, "plugins-scheduler")
+    assert set(cluster.placements().values()) == {"node-2"}
+
+
+def run_profiles(release: Release, values: Path) -> None:
+    """Two replicas, of which one schedules; and one who may read metrics."""
+    cluster = release.cluster
+    cluster.plane.apply(SERVICE_MONITOR)
+    cluster.api.wait_for("ServiceMonitors", lambda: _has_monitors(release))
+    release.install("--values", values)
+    pods = [release.start(), release.start()]
+    place(release, "spread", "pack")
+    cluster.add_namespace("monitoring")
+    cluster.plane.kubectl("create", "serviceaccount", "prometheus", namespace="monitoring")
+    token = cluster.plane.kubectl("create", "token", "prometheus", namespace="monitoring").strip()
+    for pod in pods:
+        assert pod.ask("/metrics")[0] == 403
+        status, text = pod.ask("/metrics", token)
+        assert (status, "scheduler_pending_pods" in text) == (200, True)
+    holder = cluster.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{release.home}/leases/profiles")
+    assert holder["spec"]["holderIdentity"]
+
+
+def _has_monitors(release: Release) -> bool:
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/servicemonitors.monitoring.coreos.com"
+    conditions = release.cluster.api.get(path).get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+RUNS: Final[dict[str, Callable[[Release, Path], None]]] = {
+    "config": run_config,
+    "default": run_default,
+    "plugins": run_plugins,
+    "profiles": run_profiles,
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_it_runs_as_installed(release: Release, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    started = time.monotonic()
+    RUNS[name](release, CHART / "ci" / f"{name}-values.yaml")
+    took = time.monotonic() - started
+    assert [each for each in release.asked() if is_forbidden(each)] == []
+    for pod in release.pods:
+        assert pod.answers("livenessProbe")
+        pod.stop()
+        assert pod.process.exit_code == 0, pod.process.tail()
+        assert "Traceback" not in pod.process.log.read_text()
+    release.helm("uninstall", release.name, "--namespace", release.home)
+    left = release.plane.kubectl("get", "all,cm,sa,role,rolebinding,clusterrole,clusterrolebinding,pdb,netpol",
+        "--all-namespaces", "-l", "app.kubernetes.io/instance=mooring", "-o", "name")  # fmt: skip
+    assert left == ""
+    with capsys.disabled():
+        print(f"\n{name}: installed, started and {len(release.cluster.placements())} pods placed in {took:.1f} s")

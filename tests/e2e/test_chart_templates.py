@@ -1,0 +1,228 @@
+"""The chart without a cluster: it lints, its values are checked and described, and it renders as it is written down.
+
+`python -m tests.e2e.test_chart_templates` writes the snapshots anew, for review.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from mooring import __version__
+from mooring.config import default_config
+from mooring.live.permissions import Grantee, manifests
+from tests.e2e.controlplane import Object
+from tests.e2e.helm import CHART, VALUES, Helm, HelmError, of_kind
+
+SNAPSHOTS: Final = Path(__file__).parent / "chart_snapshots"
+_IDS: Final = [path.name.removesuffix("-values.yaml") for path in VALUES]
+
+
+@pytest.fixture
+def helm(helm_built: None, tmp_path: Path) -> Helm:
+    return Helm(tmp_path)
+
+
+def rendered(helm: Helm, values: Path) -> str:
+    return helm("template", "mooring", CHART, "--namespace", "mooring", "--values", values)
+
+
+@pytest.mark.parametrize("values", VALUES, ids=_IDS)
+def test_it_renders_as_written_down(helm: Helm, values: Path) -> None:
+    wanted = SNAPSHOTS / values.name.replace("-values", "")
+    assert rendered(helm, values) == wanted.read_text(), "python -m tests.e2e.test_chart_templates writes it anew"
+
+
+@pytest.mark.parametrize("values", VALUES, ids=_IDS)
+def test_it_lints(helm: Helm, values: Path) -> None:
+    said = helm("lint", "--strict", CHART, "--values", values)
+    assert "1 chart(s) linted, 0 chart(s) failed" in said
+    assert "[" not in said, said
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("scheduler: {replicas: 2}", "replicas"),
+        ("plugins: {enabled: [{weight: 3}]}", "plugins"),
+        ("pluginSettings: [{name: A, sha256: abc}]", "sha256"),
+        ("pluginFiles: {../evil.py: ''}", "evil.py"),
+        ("configExtra: {profiles: []}", "configExtra"),
+        ("scheduler: {replicaCount: 2, leaderElect: false}", "2 schedulers need a lease"),
+        ("config: 'profiles: []'", "no KubeSchedulerConfiguration in it"),
+        ("config: 'kind: KubeSchedulerConfiguration\n\n  x: ]'", "config: "),
+        ("serviceMonitor: {enabled: true}\nservice: {enabled: false}", "needs service.enabled"),
+    ],
+)
+def test_wrong_values_are_refused(helm: Helm, values: str, message: str) -> None:
+    with pytest.raises(HelmError, match=re.escape(message)):
+        render(helm, values)
+
+
+def render(helm: Helm, values: str, **more: str) -> list[Object]:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(values)
+        file.flush()
+        return helm.template("--values", file.name, **more)
+
+
+def configuration(objects: list[Object], scheduler: str = "mooring") -> dict[str, Any]:
+    text = of_kind(objects, "ConfigMap", f"{scheduler}-config")["data"]["scheduler-config.yaml"]
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def rules(objects: list[Object]) -> list[Object]:
+    found: list[Object] = of_kind(objects, "ClusterRole", "mooring-mooring")["rules"]
+    return found
+
+
+def template(objects: list[Object]) -> Object:
+    found: Object = of_kind(objects, "Deployment", "mooring")["spec"]["template"]
+    return found
+
+
+def test_roles_are_those_of_mooring_rbac(helm: Helm) -> None:
+    ours = helm.template()
+    grantee = Grantee(service_account="mooring", namespace="mooring", name="mooring-mooring")
+    theirs = manifests(default_config(), grantee)
+    assert _rules(rules(ours)) == _rules(theirs[0]["rules"])
+    binding = of_kind(ours, "ClusterRoleBinding")
+    assert (binding["roleRef"], binding["subjects"]) == (theirs[1]["roleRef"], theirs[1]["subjects"])
+    (lease, lookup) = [each for each in ours if each["kind"] == "Role"][::-1]
+    assert _rules(lease["rules"] + lookup["rules"]) == _rules(
+        [
+            {**rule, "resourceNames": ["mooring" if name == "kube-scheduler" else name for name in names]}
+            if (names := rule.get("resourceNames"))
+            else rule
+            for each in theirs
+            if each["kind"] == "Role"
+            for rule in each["rules"]
+        ]
+    )
+
+
+def _rules(found: list[Object]) -> set[str]:
+    return {json.dumps(rule, sort_keys=True) for rule in found}
+
+
+@pytest.mark.parametrize(
+    ("values", "resource", "verb", "allowed"),
+    [
+        ("plugins: {disabled: [DefaultPreemption]}", "pods", "delete", False),
+        ("plugins: {disabled: ['*'], enabled: [DefaultPreemption]}", "pods", "delete", True),
+        ("plugins: {disabled: ['*'], enabled: [DefaultPreemption]}", "persistentvolumes", "patch", False),
+        ("profiles: [{schedulerName: a}, {plugins: {multiPoint: {disabled: [{name: VolumeBinding}]}}}]",
+         "persistentvolumes", "patch", True),
+        ("batch: {enabled: true}", "podgroups/status", "patch", True),
+        ("batch: {enabled: false}", "podgroups/status", "patch", False),
+        ("rbac: {extraRules: [{apiGroups: [x.io], resources: [things], verbs: [get]}]}", "things", "get", True),
+    ],
+)  # fmt: skip
+def test_roles_follow_from_the_configuration(helm: Helm, values: str, resource: str, verb: str, allowed: bool) -> None:
+    found = rules(render(helm, values))
+    assert any(resource in rule["resources"] and verb in rule["verbs"] for rule in found) is allowed
+
+
+def test_names_of_built_in_plugins_may_begin_small_and_others_are_left_alone(helm: Helm) -> None:
+    made = configuration(
+        render(helm, "plugins: {enabled: [nodeResourcesFit, magic, {name: imageLocality, weight: 3}]}")
+    )
+    assert made["profiles"][0]["plugins"]["multiPoint"]["enabled"] == [
+        {"name": "NodeResourcesFit"},
+        {"name": "magic"},
+        {"name": "ImageLocality", "weight": 3},
+    ]
+
+
+def test_what_is_reloaded_makes_no_new_pods(helm: Helm) -> None:
+    before = template(render(helm, "reload: true"))
+    for live in (
+        "plugins: {enabled: [NodeNumber]}",
+        "pluginConfig: [{name: NodeResourcesFit, args: {}}]",
+        "pluginFiles: {a.py: 'x = 1'}",
+        "pluginSettings: [{name: A}]",
+        "rbac: {extraRules: [{apiGroups: [x.io], resources: [things], verbs: [get]}]}",
+    ):
+        assert template(render(helm, f"reload: true\n{live}")) == before, live
+    plain = template(render(helm, "reload: false"))
+    assert template(render(helm, "reload: false\npluginFiles: {a.py: 'x = 1'}")) != plain
+    for needs_new in (
+        "scheduler: {leaderElect: false}",
+        "configExtra: {clientConnection: {qps: 9}}",
+        "endpoints: {port: 1}",
+    ):
+        assert template(render(helm, f"reload: true\n{needs_new}")) != before, needs_new
+
+
+def test_releases_do_not_meet(helm: Helm) -> None:
+    """Two in one namespace, and two of one name in two namespaces."""
+    makes = [("a", "one"), ("b", "one"), ("a", "two")]
+    names = [
+        {
+            (
+                each["kind"],
+                each["metadata"].get("namespace", namespace if _inside(each) else ""),
+                each["metadata"]["name"],
+            )
+            for each in helm.template(release=release, namespace=namespace)
+        }
+        for release, namespace in makes
+    ]
+    assert all(names)
+    assert not names[0] & names[1]
+    assert not names[0] & names[2]
+
+
+def _inside(each: Object) -> bool:
+    return not each["kind"].startswith("Cluster")
+
+
+def test_files_arrive_byte_by_byte(helm: Helm, tmp_path: Path) -> None:
+    """Or their hashes would not be the pinned ones."""
+    for text in ("x = 1\n", "x = 1", "\n\nx = 1\n\n", "x = '\u00e4 <'\n\ty: {{ x }}  \n\nz\n", "  x\n"):
+        file = tmp_path / "a.py"
+        file.write_text(text)
+        made = of_kind(helm.template("--set-file", f"pluginFiles.a\\.py={file}"), "ConfigMap", "mooring-plugins")
+        assert made["data"] == {"a.py": text}
+
+
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        ("", f"mooring:{__version__}"),
+        ("scheduler: {image: scheduler-plugins/kube-scheduler:v0.34.7}", f"mooring:{__version__}"),
+        ("scheduler: {image: team/own-mooring:3}", "team/own-mooring:3"),
+        ("image: {registry: 'example:5000/x', tag: dev}", "example:5000/x/mooring:dev"),
+        (f"image: {{digest: 'sha256:{'a' * 64}'}}", f"mooring@sha256:{'a' * 64}"),
+    ],
+)
+def test_which_image_is_run(helm: Helm, values: str, image: str) -> None:
+    assert template(render(helm, values))["spec"]["containers"][0]["image"] == image
+
+
+def test_pods_are_hardened(helm: Helm) -> None:
+    made = helm.template()
+    spec = template(made)["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    assert of_kind(made, "ServiceAccount", "mooring")["automountServiceAccountToken"] is False
+    assert all(mount.get("readOnly") or mount["mountPath"] == "/tmp" for mount in spec["containers"][0]["volumeMounts"])
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        SNAPSHOTS.mkdir(exist_ok=True)
+        for each in VALUES:
+            (SNAPSHOTS / each.name.replace("-values", "")).write_text(rendered(Helm(Path(folder)), each))
