@@ -12,6 +12,7 @@ from mooring.cluster import EmbeddedCluster
 from mooring.controllers.definitions import DEFINITIONS
 from mooring.controllers.program import ControllerProgram, ProgramSettings
 from mooring.kube import Client, NotFound, load_access
+from tests.controllers.running import running
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
@@ -115,17 +116,8 @@ async def a_world(folder: Path, *, nodes: int = 3) -> AsyncIterator[World]:
 async def controllers(world: World, **settings: Any) -> AsyncIterator[ControllerProgram]:
     access = load_access(kubeconfig=str(world.kubeconfig))
     program = ControllerProgram(access, ProgramSettings(qps=0, **settings))
-    task = asyncio.ensure_future(program.run())
-    ready = asyncio.ensure_future(program.ready.wait())
-    try:
-        await asyncio.wait({task, ready}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
-        assert ready.done(), task
+    async with running(program.run(), program.ready):
         yield program
-    finally:
-        ready.cancel()
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 async def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:

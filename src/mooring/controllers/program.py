@@ -12,6 +12,7 @@ import structlog
 
 from mooring.controllers.groups import PodGroups
 from mooring.controllers.informers import Informers
+from mooring.controllers.jobs import FinishedJobs, Jobs
 from mooring.controllers.loop import Loop
 from mooring.controllers.metrics import ControllerMetrics
 from mooring.controllers.neighbours import Neighbours
@@ -25,7 +26,7 @@ from mooring.live.scheduler import from_thread
 log = structlog.get_logger("mooring.controller")
 
 #: All that the program looks after.
-RECONCILERS: Final[tuple[type[Reconciler], ...]] = (Queues, PodGroups)
+RECONCILERS: Final[tuple[type[Reconciler], ...]] = (Queues, PodGroups, Jobs, FinishedJobs)
 _NEIGHBOURS_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 5.0
 

@@ -81,7 +81,7 @@ class KnownObjects(Generic[ObjectT]):
         elif old.metadata.uid != value.metadata.uid:
             changes.append(Change(old, None))
             changes.append(Change(None, value))
-        elif _is_newer(value.metadata.resource_version, old.metadata.resource_version):
+        elif is_newer(value.metadata.resource_version, old.metadata.resource_version):
             changes.append(Change(old, value))
         else:
             return
@@ -99,7 +99,8 @@ class KnownObjects(Generic[ObjectT]):
         changes.append(Change(old, None))
 
 
-def _is_newer(version: str, than: str) -> bool:
+def is_newer(version: str, than: str) -> bool:
+    """Whether one version of an object came after another."""
     if version == than:
         return False
     # Versions are numbers wherever they have been seen; where they are not, any other counts as newer.
