@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import structlog
 
 from mooring.api import Lease, LeaseSpec, ObjectMeta, parse_time
 from mooring.kube import (
@@ -19,6 +20,7 @@ from mooring.kube import (
     NotFound,
     OutcomeUnknown,
 )
+from mooring.kube.errors import Forbidden
 from mooring.kube.leases import LeaseElector
 from tests.kube.server import Api, Fault
 from tests.kube.virtual import run
@@ -349,3 +351,26 @@ def test_nobody_acts_on_a_lease_that_ran_out_while_they_slept() -> None:
         assert one.is_leader
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    ("fault", "level"),
+    [
+        (OutcomeUnknown("gone"), "warning"),
+        (Forbidden(403, "Forbidden", 'cannot get "leases"'), "warning"),
+        (Conflict(409, "Conflict", "somebody was quicker"), "debug"),
+    ],
+)
+def test_what_is_in_the_way_is_told_once(fault: Exception, level: str) -> None:
+    async def main() -> None:
+        store = Store()
+        store.fault = lambda operation: fault
+        waiting = asyncio.create_task(elector(store, "a").acquire())
+        await asyncio.sleep(30)
+        waiting.cancel()
+
+    with structlog.testing.capture_logs() as lines:
+        run(main())
+    told = [line["log_level"] for line in lines if line["event"] == "the lease was not acquired or renewed"]
+    assert len(told) > 3
+    assert (told[0], set(told[1:])) == (level, {"debug"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import time
 
 import pytest
 import structlog
@@ -41,9 +42,25 @@ def test_lines_as_klog_writes_them():
     head = r"I\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+\] "
     assert re.fullmatch(head + r'"Successfully bound pod to node" pod="default/web" evaluatedNodes=3', bound)
     assert warning.startswith("W")
+    assert r'"quoted \"text\""' in warning
     assert warning.endswith(r'error="two\nlines"')
 
 
 def test_lines_for_programs():
-    bound = json.loads(logged(2, as_json=True)[0])
-    assert (bound["event"], bound["level"], bound["evaluatedNodes"]) == ("Successfully bound pod to node", "info", 3)
+    """The keys are those of Kubernetes' components, whose `ts` is in milliseconds."""
+    bound, warning = (json.loads(line) for line in logged(2, as_json=True))
+    assert abs(bound.pop("ts") / 1000 - time.time()) < 3600
+    assert bound == {
+        "level": "info",
+        "msg": "Successfully bound pod to node",
+        "pod": "default/web",
+        "evaluatedNodes": 3,
+    }
+    assert (warning["level"], warning["msg"], warning["err"]) == ("warning", 'quoted "text"', "two\nlines")
+
+
+def test_what_json_does_not_know_is_written_as_text():
+    stream = io.StringIO()
+    configure_logs(2, as_json=True, stream=stream)
+    structlog.get_logger("test").info("odd", value=object)
+    assert json.loads(stream.getvalue())["value"] == "<class 'object'>"

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import structlog
 
 from mooring.api import Lease, LeaseSpec, ObjectMeta, format_time
-from mooring.kube.errors import KubeError, NotFound
+from mooring.kube.errors import Conflict, KubeError, NotFound
 
 #: How far waits between attempts to acquire are drawn out at random, as a share of the retry period.
 _JITTER: Final = 1.2
@@ -86,6 +86,8 @@ class LeaseElector:
         self._seen_at = float("-inf")
         #: When the last renewal that succeeded began: others count from a moment after that.
         self._renewed_at = float("-inf")
+        #: What was said last to be in the way.
+        self._told = ""
         self._reported = ""
 
     @property
@@ -160,12 +162,20 @@ class LeaseElector:
             async with asyncio.timeout(limit):
                 done = await self._try()
         except (KubeError, TimeoutError) as error:
-            log.debug("the lease was not acquired or renewed", lock=self._described(), error=str(error) or "timed out")
+            self._tell(error)
             done = False
         if done:
             self._renewed_at = begun
+            self._told = ""
         self._report()
         return done
+
+    def _tell(self, error: Exception) -> None:
+        """Say what is in the way, once; that somebody else was quicker is usual."""
+        text = str(error) or "timed out"
+        tell = log.debug if isinstance(error, Conflict) or text == self._told else log.warning
+        self._told = text
+        tell("the lease was not acquired or renewed", lock=self._described(), error=text)
 
     async def _try(self) -> bool:
         now = self._timestamp()

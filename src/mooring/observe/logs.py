@@ -9,6 +9,7 @@ from collections.abc import MutableMapping
 from time import gmtime, strftime, time_ns
 from typing import Any, TextIO
 
+import msgspec
 import structlog
 from structlog.typing import Processor
 
@@ -27,10 +28,7 @@ def configure_logs(verbosity: int, *, as_json: bool, stream: TextIO | None = Non
     _verbosity = verbosity
     level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO if verbosity > 0 else logging.WARNING
     processors: list[Processor] = [structlog.processors.add_log_level, structlog.processors.format_exc_info]
-    if as_json:
-        processors += [structlog.processors.TimeStamper(fmt="iso", key="ts"), structlog.processors.JSONRenderer()]
-    else:
-        processors += [render_klog]
+    processors.append(render_json if as_json else render_klog)
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -47,9 +45,17 @@ def verbosity() -> int:
 def render_klog(_logger: object, method: str, event: MutableMapping[str, Any]) -> str:
     """``I1116 12:00:00.000000    4711] "Message" pod="default/web" node="n1"``."""
     level = str(event.pop("level", method))
-    message = event.pop("event", "")
+    message = _quoted(event.pop("event", ""))
     pairs = "".join([f" {key}={_quoted(value)}" for key, value in event.items()])
-    return f'{_LETTERS.get(level, "I")}{_stamp()} {os.getpid():>7}] "{message}"{pairs}'
+    return f"{_LETTERS.get(level, 'I')}{_stamp()} {os.getpid():>7}] {message}{pairs}"
+
+
+def render_json(_logger: object, method: str, event: MutableMapping[str, Any]) -> str:
+    """``{"ts":1794808155600.3,"level":"info","msg":"Message","pod":"default/web"}``, with Kubernetes' own keys."""
+    head = {"ts": time_ns() / 1e6, "level": event.pop("level", method), "msg": event.pop("event", "")}
+    if "error" in event:
+        head["err"] = event.pop("error")
+    return msgspec.json.encode({**head, **event}, enc_hook=str).decode()
 
 
 def _stamp() -> str:
