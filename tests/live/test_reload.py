@@ -167,6 +167,8 @@ async def test_a_version_that_is_wrong_changes_nothing_and_is_told(world: World,
         assert scheduler._live.engine.guards.health.reloads == {"failed": 1}
         await until(lambda: bool(world.events("ReloadFailed")))
         assert "the last good version stays in force" in world.events("ReloadFailed")[0]
+        (row,) = (row for row in scheduler.plugins() if row.name == "Pick")
+        assert row.state.startswith("running; not reloaded: ")
         world.write(2)
         await reloaded(scheduler, 1, failed=1)
         assert await world.next_node() == "node-2"

@@ -371,7 +371,7 @@ async def test_the_endpoints_of_an_engine():
     server = make_server(
         PLAIN,
         engine=engine,
-        config=default_config(),
+        config=default_config,
         client=cast(Any, cluster),
         informers=cast(Any, SimpleNamespace(lagging=lambda: lagging)),
         election=lambda: cast(Any, SimpleNamespace(overdue=lambda: 30.0)),

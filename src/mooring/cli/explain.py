@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.cli.plugin_options import plugin_options
+from mooring.cli.running_options import Address, running_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,13 +28,7 @@ def explain() -> None:
 @explain.command()
 @click.argument("pod", metavar="[NAMESPACE/]NAME")
 @click.option("-n", "--namespace", default="default", show_default=True, help="Where the pod is, if POD does not say.")
-@click.option("--scheduler", metavar="URL", envvar="MOORING_SCHEDULER", help="Where the running Mooring is served.")
-@click.option("--token", envvar="MOORING_TOKEN", default="", help="A token of the cluster, to be let in with.")
-@click.option("--token-file", metavar="FILE", default="", help="A file that holds it.")
-@click.option(
-    "--certificate-authority", metavar="FILE", default="", help="What the scheduler's certificate is checked with."
-)
-@click.option("--insecure-skip-tls-verify", is_flag=True, help="Do not check the scheduler's certificate.")
+@running_options
 @click.option("-f", "--filename", "files", multiple=True, metavar="MANIFEST", help="Decide on these manifests instead.")
 @click.option("-R", "--recursive", is_flag=True, help="Look into the folders of folders too.")
 @click.option("--kubeconfig", default="", help="The cluster to decide on where no Mooring answers.")
@@ -43,11 +38,7 @@ def explain() -> None:
 def pod(
     pod: str,
     namespace: str,
-    scheduler: str | None,
-    token: str,
-    token_file: str,
-    certificate_authority: str,
-    insecure_skip_tls_verify: bool,
+    address: Address,
     files: tuple[str, ...],
     recursive: bool,
     kubeconfig: str,
@@ -65,23 +56,15 @@ def pod(
     The exit code is 1 when nothing can be told of the pod, 2 for a wrong command line.
     """
     from mooring.cli.inputs import read_setup
-    from mooring.cli.running import Running, read_token, scheduler_of
 
     key = _key(pod, namespace)
     if files:
-        if scheduler and click.get_current_context().get_parameter_source("scheduler") is not None:
+        if address.scheduler and click.get_current_context().get_parameter_source("scheduler") is not None:
             click.echo("note: manifests were given, so no scheduler is asked", err=True)
         setup = read_setup(config_file, requested)
         objects, again = _from_manifests(files, setup, recursive=recursive), ""
     else:
-        known = None if scheduler or token or token_file else scheduler_of(kubeconfig)
-        running = known or Running(
-            scheduler,
-            token=read_token(token, token_file),
-            authority=certificate_authority,
-            verify=not insecure_skip_tls_verify,
-        )
-        answer = _ask(running, key)
+        answer = _ask(address.running(kubeconfig), key)
         if not isinstance(answer, str):
             _show(answer, output)
             return

@@ -8,13 +8,16 @@ import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
 import click
 import msgspec
 
+from mooring.loading.listing import PluginRow
 from mooring.observe.explanation import Explanation
 
+T = TypeVar("T")
 DEFAULT_URL = "https://127.0.0.1:10259"
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _SECONDS = 10.0
@@ -58,6 +61,10 @@ def scheduler_of(kubeconfig: str) -> Running | None:
     return Running(served.server, token=access.user.token, authority_data=authority)
 
 
+class _Plugins(msgspec.Struct):
+    plugins: list[PluginRow]
+
+
 class Running:
     """A scheduler that is served at some address; without an address, perhaps one on this machine."""
 
@@ -90,10 +97,17 @@ class Running:
 
     def explanation(self, key: str) -> Explanation:
         """What the scheduler knows of a pod (namespace/name). Raises NoAnswer."""
-        request = urllib.request.Request(f"{self._url}/decisions/{quote(key)}", headers=self._headers())
+        return self._get(f"/decisions/{quote(key)}", Explanation)
+
+    def plugins(self) -> list[PluginRow]:
+        """The scheduler's plugins and how they fare. Raises NoAnswer."""
+        return self._get("/plugins", _Plugins).plugins
+
+    def _get(self, path: str, kind: type[T]) -> T:
+        request = urllib.request.Request(f"{self._url}{path}", headers=self._headers())
         try:
             with self._opener.open(request, timeout=_SECONDS) as answer:
-                return msgspec.json.decode(answer.read(), type=Explanation)
+                return msgspec.json.decode(answer.read(), type=kind)
         except urllib.error.HTTPError as error:
             with error:
                 text = error.read(500).decode("utf-8", "replace").strip()

@@ -101,6 +101,7 @@ def make_server(
     client: Client,
     informers: Informers,
     election: Callable[[], ElectionThread | None],
+    plugins: Callable[[], list[Any]] = list,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Endpoints:
     """The endpoints, not served yet. Raises ServerError."""
@@ -130,6 +131,7 @@ def make_server(
         config=lambda: {"componentconfig": effective(config())},
         decision=lambda key: explain(engine, key),
         decisions=decisions,
+        plugins=plugins,
         live={"leaderElection": lease_check(election)},
         ready={"shutdown": stopping, "sched-handler-sync": synced_check(informers.lagging)},
     )

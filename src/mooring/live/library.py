@@ -18,9 +18,11 @@ import msgspec
 from mooring.config import ConfigError, SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, AccessError, load_access
+from mooring.live.plugin_status import plugin_status
 from mooring.live.scheduler import LiveScheduler, LostLeaseError
 from mooring.live.server import ServerError, ServerSettings
 from mooring.loading import PluginLoadError, Requested, Setup, find_plugins
+from mooring.loading.listing import PluginRow
 from mooring.loading.reread import SetupFiles
 from mooring.observe.explanation import Explanation
 from mooring.scheduler.profile import ProfileError
@@ -141,6 +143,11 @@ class Scheduler:
     def explain(self, pod: str) -> Explanation | None:
         """Why a pod (``namespace/name``) is where it is, or nowhere; None if nothing is known of it."""
         return explain(self._live.engine, pod)
+
+    def plugins(self) -> list[PluginRow]:
+        """The plugins, where each came from and how it fares, as `mooring plugin list` shows them."""
+        live = self._live
+        return plugin_status(live.engine, live.catalog, live.reloader)
 
     async def __aenter__(self) -> Scheduler:
         self.start()

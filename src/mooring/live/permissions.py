@@ -39,7 +39,9 @@ SERVING: Final = (
 #: In `AUTHENTICATION_NAMESPACE`.
 LOOKING_UP: Final = Rule(("",), ("configmaps",), ("get",), (AUTHENTICATION_CONFIG,))
 #: What is served to those who are let in, beside health.
-ENDPOINTS: Final = ("/configz", "/decisions", "/decisions/*", "/flagz", "/metrics", "/metrics/*", "/statusz")
+ENDPOINTS: Final = (
+    "/configz", "/decisions", "/decisions/*", "/flagz", "/metrics", "/metrics/*", "/plugins", "/statusz"
+)  # fmt: skip
 
 
 class Grantee(msgspec.Struct, frozen=True):

@@ -34,6 +34,7 @@ from mooring.live.evictions import Evictions
 from mooring.live.extenders import ExtenderClient
 from mooring.live.file_watch import FileWatch
 from mooring.live.informers import Informers, Shown
+from mooring.live.plugin_status import plugin_status
 from mooring.live.reload import Reloader
 from mooring.live.reporter import PluginEvents, Reporter
 from mooring.live.server import ServerSettings
@@ -100,7 +101,7 @@ class LiveScheduler:
         """
         self._config = config
         self._whole_process = whole_process
-        self._catalog = catalog if catalog is not None else Catalog()
+        self.catalog = catalog if catalog is not None else Catalog()
         self._access = access
         connection = config.client_connection
         self._client = Client(access, qps=connection.qps, burst=connection.burst, may_write=self._may_write)
@@ -111,13 +112,13 @@ class LiveScheduler:
         self._reporter = Reporter(self._client, self._events, clock)
         self.engine = Engine(
             config,
-            plugins={**self._catalog.classes(), **(plugins or {})},
+            plugins={**self.catalog.classes(), **(plugins or {})},
             clock=clock,
             rng=rng,
             binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
             api=LiveApiReader(self._client),
-            options=self._catalog.options(),
+            options=self.catalog.options(),
             tell=log.warning,
             watch=make_watch(clock, records=records),
             extenders=self._extenders,
@@ -166,7 +167,7 @@ class LiveScheduler:
             hold=self.informers.hold,
             release=self._release,
             busy=lambda: self._asking,
-            catalog=self._catalog,
+            catalog=self.catalog,
             clock=clock,
             rng=rng,
         )
@@ -176,7 +177,7 @@ class LiveScheduler:
     def _make_reloader(self, files: SetupFiles) -> Reloader:
         reloader = Reloader(
             files,
-            Setup(self._config, self._catalog),
+            Setup(self._config, self.catalog),
             engine=self.engine,
             informers=self.informers,
             background=self._background,
@@ -287,6 +288,7 @@ class LiveScheduler:
             plain=plain,
             engine=self.engine,
             config=lambda: self.engine.profiles.config,
+            plugins=lambda: plugin_status(self.engine, self.catalog, self.reloader),
             client=self._client,
             informers=self.informers,
             election=lambda: self._election,

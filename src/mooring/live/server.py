@@ -88,12 +88,14 @@ class Sources:
         decisions: Callable[[int], list[Any]],
         live: Mapping[str, Check],
         ready: Mapping[str, Check],
+        plugins: Callable[[], list[Any]] = list,
     ) -> None:
         self.metrics = metrics
         self.resources = resources
         self.config = config
         self.decision = decision
         self.decisions = decisions
+        self.plugins = plugins
         #: Checks of /healthz and /livez; quick, and callable from any thread.
         self.live = live
         #: Checks of /readyz beside those.
@@ -210,6 +212,7 @@ class Server:
             "/metrics": self._metrics,
             "/metrics/resources": self._resources,
             "/configz": self._configz,
+            "/plugins": self._plugins,
             "/decisions": self._decisions,
             "/decisions/{namespace}/{name}": self._decision,
             "/version": self._version,
@@ -269,6 +272,9 @@ class Server:
 
     async def _configz(self, _request: web.Request) -> web.Response:
         return _json(await self._read(self._sources.config))
+
+    async def _plugins(self, _request: web.Request) -> web.Response:
+        return _json({"plugins": await self._read(self._sources.plugins)})
 
     async def _decisions(self, request: web.Request) -> web.Response:
         text = request.query.get("limit", str(_DECISIONS))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.cli.plugin_options import plugin_options
+from mooring.cli.running_options import Address, running_options
 
 if TYPE_CHECKING:
     from mooring.loading import Requested
@@ -17,13 +18,28 @@ if TYPE_CHECKING:
 @click.command(name="list")
 @click.option("--config", "config_file", metavar="FILE", help="The configuration whose plugins to show.")
 @plugin_options
+@click.option("--kubeconfig", default="", help="Ask the scheduler that `mooring up` wrote of into this kubeconfig.")
+@running_options
 @click.option("-a", "--all", "everything", is_flag=True, help="Show the built-in plugins too.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def listing(config_file: str | None, requested: Requested, everything: bool, output: str) -> None:
-    """Show plugins: where each came from, its points, weight, version, state and cost."""
-    from mooring.cli.inputs import read_setup
+def listing(
+    config_file: str | None, requested: Requested, kubeconfig: str, address: Address, everything: bool, output: str
+) -> None:
+    """Show plugins: where each came from, its points, weight, version, state and cost.
+
+    With --scheduler or --kubeconfig a running Mooring is asked, which knows how they fare; otherwise the configuration
+    and the plugins are read as `mooring run` would read them.
+    """
+    from mooring.cli.inputs import fail, read_setup
+    from mooring.cli.running import NoAnswer
     from mooring.loading.listing import plugin_rows
 
+    if kubeconfig or address.is_given:
+        try:
+            _show(address.running(kubeconfig).plugins(), output, everything=everything)
+        except NoAnswer as problem:
+            fail([str(problem)])
+        return
     setup = read_setup(config_file, requested)
     _show(plugin_rows(setup.config, setup.catalog), output, everything=everything)
 
