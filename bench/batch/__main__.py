@@ -35,11 +35,8 @@ _SESSION: Final = "volcano_e2e_scheduling_latency_milliseconds"
 @click.option("--scheduler", "names", type=click.Choice(_NAMES), multiple=True, help="By default both.")
 @click.option("--nodes", default=5000, show_default=True)
 @click.option("--pods", default=10_000, show_default=True)
-@click.option("--profile", metavar="FILE", help="Let py-spy write a profile of mooring here.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def main(
-    sizes: tuple[int, ...], names: tuple[str, ...], nodes: int, pods: int, profile: str | None, output: str
-) -> None:
+def main(sizes: tuple[int, ...], names: tuple[str, ...], nodes: int, pods: int, output: str) -> None:
     """Measure session time, binds per second, CPU and memory of batch sessions on a real API server.
 
     Gangs of each size, over four queues, are created before the scheduler starts. Every scheduler gets a control plane
@@ -47,15 +44,13 @@ def main(
     """
     try:
         build(["kubectl", "etcd", "kube-apiserver"])
-        results = finished(asyncio.run(run(sizes or _SIZES, names or _NAMES, nodes, pods, profile)))
+        results = finished(asyncio.run(run(sizes or _SIZES, names or _NAMES, nodes, pods)))
     except (BuildError, StartError, WatchError, measure.MeasureError) as error:
         raise SystemExit(str(error)) from None
     print(msgspec.json.format(msgspec.json.encode(results)).decode() if output == "json" else table(results))
 
 
-async def run(
-    sizes: Sequence[int], names: Sequence[str], nodes: int, pods: int, profile: str | None
-) -> list[BatchRate]:
+async def run(sizes: Sequence[int], names: Sequence[str], nodes: int, pods: int) -> list[BatchRate]:
     """Do it all."""
     results = []
     with tempfile.TemporaryDirectory(prefix="mooring-bench-") as folder:
@@ -65,7 +60,7 @@ async def run(
         for size in sizes:
             for name in names:
                 _say(f"gangs of {size}: creating {pods:,} pods and starting {name}")
-                found = await _measure(name, state, size, pods, Path(folder), profile)
+                found = await _measure(name, state, size, pods, Path(folder))
                 rate = found.rate
                 told = f"{rate.binds_per_s:,.0f} binds/s, {rate.cpu_ms_per_pod:.2f} ms of CPU a pod"
                 _say(f"gangs of {size}: {name} {told}")
@@ -73,7 +68,7 @@ async def run(
     return results
 
 
-async def _measure(name: str, state: Path, size: int, pods: int, folder: Path, profile: str | None) -> BatchRate:
+async def _measure(name: str, state: Path, size: int, pods: int, folder: Path) -> BatchRate:
     port = free_port()
     sessions = Sessions()
 
@@ -82,23 +77,22 @@ async def _measure(name: str, state: Path, size: int, pods: int, folder: Path, p
         sessions = _sessions(port)
 
     mooring = name == "mooring"
-    contender = _mooring(folder, port, profile) if mooring else CONTENDERS[name]
+    contender = _mooring(folder, port) if mooring else CONTENDERS[name]
     fill = functools.partial(_create_gangs, pods=pods, size=size)
     rate = await measure.rate(contender, state, fill, f"gangs-{size}", pods, at_end=read if mooring else None)
     return BatchRate(gang=size, rate=rate, sessions=sessions)
 
 
-def _mooring(folder: Path, port: int, profile: str | None) -> Contender:
+def _mooring(folder: Path, port: int) -> Contender:
     conf = folder / "volcano-scheduler.conf"
     conf.write_text(gangs.CONF)
 
     def start(plane: ControlPlane) -> Process:
         program = Path(sys.executable).with_name("mooring")
-        watch = [str(program.with_name("py-spy")), "record", "-r", "500", "-f", "speedscope", "-o", profile, "--"]
         flags = [f"--scheduler-conf={conf}", "--enable-metrics=true", f"--listen-address=127.0.0.1:{port}"]
         more = ["--kubeconfig", str(plane.kubeconfig()), "--secure-port=0", "--kube-api-qps=5000"]
         command = [str(program), "run", *flags, *more, "--kube-api-burst=5000"]
-        return plane.run("mooring", [*(watch if profile else ()), *command], wait=False)
+        return plane.run("mooring", command, wait=False)
 
     return Contender("mooring", start)
 
