@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 import msgspec
@@ -116,6 +118,32 @@ class Kube:
             await asyncio.sleep(0.1)
         raise click.ClickException(f"nobody tried pod {namespace}/{name} in {seconds:g} s")
 
+    async def placed(self, namespace: str, label: str, counts: dict[str, int], seconds: float) -> list[str]:
+        """Wait until, for each value of a label, so many pods (and no more) have a node; a line for each of them."""
+        end = time.monotonic() + seconds
+        query = quote(f"{label} in ({','.join(counts)})")
+        while True:
+            pods = (await self.read(f"/api/v1/namespaces/{namespace}/pods?labelSelector={query}"))["items"]
+            placed = [each for each in pods if each["spec"].get("nodeName")]
+            found = Counter(str(each["metadata"]["labels"][label]) for each in placed)
+            if all(found[value] == count for value, count in counts.items()):
+                return sorted(f"{each['metadata']['name']} {each['spec']['nodeName']}" for each in placed)
+            if time.monotonic() > end:
+                shown = ", ".join(f"{found[value]} of {value}, not {count}" for value, count in counts.items())
+                raise click.ClickException(f"pods with a node after {seconds:g} s: {shown}")
+            await asyncio.sleep(0.1)
+
+    async def say_running(self, namespace: str, selector: str) -> list[str]:
+        """Write into the status of pods that have a node that they run; the answer is a line for each."""
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        lines = []
+        for pod in (await self.read(f"{path}?labelSelector={quote(selector)}"))["items"]:
+            if pod["spec"].get("nodeName"):
+                pod["status"]["phase"] = "Running"
+                await self.write("PUT", f"{path}/{pod['metadata']['name']}/status", pod)
+                lines.append(f"pod/{pod['metadata']['name']} runs")
+        return lines
+
     async def token(self, namespace: str, account: str) -> str:
         """A token of a service account, good for an hour."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
@@ -200,6 +228,27 @@ def bound(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
 def waiting(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
     """Wait until a pod is known to fit nowhere, and print why."""
     click.echo(run(kubeconfig, lambda kube: kube.waiting(namespace, pod, timeout)))
+
+
+@kube.command()
+@_kubeconfig
+@_namespace
+@click.option("--timeout", type=float, default=30.0, show_default=True, help="In seconds.")
+@click.option("--label", required=True)
+@click.argument("counts", nargs=-1, metavar="VALUE=COUNT...")
+def placed(kubeconfig: str, namespace: str, timeout: float, label: str, counts: tuple[str, ...]) -> None:
+    """Wait until, for each value of a label, so many pods have a node, and print them with their nodes."""
+    wanted = {value: int(count) for value, _, count in (each.partition("=") for each in counts)}
+    click.echo("\n".join(run(kubeconfig, lambda kube: kube.placed(namespace, label, wanted, timeout))))
+
+
+@kube.command()
+@_kubeconfig
+@_namespace
+@click.argument("selector")
+def running(kubeconfig: str, namespace: str, selector: str) -> None:
+    """Say of the pods with some labels that they run: for nodes that nothing runs on."""
+    click.echo("\n".join(run(kubeconfig, lambda kube: kube.say_running(namespace, selector))))
 
 
 @kube.command()
