@@ -81,6 +81,16 @@ def test_json_and_values() -> None:
     assert values["rbac"]["extraRules"][0]["apiGroups"] == ["metrics.k8s.io"]
 
 
+def test_values_of_one_part() -> None:
+    """Charts take the rights from here, and may have a configuration of their own."""
+    rule = {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["get", "list"]}
+    assert documents(LOAD, "--rbac", "-o", "values") == [{"rbac": {"extraRules": [rule]}}]
+    assert documents(LOAD, "--config", "-o", "values")[0].keys() == {"plugins", "pluginConfig"}
+    refused = run(FIT, "--crd", "-o", "values")
+    assert refused.exit_code == 2
+    assert "-o values knows nothing of --crd" in refused.stderr
+
+
 def test_nothing_declared() -> None:
     result = run(LOAD, "--crd")
     assert (result.exit_code, result.stdout) == (0, "")

@@ -19,7 +19,7 @@ import yaml
 from mooring.kube import load_access
 
 MOORING = [sys.executable, "-m", "mooring.cli"]
-POD = {
+POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "web"},
@@ -113,6 +113,22 @@ def test_up_schedules_explains_and_ends_with_ctrl_c(up: Callable[..., Up], tmp_p
     text = running.log.read_text()
     assert "Traceback" not in text
     assert f"export KUBECONFIG={running.kubeconfig}" in text
+
+
+def test_a_configuration_for_another_cluster_is_used_on_this_one(up: Callable[..., Up], tmp_path: Path) -> None:
+    """Somebody tries out what they run elsewhere."""
+    config = tmp_path / "scheduler.yaml"
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
+        "profiles": [{"schedulerName": "other"}],
+    }
+    config.write_text(yaml.safe_dump(document))
+    running = up("up", "--nodes", "1", "--config", str(config))
+    running.ask("/api/v1/namespaces/default/pods", {**POD, "spec": {**POD["spec"], "schedulerName": "other"}})
+    wait(lambda: running.node_of("web"))
+    assert "ignored" not in running.log.read_text()
 
 
 def test_a_cluster_ends_with_the_process_that_it_belongs_to(up: Callable[..., Up]) -> None:

@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = ("README.md", "docs/quickstart.md", "docs/embedded-cluster.md")
+PAGES = (
+    "README.md",
+    "docs/quickstart.md",
+    "docs/embedded-cluster.md",
+    "docs/plugins/custom-resources.md",
+    "docs/plugins/wasm.md",
+)
 _BLOCK = re.compile(r"<!-- run(?:: (\w+))? -->\n```sh\n(.*?)```", re.DOTALL)
 _KEPT = re.compile(r"--kubeconfig-out[ =](\S+)")
 _SECONDS = 120.0

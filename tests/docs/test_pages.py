@@ -26,6 +26,11 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
                 "0/12 nodes are available: 12 Insufficient cpu",
             ],
         ),
+        (
+            "docs/plugins/custom-resources.md",
+            ["clusterscopedresources.scheduling.sigs.k8s.io created", "pod/nginx created", "\nnode-2\n"],
+        ),
+        ("docs/plugins/wasm.md", ["Headroom", "file://examples/wasm/headroom/headroom.wasm"]),
         ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has ended."]),
     ],
 )

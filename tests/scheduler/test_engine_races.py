@@ -61,7 +61,7 @@ class Events:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def record(self, regarding: Any, *, type: str, reason: str, action: str, note: str) -> None:
+    def record(self, regarding: Any, *, type: str, reason: str, action: str, note: str, related: Any = None) -> None:
         self.notes.append(f"{type} {reason}: {note}")
 
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from mooring.loading import Requested
 
 
+#: Whoever starts the command with this has a cluster for it: `--kubeconfig` counts, whatever the configuration names.
+OWN_CLUSTER = object()
+
+
 def _version(form: str) -> str:
     """What `--version` and `--version=raw` print."""
     if form == "raw":
@@ -52,7 +56,7 @@ def run(ctx: click.Context, /, requested: Requested, no_reload: bool, seed: int 
     import structlog
 
     from mooring.cli.flags.batch import batch_settings, plain_endpoints, with_sessions
-    from mooring.cli.flags.effects import configured, gate_notes, served
+    from mooring.cli.flags.effects import configured, gate_notes, served, without_cluster
     from mooring.cli.inputs import read_setup_files
     from mooring.kube import AccessError, load_access
     from mooring.live import LiveScheduler
@@ -63,7 +67,8 @@ def run(ctx: click.Context, /, requested: Requested, no_reload: bool, seed: int 
     told = [*notes(ctx), *gate_notes(given)]
     configure_logs(given["v"], as_json=given["logging_format"] == "json")
     setup, files = read_setup_files(given["config"], requested)
-    config, ignored = configured(setup.config, given, from_file=given["config"] is not None)
+    config = without_cluster(setup.config) if ctx.obj is OWN_CLUSTER else setup.config
+    config, ignored = configured(config, given, from_file=given["config"] is not None)
     if given["write_config_to"]:
         _write(config, given["write_config_to"])
         return

@@ -141,6 +141,7 @@ def _controllers(kubeconfig: Path, scheduler_options: tuple[str, ...]) -> contex
 def _schedule(cluster: AttachedCluster, options: list[str]) -> int:
     """Run the scheduler in this process; the answer is the exit code."""
     from mooring.cli.main import main
+    from mooring.cli.run import OWN_CLUSTER
 
     broken = False
 
@@ -151,7 +152,7 @@ def _schedule(cluster: AttachedCluster, options: list[str]) -> int:
 
     cluster.when_ended(ended)
     try:
-        main(["run", *_with_defaults(options)], prog_name="mooring")
+        main(["run", *_with_defaults(options)], prog_name="mooring", obj=OWN_CLUSTER)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
         return status or int(broken)

@@ -34,14 +34,32 @@ T = TypeVar("T", bound=KubeObject)
 class EventRecorder(Protocol):
     """Tells people about objects, as ``kubectl get events`` shows it."""
 
-    def record(self, regarding: KubeObject, *, type: str, reason: str, action: str, note: str) -> None:
-        """Record an event."""
+    def record(
+        self,
+        regarding: KubeObject,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: KubeObject | None = None,
+    ) -> None:
+        """Record an event about an object, and perhaps another that has to do with it."""
 
 
 class NoEvents:
     """A recorder for runs without a cluster."""
 
-    def record(self, regarding: KubeObject, *, type: str, reason: str, action: str, note: str) -> None:
+    def record(
+        self,
+        regarding: KubeObject,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: KubeObject | None = None,
+    ) -> None:
         """Record nothing."""
 
 

@@ -134,11 +134,22 @@ class PluginEvents:
         self._events = events
         self._component = component
 
-    def record(self, regarding: KubeObject, *, type: str, reason: str, action: str, note: str) -> None:
+    def record(
+        self,
+        regarding: KubeObject,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: KubeObject | None = None,
+    ) -> None:
         """Record an event."""
         component = regarding.scheduler_name if isinstance(regarding, Pod) else self._component
         kind: EventKind = "Warning" if type == "Warning" else "Normal"
-        self._events.record(regarding, type=kind, reason=reason, action=action, note=note, component=component)
+        self._events.record(
+            regarding, type=kind, reason=reason, action=action, note=note, component=component, related=related
+        )
 
 
 def condition_patch(pod: Pod, *, reason: str, message: str, nominated: str | None, now: float) -> dict[str, Any] | None:

@@ -119,19 +119,22 @@ LOGS = '(import "k8s.io/klog" "logs" (func $logs (param i32 i32 i32 i32 i32)))'
 TALK = """(func (export "prefilter") (result i32)
     (call $log (i32.const 0) (i32.const 0) (i32.const 2))
     (call $log (i32.const 2) (i32.const 0) (i32.const 2))
-    (call $logs (i32.const 1) (i32.const 0) (i32.const 2) (i32.const 2) (i32.const 4)) (i32.const 0))"""
+    (call $logs (i32.const 1) (i32.const 0) (i32.const 2) (i32.const 2) (i32.const 11)) (i32.const 0))"""
 
 
 @pytest.mark.parametrize(
     ("severity", "levels"), [(0, ["info", "error", "warning"]), (1, ["error", "warning"]), (2, ["error"]), (3, [])]
 )
 def test_logs_from_a_severity_on(severity: int, levels: list[str]) -> None:
-    plugin = harness(module(TALK, imports=LOG + LOGS, data="hik\\00v\\00"), logSeverity=severity).plugin
+    plugin = harness(
+        module(TALK, imports=LOG + LOGS, data="hik\\00v\\00e\\00\\00x\\00y\\00"), logSeverity=severity
+    ).plugin
     with capture_logs() as lines:
         plugin.pre_filter(CycleState(), POD, None)
     assert [line["log_level"] for line in lines] == levels
     assert all(line["event"] == "hi" and line["plugin"] == "Guest" for line in lines)
-    assert [line["k"] for line in lines if "k" in line] == ["v"] * ("warning" in levels)
+    pairs = [(line["k"], line["e"], line["x"]) for line in lines if "k" in line]
+    assert pairs == [("v", "", "y")] * ("warning" in levels)
 
 
 def test_the_severity_is_told() -> None:
@@ -146,15 +149,17 @@ class Recorder:
     def __init__(self) -> None:
         self.events: list[tuple[Any, ...]] = []
 
-    def record(self, regarding: KubeObject, *, type: str, reason: str, action: str, note: str) -> None:
-        self.events.append((regarding.kind, regarding.metadata.name, type, reason, action, note))
+    def record(self, regarding: KubeObject, *, related: KubeObject | None = None, **said: str) -> None:
+        other = related.metadata.name if related is not None else ""
+        self.events.append((regarding.kind, regarding.metadata.name, *said.values(), other))
 
 
-def test_events_are_recorded() -> None:
+@pytest.mark.parametrize("related", ["", "q"])
+def test_events_are_recorded(related: str) -> None:
     text = json.dumps(
         {
             "RegardingReference": {"Kind": "Pod", "APIVersion": "v1", "Name": "p", "Namespace": "default", "UID": "u"},
-            "RelatedReference": {},
+            "RelatedReference": {"Kind": "Pod", "Name": related} if related else {},
             "Eventtype": "Normal",
             "Reason": "because",
             "Action": "acted",
@@ -167,7 +172,7 @@ def test_events_are_recorded() -> None:
     found = harness(module(body, imports=imports, data=text.replace('"', '\\"')))
     recorder = found.handle.events = Recorder()
     found.plugin.pre_filter(CycleState(), POD, None)
-    assert recorder.events == [("Pod", "p", "Normal", "because", "acted", "100% sure")]
+    assert recorder.events == [("Pod", "p", "Normal", "because", "acted", "100% sure", related)]
 
 
 def waiting(found: PluginHarness) -> WaitingPod:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import http.server
+import re
+import ssl
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from mooring.certificates import make_certificate
 from mooring.loading import PluginLoadError
 from mooring.loading.wasm import guest_plugin, is_guest, plugin_from_module
 from tests.loading.wasm.guests import module
@@ -106,19 +110,27 @@ def test_what_is_no_module(tmp_path: Path, content: bytes, message: str) -> None
     assert message in load_error({"guestURL": f"file://{path}"})
 
 
-@pytest.fixture
-def server(guest_file: Path) -> Iterator[str]:
+@contextmanager
+def serving(folder: Path, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
             pass
 
-    handler = functools.partial(Quiet, directory=str(guest_file.parent))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as served:
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as served:
+        if tls is not None:
+            served.socket = tls.wrap_socket(served.socket, server_side=True)
         thread = threading.Thread(target=served.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{served.server_port}"
+        yield f"http{'s' if tls else ''}://127.0.0.1:{served.server_port}"
         served.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def server(guest_file: Path) -> Iterator[str]:
+    with serving(guest_file.parent) as url:
+        yield url
 
 
 def test_over_http(server: str) -> None:
@@ -135,6 +147,25 @@ def test_over_http_in_vain(server: str) -> None:
     assert load_error({"guestURL": url}) == f"Guest: guestURL {url}: the server answered 404 File not found"
     text = load_error({"guestURL": "http://127.0.0.1:1/guest.wasm"})
     assert text.startswith("Guest: guestURL http://127.0.0.1:1/guest.wasm: cannot be reached: ")
+
+
+def test_over_https(guest_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a server whose certificate is trusted, which needs no checksum; from no other."""
+    made = make_certificate()
+    for name in ("certificate", "key", "authority"):
+        (tmp_path / name).write_text(getattr(made, name))
+    (tmp_path / "another").write_text(make_certificate().authority)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+    with serving(guest_file.parent, tls) as server:
+        url = f"{server}/guest.wasm"
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority"))
+        with capture_logs() as lines:
+            assert guest_plugin("Guest", {"guestURL": url}).sha256 == DIGEST
+        assert lines == []
+        assert f"its sha256 is {DIGEST}, not {'0' * 64}" in load_error({"guestURL": url, "sha256": "0" * 64})
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "another"))
+        assert re.search("cannot be reached: .*certificate verify failed", load_error({"guestURL": url}))
 
 
 READ = '(import "k8s.io/scheduler" "currentPod" (func (param i32) (result i32)))'

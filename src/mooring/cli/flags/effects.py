@@ -58,6 +58,12 @@ def configured(
     return changed, told
 
 
+def without_cluster(config: SchedulerConfiguration) -> SchedulerConfiguration:
+    """The configuration, without a word about which cluster it is for."""
+    connection = msgspec.structs.replace(config.client_connection, kubeconfig="")
+    return msgspec.structs.replace(config, client_connection=connection)
+
+
 def served(given: Mapping[str, Any]) -> ServerSettings | None:
     """Where and how the endpoints are served; None where they are not. Ends the command for what cannot be."""
     from mooring.live.guard import GuardSettings

@@ -49,7 +49,7 @@ def manifests(path: Path, part: str | None, namespace: str, service_account: str
     try:
         made = _Manifests(plugins, namespace, service_account)
         if output == "values":
-            _show([made.values()], "yaml")
+            _show([made.values(part)], "yaml")
         else:
             _show(made.part(part), output)
             if part is None and output == "yaml":
@@ -148,12 +148,18 @@ class _Manifests:
         metadata = {"name": _NAME, "namespace": self._namespace}
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"scheduler.yaml": text}}
 
-    def values(self) -> dict[str, Any]:
-        """What the chart wants to know."""
-        found: dict[str, Any] = {"plugins": {"enabled": [cls.name for cls in self._plugins]}}
-        if arguments := self._arguments():
-            found["pluginConfig"] = arguments
-        return {**found, "rbac": {"extraRules": self.rules()}}
+    def values(self, part: str | None) -> dict[str, Any]:
+        """What the chart wants to know: of the plugins, of the rights they need, or of both."""
+        if part in ("crd", "sample"):
+            raise click.UsageError(f"-o values knows nothing of --{part}; use it alone, with --rbac or with --config")
+        found: dict[str, Any] = {}
+        if part != "rbac":
+            found["plugins"] = {"enabled": [cls.name for cls in self._plugins]}
+            if arguments := self._arguments():
+                found["pluginConfig"] = arguments
+        if part != "config":
+            found["rbac"] = {"extraRules": self.rules()}
+        return found
 
 
 def _plugins(path: Path) -> list[type[Plugin]]:

@@ -60,6 +60,13 @@ class Reference(msgspec.Struct, rename="pascal"):
     uid: str = msgspec.field(name="UID", default="")
     resource_version: str = ""
 
+    def as_object(self) -> KubeObject:
+        """The object, as far as the reference tells."""
+        metadata = ObjectMeta(
+            name=self.name, namespace=self.namespace, uid=self.uid, resource_version=self.resource_version
+        )
+        return KubeObject(api_version=self.api_version, kind=self.kind, metadata=metadata)
+
 
 class EventMessage(msgspec.Struct, rename="pascal"):
     """An event that a guest wants to be recorded."""
@@ -173,7 +180,7 @@ class Host:
 
     def logs(self, severity: int, at: int, length: int, pairs: int, pairs_length: int) -> None:
         """Log a message with keys and values."""
-        words = [word for word in self.memory.text(pairs, pairs_length).split("\0") if word]
+        words = self.memory.text(pairs, pairs_length).split("\0")  # the last is what follows the last zero: nothing
         self._say(severity, self.memory.text(at, length), dict(zip(words[::2], words[1::2], strict=False)))
 
     def _say(self, severity: int, text: str, pairs: dict[str, Any]) -> None:
@@ -184,16 +191,14 @@ class Host:
     def record(self, at: int, length: int) -> None:
         """Record an event."""
         message = msgspec.json.decode(self.memory.read(at, length), type=EventMessage)
-        about = message.regarding_reference
-        regarding = KubeObject(
-            api_version=about.api_version,
-            kind=about.kind,
-            metadata=ObjectMeta(
-                name=about.name, namespace=about.namespace, uid=about.uid, resource_version=about.resource_version
-            ),
-        )
+        related = message.related_reference
         self._handle.events.record(
-            regarding, type=message.eventtype, reason=message.reason, action=message.action, note=message.note
+            message.regarding_reference.as_object(),
+            type=message.eventtype,
+            reason=message.reason,
+            action=message.action,
+            note=message.note,
+            related=related.as_object() if related.name else None,
         )
 
     def poll(self, subscriptions: int, events: int, count: int, found: int) -> int:
