@@ -37,9 +37,19 @@ class ExtenderClient:
         self._env = env
         self._session: aiohttp.ClientSession | None = None
         self._lines: dict[Extender, _Line] = {}
+        #: How many questions about scores wait for a reply.
+        self.prioritizing = 0
 
     async def send(self, question: Question) -> Reply:
         """Post a question and wait for the reply, at most for the extender's time-out."""
+        scores = question.verb == question.extender.config.prioritize_verb
+        self.prioritizing += scores
+        try:
+            return await self._send(question)
+        finally:
+            self.prioritizing -= scores
+
+    async def _send(self, question: Question) -> Reply:
         line = self._lines.get(question.extender)
         if line is None:
             line = self._lines[question.extender] = _Line(question.extender.config, self._env)

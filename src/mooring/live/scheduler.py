@@ -279,10 +279,15 @@ class LiveScheduler:
             await self._extender_client.close()
             await self._client.close()
 
+    def _tasks_under_way(self) -> dict[str, int]:
+        """What kube-scheduler has goroutines for; extenders only where there are any."""
+        asking = {"prioritizing_extender": self._extender_client.prioritizing} if self._extenders else {}
+        return {"binding": self._binding, **asking}
+
     def _server(self, settings: ServerSettings | None, plain: Sequence[ServerSettings]) -> Endpoints:
         metrics = self.engine.watch.metrics if self.engine.watch is not None else None
         if metrics is not None:
-            metrics.readings.tasks = lambda: {"binding": self._binding}
+            metrics.readings.tasks = self._tasks_under_way
         return make_server(
             settings,
             plain=plain,

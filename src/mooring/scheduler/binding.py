@@ -78,8 +78,18 @@ async def wait_on_permit(waiting_pods: WaitingPods, pod: Pod) -> Status:
         waiting_pods.remove(pod.uid)
 
 
-def pre_flight(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, tuple[Bound, ...]]:
+def pre_flight(
+    profile: Profile, state: CycleState, pod: Pod, node_name: str, points: ProfileMetrics | None = None
+) -> tuple[Status, tuple[Bound, ...]]:
     """Ask the PreBind plugins whether they will have something to do; those that answer Skip are left out."""
+    started = perf_counter()
+    status, working = _pre_flight(profile, state, pod, node_name)
+    # That nobody has anything to do is told as Skip.
+    _note(points, "PreBindPreFlight", status if working or not status.is_success else Status(Code.SKIP), started)
+    return status, working
+
+
+def _pre_flight(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, tuple[Bound, ...]]:
     working = []
     for bound in profile.pre_bind:
         ask = getattr(bound.plugin, "pre_bind_pre_flight", None)

@@ -306,7 +306,8 @@ class Engine:
         """Carry a decision out; None when the pod is bound, else what became of it."""
         cycle, state, pod, node_name = decided.cycle, decided.state, decided.pod, decided.node_name
         watch = self.watch
-        status, working = binding.pre_flight(cycle.profile, state, pod, node_name)
+        points = watch.points(cycle.profile.name) if watch is not None else None
+        status, working = binding.pre_flight(cycle.profile, state, pod, node_name, points)
         rejected = False
         if status.is_success and self._expect is not None and (working or decided.waits):
             await self._expect(pod, node_name)
@@ -318,7 +319,6 @@ class Engine:
         if status.is_success:
             # From here on only an error can bring the pod back, and that needs no events to be replayed.
             self.queue.done(decided.queued.uid)
-            points = watch.points(cycle.profile.name) if watch is not None else None
             status = await binding.bind(cycle.profile, state, pod, node_name, working, points, self._extenders)
         if status.is_success:
             if watch is not None:
