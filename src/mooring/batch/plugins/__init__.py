@@ -11,6 +11,7 @@ from mooring.batch.plugins.capacity import Capacity
 from mooring.batch.plugins.cdp import CooldownProtection
 from mooring.batch.plugins.conformance import Conformance
 from mooring.batch.plugins.drf import DominantShare
+from mooring.batch.plugins.extender import Extender
 from mooring.batch.plugins.gang import Gang
 from mooring.batch.plugins.nodegroup import NodeGroup
 from mooring.batch.plugins.nodeorder import NodeOrder
@@ -49,6 +50,7 @@ PLUGINS: Mapping[str, type[BatchPlugin]] = MappingProxyType(
             CooldownProtection,
             Usage,
             ResourceStrategyFit,
+            Extender,
         )
     }
 )

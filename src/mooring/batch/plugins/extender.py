@@ -1,0 +1,169 @@
+"""extender: somebody else's program has a say, asked over HTTP with JSON, one callback after the other.
+
+A session waits for each answer, at most as long as ``extender.httpTimeout``: what the program says is part of the
+decision. It is the only plugin that does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from mooring.batch.callbacks import ABSTAIN, PERMIT, REJECT
+from mooring.batch.job import JobInfo
+from mooring.batch.node import NodeInfo
+from mooring.batch.nodes import SessionNodes
+from mooring.batch.plugin import BatchPlugin
+from mooring.batch.plugins.extender_http import ExtenderFailure, Replies, ask
+from mooring.batch.plugins.extender_wire import job_json, node_json, queue_json, task_json
+from mooring.batch.queue import QueueInfo
+from mooring.batch.session import Handler, Session
+from mooring.batch.task import TaskInfo
+from mooring.config.durations import DurationError, parse_duration
+from mooring.framework.status import Code, Status
+
+_SECONDS: Final = 1.0
+Victims = tuple[list[TaskInfo], int]
+
+
+class Extender(BatchPlugin):
+    """Asks a program at ``extender.urlPrefix`` about everything for which the arguments name a verb."""
+
+    name = "extender"
+
+    def on_session_open(self, session: Session) -> None:
+        """Tell the program, and register what it wants to be asked about."""
+        self._session = session
+        self._prefix = self._text("urlPrefix").rstrip("/")
+        self._ignorable = self.arguments.boolean("extender.ignorable", False)
+        self._seconds = self._timeout()
+        managed = self.arguments.get("extender.managedResources")
+        self._managed = frozenset(map(str, managed)) if isinstance(managed, list) else frozenset()
+        verb = self._text("onSessionOpenVerb")
+        if verb and self._ask(verb, self._whole()) is None and not self._ignorable:
+            return
+        registrations: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
+            "predicate": (session.add_predicate, self._predicate),
+            "preemptable": (session.add_preemptable, lambda *given: self._victims("preemptableVerb", *given)),
+            "reclaimable": (session.add_reclaimable, lambda *given: self._victims("reclaimableVerb", *given)),
+            "jobEnqueueable": (session.add_job_enqueueable, self._may_enter),
+            "queueOverused": (session.add_overused, self._overused),
+            "jobReady": (session.add_job_ready, self._is_ready),
+        }
+        for name, (register, callback) in registrations.items():
+            if self._text(f"{name}Verb"):
+                register(callback)
+        if self._text("prioritizeVerb"):
+            session.add_batch_node_order(self._prioritize)
+        session.add_event_handler(self._handler("allocateFuncVerb"), self._handler("deallocateFuncVerb"))
+
+    def on_session_close(self, session: Session) -> None:
+        """Tell the program."""
+        if self._text("onSessionCloseVerb"):
+            self._ask(self._text("onSessionCloseVerb"), {})
+
+    # Arguments
+
+    def _text(self, name: str) -> str:
+        value = self.arguments.get(f"extender.{name}")
+        return value if isinstance(value, str) else ""
+
+    def _timeout(self) -> float:
+        try:
+            return parse_duration(self._text("httpTimeout")) / 1e9
+        except DurationError:
+            return _SECONDS
+
+    def _concerns(self, task: TaskInfo) -> bool:
+        """Whether the program manages something that the pod asks for; without a list it manages everything."""
+        if not self._managed:
+            return True
+        spec = task.pod.spec
+        return any(
+            not self._managed.isdisjoint({*each.resources.requests, *each.resources.limits})
+            for each in (*spec.containers, *spec.init_containers)
+        )
+
+    # Asking
+
+    def _ask(self, verb: str, body: dict[str, Any]) -> Replies | None:
+        """The answer; None where there is none, which is told."""
+        try:
+            return ask(f"{self._prefix}/{verb}", body, self._seconds)
+        except ExtenderFailure as failure:
+            self._session.warnings.append(f"extender: {failure}")
+            return None
+
+    def _whole(self) -> dict[str, Any]:
+        session = self._session
+        nodes = {node.name: node_json(node) for node in session.node_list}
+        return {
+            "Jobs": {job.uid: job_json(job) for job in session.jobs.values()},
+            "Nodes": nodes,
+            "Queues": {queue.name: queue_json(queue) for queue in session.queues.values()},
+            "NamespaceInfo": {},
+            "RevocableNodes": {node.name: nodes[node.name] for node in session.node_list if node.revocable_zone},
+            "NodeList": None,
+        }
+
+    def _predicate(self, task: TaskInfo, node: NodeInfo) -> Status | None:
+        if not self._concerns(task):
+            return None
+        reply = self._ask(self._text("predicateVerb"), {"task": task_json(task), "node": node_json(node)})
+        if reply is None:
+            return None if self._ignorable else Status.unschedulable("the extender does not answer")
+        reason = reply.text("status")
+        if not reason:
+            return None
+        code = reply.integer("code")
+        return Status(Code(code) if code in range(1, 6) else Code.ERROR, (reason,))
+
+    def _prioritize(self, task: TaskInfo, nodes: SessionNodes) -> dict[str, float] | str:
+        if not self._concerns(task):
+            return {}
+        body = {"task": task_json(task), "nodes": [node_json(node) for node in nodes]}
+        reply = self._ask(self._text("prioritizeVerb"), body)
+        if reply is None:
+            return {} if self._ignorable else "the extender does not answer"
+        scores = reply.numbers("nodeScore")
+        problem = reply.text("errorMessage")
+        return scores if scores is not None and not problem else problem or "the extender gives no scores"
+
+    def _victims(self, verb: str, evictor: TaskInfo, candidates: list[TaskInfo]) -> Victims:
+        if not self._concerns(evictor):
+            return [], ABSTAIN
+        body = {"evictor": task_json(evictor), "evictees": [task_json(each) for each in candidates]}
+        reply = self._ask(self._text(verb), body)
+        if reply is None:
+            return [], PERMIT if self._ignorable else REJECT
+        named = set(reply.uids("victims"))
+        return [task for task in candidates if task.uid in named], reply.integer("status")
+
+    def _may_enter(self, job: JobInfo) -> int:
+        reply = self._ask(self._text("jobEnqueueableVerb"), {"job": job_json(job)})
+        if reply is None:
+            return PERMIT if self._ignorable else REJECT
+        return reply.integer("status")
+
+    def _overused(self, queue: QueueInfo) -> bool:
+        reply = self._ask(self._text("queueOverusedVerb"), {"queue": queue_json(queue)})
+        return not self._ignorable if reply is None else reply.flag("overused")
+
+    def _is_ready(self, job: JobInfo) -> bool:
+        """Without an answer a job is not ready, unless that is to be ignored (Volcano has it the other way round)."""
+        reply = self._ask(self._text("jobReadyVerb"), {"job": job_json(job)})
+        return self._ignorable if reply is None else reply.flag("status")
+
+    def _handler(self, verb: str) -> Handler | None:
+        if not self._text(verb):
+            return None
+
+        def tell(task: TaskInfo) -> str | None:
+            if not self._concerns(task):
+                return None
+            reply = self._ask(self._text(verb), {"task": task_json(task)})
+            if reply is None:
+                return None if self._ignorable else "the extender does not answer"
+            return reply.text("errorMessage") or None
+
+        return tell
