@@ -11,7 +11,7 @@ import time
 
 import click
 
-from bench.workloads import WORKLOADS, node, standing
+from bench.workloads import WORKLOADS, node, standing, zones
 from mooring.api.pod import Pod
 from mooring.config import PluginSpec, default_config, load_config
 from mooring.framework import CycleState, NodeInfo, Plugin
@@ -26,6 +26,8 @@ def measure(workload: str, nodes: int, pods: int) -> dict[str, float | int | str
     cache = Cache()
     for number in range(nodes):
         cache.put(node(number))
+        if workload.startswith("numa"):
+            cache.put(zones(node(number).name, number))
     cycle = _cycle(workload, cache)
     for standing_pod, where in standing(workload, nodes):
         cache.table.add_pod(standing_pod, cache.table.nodes[where].name)
@@ -78,8 +80,21 @@ profiles: [{plugins: {multiPoint: {enabled: [{name: LastDigit}]}}}]
 """
 
 
+WITH_ZONES = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: NodeResourceTopologyMatch}]}}
+  pluginConfig: [{name: NodeResourceTopologyMatch, args: {scoringStrategy: {type: STRATEGY}}}]
+"""
+
+
 def _cycle(workload: str, cache: Cache) -> Cycle:
     rng = random.Random(1)
+    if workload.startswith("numa"):
+        strategy = "LeastNUMANodes" if workload == "numaleast" else "LeastAllocated"
+        config = load_config(WITH_ZONES.replace("STRATEGY", strategy), source="bench")
+        return Profiles(config, cache, rng=rng).first
     if workload != "pernode":
         return Profiles(default_config(), cache, rng=rng).first
     specs = {"LastDigit": PluginSpec("LastDigit", points_of(LastDigit), None)}

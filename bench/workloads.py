@@ -9,6 +9,7 @@ import msgspec
 
 from mooring.api.node import Node
 from mooring.api.pod import Pod, PodStatus
+from mooring.plugins.node_resource_topology.resource import NodeResourceTopology
 
 ZONES = 3
 IMAGE = "registry.example/app:1"
@@ -128,7 +129,55 @@ def preemption(number: int) -> Pod:
     return pod(number, prefix="urgent", priority=1000, requests={"cpu": "3", "memory": "1Gi"})
 
 
-#: "pernode" is "basic" with a user's plugin in the profile that filters and scores node by node.
+def numa(number: int) -> Pod:
+    """One template whose resources are its own; see ``zones``."""
+    return _guaranteed(pod(number))
+
+
+def numamixed(number: int) -> Pod:
+    """The same, every pod different and some of two containers."""
+    requests = {"cpu": f"{50 + number % 97}m", "memory": f"{100 + number % 389}Mi"}
+    made = pod(number, labels={"app": f"app-{number}"}, requests=requests)
+    if number % 3 == 0:
+        spec = msgspec.structs.replace(made.spec, containers=made.spec.containers * 2)
+        made = msgspec.structs.replace(made, spec=spec)
+    return _guaranteed(made)
+
+
+def _guaranteed(made: Pod) -> Pod:
+    held = tuple(
+        msgspec.structs.replace(each, resources=msgspec.structs.replace(each.resources, limits=each.resources.requests))
+        for each in made.spec.containers
+    )
+    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, containers=held))
+
+
+def zones(name: str, number: int) -> NodeResourceTopology:
+    """The report of a node with two NUMA zones of two cores, more or less of them in use."""
+    used = number % 16
+    raw = [
+        {
+            "name": f"node-{zone}",
+            "type": "Node",
+            "costs": [{"name": f"node-{other}", "value": 10 if other == zone else 20} for other in range(2)],
+            "resources": [
+                {"name": resource, "capacity": most, "allocatable": most, "available": left}
+                for resource, most, left in (
+                    ("cpu", "2", f"{2000 - 100 * used}m"),
+                    ("memory", "16Gi", f"{16 - used}Gi"),
+                )
+            ],
+        }
+        for zone in range(2)
+    ]
+    scope = "pod" if number % 2 else "container"
+    attributes = {"topologyManagerPolicy": "single-numa-node", "topologyManagerScope": scope}
+    listed = [{"name": key, "value": value} for key, value in attributes.items()]
+    return msgspec.convert({"metadata": {"name": name}, "zones": raw, "attributes": listed}, NodeResourceTopology)
+
+
+#: "pernode" is "basic" with a user's plugin in the profile that filters and scores node by node; "numaleast" is "numa"
+#: with the strategy LeastNUMANodes.
 WORKLOADS: dict[str, Callable[[int], Pod]] = {
     "basic": basic,
     "mixed": mixed,
@@ -139,6 +188,9 @@ WORKLOADS: dict[str, Callable[[int], Pod]] = {
     "preferred": preferred,
     "preemption": preemption,
     "pernode": basic,
+    "numa": numa,
+    "numamixed": numamixed,
+    "numaleast": numa,
 }
 
 

@@ -132,3 +132,33 @@ def test_what_is_wrong_is_told_in_a_line(tmp_path: Path, body: str | None, messa
     assert result.exit_code == 1
     assert message.format(file=file) in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "definitions"),
+    [
+        ("Coscheduling", ["podgroups.scheduling.x-k8s.io"]),
+        ("CapacityScheduling", ["elasticquotas.scheduling.x-k8s.io"]),
+        ("NodeResourceTopologyMatch", ["noderesourcetopologies.topology.node.k8s.io"]),
+        ("NodeResourcesAllocatable", []),
+    ],
+)
+def test_built_in_plugins_by_name(name: str, definitions: list[str], tmp_path: Path) -> None:
+    """Their definitions, and a configuration that runs."""
+    found = documents(name)
+    assert [each["metadata"]["name"] for each in found if each["kind"] == "CustomResourceDefinition"] == definitions
+    config = tmp_path / "scheduler.yaml"
+    config.write_text(run(name, "--config").stdout)
+    result = CliRunner().invoke(main, ["config", "view", str(config)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert name in result.stdout
+
+
+def test_the_definition_of_pod_groups() -> None:
+    (definition,) = documents("Coscheduling", "--crd")
+    version = definition["spec"]["versions"][0]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert definition["spec"]["names"]["shortNames"] == ["pg", "pgs"]
+    assert version["subresources"] == {"status": {}}
+    assert spec["minMember"]["minimum"] == 1
+    assert spec["minResources"]["additionalProperties"]["x-kubernetes-int-or-string"] is True

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 HERE = Path(__file__).parent
-SETS = ("kube-scheduler-1.36", "kube-scheduler-1.36-features")
+SETS = ("kube-scheduler-1.36", "kube-scheduler-1.36-features", "scheduler-plugins")
 
 Case = dict[str, Any]
 

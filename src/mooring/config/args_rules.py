@@ -264,8 +264,11 @@ def _topology_match(args: Args, path: str) -> Errors:
     for field, known in _TOPOLOGY_CHOICES.items():
         if args["cache"][field] not in known:
             yield _unsupported(f"{path}.cache.{field}", args["cache"][field], known)
-    if args["preemptionMode"] not in ("Disabled", "Enabled"):
-        yield _unsupported(f"{path}.preemptionMode", args["preemptionMode"], ("Disabled", "Enabled"))
+    mode, place = args["preemptionMode"], f"{path}.preemptionMode"
+    if mode == "Enabled":
+        yield FieldError(place, "zones are not simulated in preemption yet", remedy="Remove it, or write Disabled.")
+    elif mode != "Disabled":
+        yield _unsupported(place, mode, ("Disabled",))
 
 
 _COMMUNITY: Final[dict[str, Callable[[Args, str], Errors]]] = {

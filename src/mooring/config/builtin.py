@@ -33,6 +33,7 @@ _COMMON: Final = {
     # The community's plugins (scheduler-plugins) are built in here, but off until a profile enables them.
     "CapacityScheduling": "preFilter postFilter reserve",
     "Coscheduling": "queueSort preFilter postFilter permit reserve",
+    "NodeResourceTopologyMatch": "filter score reserve postBind",
     "NodeResourcesAllocatable": "score",
 }
 _SERVED: Final[dict[Version, dict[str, str]]] = {

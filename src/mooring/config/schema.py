@@ -173,6 +173,15 @@ _ARGS: Final[dict[str, dict[str, Type]]] = {
             }
         )
     },
+    "NodeResourceTopologyMatch": {
+        "scoringStrategy": Struct({"type": STRING, "resources": _RESOURCES}),
+        "cacheResyncPeriodSeconds": INT64,
+        "discardReservedNodes": BOOL,
+        "cache": Struct(
+            {"foreignPodsDetect": STRING, "resyncMethod": STRING, "informerMode": STRING, "resyncScope": STRING}
+        ),
+        "preemptionMode": STRING,
+    },
     "NodeResourcesAllocatable": {"mode": STRING, "resources": _RESOURCES},
     "NodeResourcesBalancedAllocation": {"resources": _RESOURCES},
     "NodeResourcesFit": {

@@ -142,6 +142,14 @@ class Handle:
         """Keep an index of your own: be told about every pod that comes to, or leaves, a node."""
         self.table.listen(listener)
 
+    def touch(self, node_name: str) -> None:
+        """Have plugins asked anew about a node.
+
+        A plugin that reads an object of its own for each node may declare ``depends_on("node")`` all the same, if it
+        calls this whenever such an object changes.
+        """
+        self.table.touch(node_name)
+
     def activate(self, pods: Iterable[str]) -> None:
         """Move pods (namespace/name) to the active queue."""
         if self._activate is not None:

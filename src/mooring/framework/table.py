@@ -191,6 +191,12 @@ class NodeTable:
         self.node_changes.mark(row)
         self.changes.mark(row)
 
+    def touch(self, name: str) -> None:
+        """Something beside the node object that answers about a node depend on is another now."""
+        row = self.row_of.get(name)
+        if row is not None:
+            self._node_changed(row)
+
     # Pods
 
     def template(self, pod: Pod) -> PodTemplate:

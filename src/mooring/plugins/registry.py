@@ -17,6 +17,7 @@ from mooring.plugins.node_affinity import NodeAffinity
 from mooring.plugins.node_declared_features import NodeDeclaredFeatures
 from mooring.plugins.node_name import NodeName
 from mooring.plugins.node_ports import NodePorts
+from mooring.plugins.node_resource_topology import NodeResourceTopologyMatch
 from mooring.plugins.node_resources_allocatable import NodeResourcesAllocatable
 from mooring.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from mooring.plugins.node_resources_fit import NodeResourcesFit
@@ -57,6 +58,7 @@ BUILTIN: Mapping[str, type[Plugin]] = MappingProxyType(
             NodeResourcesAllocatable,
             Coscheduling,
             CapacityScheduling,
+            NodeResourceTopologyMatch,
         )
     }
 )

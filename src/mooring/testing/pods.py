@@ -86,6 +86,11 @@ class PodBuilder(PlacementBuilder):
         containers = self._object.spec.containers
         return self._with_last(ports=(*(containers[-1].ports if containers else ()), port))
 
+    def guaranteed(self) -> Self:
+        """Hold all containers there are to what they ask for, so that it is theirs (quality of service)."""
+        spec = self._object.spec
+        return self._with_spec(containers=_held(spec.containers), init_containers=_held(spec.init_containers))
+
     def pod_req(self, amounts: Amounts | None = None, /, **more: QuantityLike) -> Self:
         """Ask for amounts for the pod as a whole."""
         return self._with_spec(resources=ResourceRequirements(requests=amounts_of(amounts, more)))
@@ -184,4 +189,11 @@ def _container(
         resources=ResourceRequirements(requests=dict(req or {})),
         restart_policy="Always" if sidecar else None,
         restart_policy_rules=tuple(ContainerRestartRule(action=action) for action in restart_rules),
+    )
+
+
+def _held(containers: Iterable[Container]) -> tuple[Container, ...]:
+    return tuple(
+        msgspec.structs.replace(each, resources=msgspec.structs.replace(each.resources, limits=each.resources.requests))
+        for each in containers
     )

@@ -33,7 +33,7 @@ _NAME = "mooring-plugins"
     help="values: what the Helm chart wants to know.",
 )
 def manifests(path: Path, part: str | None, namespace: str, service_account: str, output: str) -> None:
-    """Print what a cluster needs for the plugins of a file, package or folder.
+    """Print what a cluster needs for the plugins of a file, package or folder, or for a built-in plugin by its name.
 
     CustomResourceDefinitions for the classes that they declare, a role to read them (and what else the plugins say they
     need), and a configuration that enables the plugins, as a ConfigMap; ready for `kubectl apply -f -`. Sample objects
@@ -110,10 +110,12 @@ class _Manifests:
 
     def configurations(self) -> list[dict[str, Any]]:
         """A configuration with a profile that enables the plugins, with their arguments as they are by default."""
-        profile: dict[str, Any] = {
-            "schedulerName": "my-scheduler",
-            "plugins": {"multiPoint": {"enabled": [{"name": cls.name} for cls in self._plugins]}},
-        }
+        from mooring.framework.points import points_of
+
+        everywhere: dict[str, Any] = {"enabled": [{"name": cls.name} for cls in self._plugins]}
+        if any("queueSort" in points_of(cls) for cls in self._plugins):
+            everywhere["disabled"] = [{"name": "PrioritySort"}]  # only one plugin can sort the queue
+        profile: dict[str, Any] = {"schedulerName": "my-scheduler", "plugins": {"multiPoint": everywhere}}
         if arguments := self._arguments():
             profile["pluginConfig"] = arguments
         return [
@@ -163,11 +165,14 @@ class _Manifests:
 
 
 def _plugins(path: Path) -> list[type[Plugin]]:
-    """The plugins of a file, package or folder. Ends the command if they cannot be loaded."""
+    """The plugins of a file, package or folder, or a built-in one. Ends the command if they cannot be loaded."""
     from mooring.cli.inputs import fail
     from mooring.loading import POD, PluginLoadError
     from mooring.loading.files import in_folder, load_file
+    from mooring.plugins.registry import BUILTIN
 
+    if not path.exists() and str(path) in BUILTIN:
+        return [BUILTIN[str(path)]]
     try:
         is_folder = path.is_dir() and not (path / "__init__.py").is_file()
         found = [each for file in (in_folder(path) if is_folder else [path]) for each in load_file(file, str(path))]

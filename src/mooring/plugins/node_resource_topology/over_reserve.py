@@ -1,0 +1,172 @@
+"""OverReserve: charges every zone of a node for each pod on its way there, until a report is known to include it.
+
+Nobody knows which zone a kubelet will give a pod. Charging all of them errs on the safe side; a report of the node is
+taken over when its fingerprint says that it has counted the very pods that we know of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from mooring.api.pod import Pod
+from mooring.framework import Lister
+from mooring.plugins.node_resource_topology.caches import Changed
+from mooring.plugins.node_resource_topology.demand import effective, is_exclusive
+from mooring.plugins.node_resource_topology.fingerprint import fingerprint
+from mooring.plugins.node_resource_topology.resource import NodeResourceTopology
+from mooring.plugins.node_resource_topology.zones import Nanos, Topology, read
+
+_ANNOTATION: Final = "topology.node.k8s.io/fingerprint"
+_ATTRIBUTE: Final = "nodeTopologyPodsFingerprint"
+_METHOD: Final = "nodeTopologyPodsFingerprintMethod"
+_ONLY_EXCLUSIVE: Final = "OnlyExclusiveResources"
+
+
+class CacheArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """How the cache behaves."""
+
+    foreign_pods_detect: str = "All"
+    resync_method: str = "Autodetect"
+    informer_mode: str = "Dedicated"
+    resync_scope: str = "All"
+
+
+class OverReserve:
+    """Topologies less what pods on their way take."""
+
+    def __init__(
+        self,
+        reports: Lister[NodeResourceTopology],
+        pods: Lister[Pod],
+        profile: str,
+        args: CacheArgs,
+        changed: Changed,
+    ) -> None:
+        self._reports = reports
+        self._profile = profile
+        self._args = args
+        self._changed = changed
+        self._on_node = pods.index(lambda pod: pod.node_name or None)
+        #: What is believed, and the pods that it does not include yet (by name, with what they take).
+        self._believed: dict[str, Topology] = {}
+        self._assumed: dict[str, dict[str, Nanos]] = {}
+        #: Nodes that others put pods on; nodes where somebody found no room; nodes whose kubelet has other rules now.
+        self._foreign: set[str] = set()
+        self._doubtful: set[str] = set()
+        self._reconfigured: set[str] = set()
+        for report in reports.list():
+            self._heard(None, report)
+        reports.listen(self._heard)
+        pods.listen(self._pod_changed)
+
+    def get(self, node_name: str) -> tuple[Topology | None, bool]:
+        """What is believed, less what pods on their way take."""
+        if node_name in self._foreign:
+            return None, False
+        believed = self._believed.get(node_name)
+        assumed = self._assumed.get(node_name)
+        if believed is None or not assumed:
+            return believed, True
+        taken: Nanos = {}
+        for request in assumed.values():
+            for name, amount in request.items():
+                taken[name] = taken.get(name, 0) + amount
+        return believed.without(taken), True
+
+    def reserve(self, node_name: str, pod: Pod) -> None:
+        """Charge all zones."""
+        self._assumed.setdefault(node_name, {})[pod.key] = effective(pod)
+        self._doubtful.discard(node_name)
+        self._changed(node_name)
+
+    def unreserve(self, node_name: str, pod: Pod) -> None:
+        """Charge them no longer."""
+        self._assumed.get(node_name, {}).pop(pod.key, None)
+        self._changed(node_name)
+
+    def bound(self, node_name: str, pod: Pod) -> None:
+        """It stays charged until a report includes it."""
+
+    def rejected(self, node_name: str) -> None:
+        """Perhaps because zones are charged too much: worth a look."""
+        self._doubtful.add(node_name)
+
+    # What others do
+
+    def _heard(self, old: NodeResourceTopology | None, new: NodeResourceTopology | None, /) -> None:
+        """The first report is believed at once; of later ones only what they say of the kubelet's rules is noted."""
+        if new is None:
+            if old is not None:
+                self._forget(old.name)
+            return
+        name, believed = new.name, self._believed.get(new.name)
+        if believed is None:
+            self._believed[name] = read(new)
+            if any(map(self._is_foreign, self._on_node.get(name))):
+                self._foreign.add(name)
+            self._changed(name)
+        elif self._args.resync_scope == "All" and read(new).settings != believed.settings:
+            self._reconfigured.add(name)
+
+    def _forget(self, name: str) -> None:
+        self._believed.pop(name, None)
+        self._assumed.pop(name, None)
+        for names in (self._foreign, self._doubtful, self._reconfigured):
+            names.discard(name)
+        self._changed(name)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None, /) -> None:
+        pod = new if new is not None else old
+        if pod is None or pod.node_name not in self._believed or pod.node_name in self._foreign:
+            return
+        if self._is_foreign(pod):
+            self._foreign.add(pod.node_name)
+            self._changed(pod.node_name)
+
+    def _is_foreign(self, pod: Pod) -> bool:
+        mode = self._args.foreign_pods_detect
+        if mode == "None" or pod.scheduler_name == self._profile:
+            return False
+        return mode != _ONLY_EXCLUSIVE or is_exclusive(pod)
+
+    # Reports
+
+    def resync(self) -> None:
+        """Take over the reports that include all pods, and those that tell of other rules."""
+        accepted = [name for name in sorted(self._foreign | self._doubtful) if self._is_complete(name)]
+        for name in dict.fromkeys((*accepted, *sorted(self._reconfigured))):
+            report = self._reports.get(name)
+            if report is not None:
+                self._forget(name)
+                self._believed[name] = read(report)
+
+    def _is_complete(self, name: str) -> bool:
+        """Whether a node's last report has counted the pods that we know of."""
+        report, pods = self._reports.get(name), self._counted(self._on_node.get(name))
+        if report is None or not pods:
+            return False
+        expected, only_exclusive = self._expected(report)
+        if not expected:
+            return False
+        return expected == fingerprint(
+            (pod.namespace, pod.name) for pod in pods if not only_exclusive or is_exclusive(pod)
+        )
+
+    def _counted(self, pods: Iterable[Pod]) -> list[Pod]:
+        """The pods that a node's agent sees: those that run."""
+        if self._args.informer_mode == "Shared":
+            return [pod for pod in pods if pod.status.phase == "Running"]
+        return [pod for pod in pods if pod.status.phase != "Pending"]
+
+    def _expected(self, report: NodeResourceTopology) -> tuple[str, bool]:
+        """The fingerprint of a report, and whether it is one of pods with exclusive resources only."""
+        attributes = {attribute.name: attribute.value for attribute in reversed(report.attributes)}
+        found = attributes.get(_ATTRIBUTE)
+        if found is None:
+            return report.metadata.annotations.get(_ANNOTATION, ""), False
+        method = self._args.resync_method
+        detected = method == "Autodetect" and attributes.get(_METHOD) == "with-exclusive-resources"
+        return found, detected or method == _ONLY_EXCLUSIVE

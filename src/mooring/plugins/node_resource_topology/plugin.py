@@ -1,0 +1,186 @@
+"""NodeResourceTopologyMatch: the plugin."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Hashable
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.framework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Lister,
+    Nodes,
+    Plugin,
+    PodTemplate,
+    Status,
+    Verdicts,
+    depends_on,
+)
+from mooring.framework.normalize import MAX_SCORE
+from mooring.plugins.node_resource_topology.alignment import REASONS, misfit
+from mooring.plugins.node_resource_topology.caches import DiscardReserved, Reported, TopologyCache
+from mooring.plugins.node_resource_topology.columns import CONTAINER_SCOPE, LOOSE, POD_SCOPE, ZoneColumns
+from mooring.plugins.node_resource_topology.demand import Demand, demand_of
+from mooring.plugins.node_resource_topology.over_reserve import CacheArgs, OverReserve
+from mooring.plugins.node_resource_topology.resource import NodeResourceTopology
+from mooring.plugins.node_resource_topology.strategies import LEAST_NUMA_NODES, score
+
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+
+_STATUSES: Final = {code: Status.unschedulable(reason) for code, reason in REASONS.items()}
+
+
+class Weighted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A resource, and how much it counts."""
+
+    name: str
+    weight: int = 1
+
+
+class ScoringStrategy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How zones are scored."""
+
+    type: str = "LeastAllocated"
+    resources: tuple[Weighted, ...] = (Weighted(name="cpu"), Weighted(name="memory"))
+
+
+class NodeResourceTopologyMatch(Plugin):
+    """Keeps pods off nodes whose kubelet would turn them away for want of a NUMA zone, and prefers the better zones."""
+
+    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+        """How to score, and what to believe between two reports of a node."""
+
+        scoring_strategy: ScoringStrategy = ScoringStrategy()
+        #: Above 0: pods on their way are charged to all zones, and reports looked at so often.
+        cache_resync_period_seconds: int = 0
+        discard_reserved_nodes: bool = False
+        cache: CacheArgs = CacheArgs()
+        preemption_mode: str = "Disabled"
+
+    args: Args
+    topologies = Lister(NodeResourceTopology, events=ActionType.ADD | ActionType.UPDATE)
+
+    def setup(self) -> None:
+        """Begin with the reports that are there."""
+        strategy = self.args.scoring_strategy
+        self._weights = {each.name: max(each.weight, 1) for each in strategy.resources}
+        self._cache = self._make_cache()
+        self._columns = ZoneColumns(self.handle.table, self._cache.get)
+
+    def _make_cache(self) -> TopologyCache:
+        if self.args.discard_reserved_nodes:
+            return DiscardReserved(self.topologies, self._changed)
+        if self.args.cache_resync_period_seconds <= 0:
+            return Reported(self.topologies, self._changed)
+        handle = self.handle
+        return OverReserve(self.topologies, handle.lister(Pod), handle.profile_name, self.args.cache, self._changed)
+
+    def _changed(self, node_name: str) -> None:
+        if hasattr(self, "_columns"):
+            self._columns.mark(node_name)
+            self.handle.touch(node_name)
+
+    async def run(self) -> None:
+        """Look at reports of doubtful nodes now and then."""
+        period = self.args.cache_resync_period_seconds
+        while period > 0 and not self.args.discard_reserved_nodes:
+            self._cache.resync()
+            await asyncio.sleep(period)
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """Room comes with pods that go and nodes that grow; topologies wake pods, too, which the lister tells of."""
+        return [
+            ClusterEvent("Pod", ActionType.DELETE),
+            ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE),
+        ]
+
+    def signature(self, template: PodTemplate) -> Hashable:
+        """Only what the pod asks for."""
+        return template.kept((type(self), "key"), lambda: self._demand(template).key)
+
+    def _demand(self, template: PodTemplate) -> Demand:
+        return template.kept(type(self), lambda: demand_of(template.pod))
+
+    # Filter. It depends on the topology, too: whoever changes that touches the node.
+
+    @depends_on("node")
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        """Turn down nodes that have no zone for the pod, or for one of its containers."""
+        demand = self._demand(self.handle.template(pod))
+        if not demand.matters:
+            return None
+        columns = self._columns
+        columns.refresh()
+        rows = _rows(nodes)
+        codes = columns.misfits(demand, rows)
+        for place in self._unusual(rows, POD_SCOPE, CONTAINER_SCOPE):
+            row = int(rows[place])
+            topology = columns.topologies[row]
+            if topology is not None:
+                codes[place] = misfit(topology, demand, functools.partial(columns.offers, row))
+        rejected = np.flatnonzero(codes)
+        if not len(rejected):
+            return None
+        if self.args.cache_resync_period_seconds > 0:
+            for row in rows[rejected].tolist():
+                if columns.topologies[row] is not None:
+                    self._cache.rejected(self.handle.table.nodes[row].name)
+        return Verdicts(codes, _STATUSES.__getitem__)
+
+    def _unusual(self, rows: Rows, *kinds: int) -> list[int]:
+        """The places of rows that have to be looked at one by one."""
+        columns = self._columns
+        found: list[int] = np.flatnonzero(~columns.usual[rows] & np.isin(columns.kinds[rows], kinds)).tolist()
+        return found
+
+    # Score
+
+    @depends_on("node")
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
+        """How well the pod fits into zones; the same for all where its resources are not its own."""
+        demand = self._demand(self.handle.template(pod))
+        if not demand.guaranteed:
+            return MAX_SCORE
+        columns = self._columns
+        columns.refresh()
+        rows = _rows(nodes)
+        strategy = self.args.scoring_strategy.type
+        if strategy == LEAST_NUMA_NODES:
+            kinds = columns.kinds[rows]
+            scores = np.zeros(len(rows), dtype=np.int64)
+            alone = np.flatnonzero((kinds == LOOSE) | (kinds == POD_SCOPE) | (kinds == CONTAINER_SCOPE)).tolist()
+        else:
+            scores = columns.scores(demand, strategy, self._weights, rows)
+            alone = self._unusual(rows, POD_SCOPE, CONTAINER_SCOPE)
+        for place in alone:
+            topology = columns.topologies[int(rows[place])]
+            if topology is not None:
+                scores[place] = score(topology, demand, strategy, self._weights)
+        return scores
+
+    # Reservations
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """The pod is on its way."""
+        self._cache.reserve(node_name, pod)
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """It is not any more."""
+        self._cache.unreserve(node_name, pod)
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """It has arrived."""
+        self._cache.bound(node_name, pod)
+
+
+def _rows(nodes: Nodes) -> Rows:
+    return np.arange(len(nodes)) if nodes.rows is None else nodes.rows

@@ -1,0 +1,130 @@
+"""A node's topology, read: the kubelet's policy, and the zones with what they have left.
+
+Amounts are exact: whole numbers of billionths, which is as fine as Kubernetes' quantities are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from mooring.api.quantity import QuantityError, QuantityLike, parse_quantity
+from mooring.plugins.node_resource_topology.resource import NodeResourceTopology, ReportedZone
+
+#: Billionths, by resource.
+Nanos = dict[str, int]
+
+UNIT: Final = 10**9
+_MOST_ZONES: Final = 64
+_MOST_NUMA_NODES: Final = 1024
+_DEFAULT_NUMA_NODES: Final = 8
+_NAME: Final = re.compile(r"node-\+?([0-9]+)")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_POLICIES: Final = frozenset({"none", "best-effort", "restricted", "single-numa-node"})
+_SCOPES: Final = frozenset({"container", "pod"})
+#: The old way to say policy and scope.
+_LEGACY: Final = {
+    f"{policy}{scope}Level": (kubelet, scope.lower())
+    for policy, kubelet in (
+        ("SingleNUMANode", "single-numa-node"),
+        ("BestEffort", "best-effort"),
+        ("Restricted", "restricted"),
+    )
+    for scope in ("Pod", "Container")
+}
+
+
+class Zone(msgspec.Struct, frozen=True):
+    """A NUMA zone."""
+
+    number: int
+    #: What is left, by resource.
+    left: Nanos
+    #: What it costs to reach a zone, by its number.
+    costs: dict[int, int]
+
+
+class Topology(msgspec.Struct, frozen=True):
+    """A node's zones, in the order in which they are listed, and the kubelet's rules."""
+
+    zones: tuple[Zone, ...]
+    #: Whether a container (a pod) must fit into one zone.
+    single: bool = False
+    pod_scope: bool = False
+    most_zones: int = _DEFAULT_NUMA_NODES
+
+    @property
+    def settings(self) -> tuple[bool, bool, int]:
+        """The kubelet's rules."""
+        return self.single, self.pod_scope, self.most_zones
+
+    def without(self, taken: Mapping[str, int]) -> Topology:
+        """The same with so much less in every zone: nobody knows yet which zone pods were given."""
+        zones = tuple(
+            msgspec.structs.replace(
+                zone, left={name: max(0, left - taken.get(name, 0)) for name, left in zone.left.items()}
+            )
+            for zone in self.zones
+        )
+        return msgspec.structs.replace(self, zones=zones)
+
+
+def read(item: NodeResourceTopology) -> Topology:
+    """Understand what an agent reported. What makes no sense counts as not said."""
+    policy, scope, most = "none", "container", _DEFAULT_NUMA_NODES
+    if item.topology_policies:
+        policy, scope = _LEGACY.get(item.topology_policies[0], (policy, scope))
+    for attribute in item.attributes:
+        value = attribute.value
+        if attribute.name == "topologyManagerPolicy" and value in _POLICIES:
+            policy = value
+        elif attribute.name == "topologyManagerScope" and value in _SCOPES:
+            scope = value
+        elif attribute.name == "topologyManagerMaxNUMANodes" and _NUMBER.fullmatch(value) and int(value) > 1:
+            most = min(int(value), _MOST_NUMA_NODES)
+    return Topology(_zones(item), policy == "single-numa-node", scope == "pod", most)
+
+
+def _zones(item: NodeResourceTopology) -> tuple[Zone, ...]:
+    found = [
+        (number, zone) for zone in item.zones if zone.type == "Node" and (number := _number(zone.name)) is not None
+    ]
+    # Where a number comes twice, the costs of the last one count for both.
+    costs = {number: _costs(zone) for number, zone in found}
+    return tuple(Zone(number, _left(zone), costs[number]) for number, zone in found)
+
+
+def _number(name: str) -> int | None:
+    match = _NAME.fullmatch(name)
+    if match is None or len(match[1]) > 18 or int(match[1]) > _MOST_ZONES:
+        return None
+    return int(match[1])
+
+
+def _costs(zone: ReportedZone) -> dict[int, int]:
+    numbered = ((_number(cost.name), cost.value) for cost in zone.costs)
+    return {number: value for number, value in numbered if number is not None}
+
+
+def _left(zone: ReportedZone) -> Nanos:
+    left: Nanos = {}
+    for resource in zone.resources:
+        try:
+            left[resource.name] = nanos(resource.available)
+        except QuantityError:
+            continue
+    return left
+
+
+def nanos(quantity: QuantityLike) -> int:
+    """A quantity in billionths."""
+    parsed = parse_quantity(quantity)
+    return int(parsed.unscaled * 10 ** (parsed.scale + 9))
+
+
+def whole(amount: int) -> int:
+    """Billionths as whole units, rounded up."""
+    return -(-amount // UNIT)
