@@ -51,7 +51,8 @@ class Custom(Plugin):
         return None if "pre_bind" in self.held else Status.skip()
 
     async def pre_bind(self, state: Any, pod: Pod, node_name: str) -> Any:
-        return self.held.get("pre_bind")
+        answer = self.held.get("pre_bind")
+        return await answer if isinstance(answer, asyncio.Future) else answer
 
     def bind(self, state: Any, pod: Pod, node_name: str) -> Any:
         return self.held.get("bind")
@@ -304,6 +305,39 @@ async def test_a_preempted_pod_held_at_permit_is_tried_again_after_its_back_off(
     assert failed.unplaced.status.code is Code.ERROR
     assert failed.unplaced.message == "waiting on permit for pod: preempted"
     assert world.place("p") is Place.BACKOFF
+
+
+async def test_a_preempted_pod_whose_volumes_are_not_ready_is_called_back() -> None:
+    never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    world = World(P, pre_bind=never)
+    binding = asyncio.ensure_future(world.engine.bind(world.decided()))
+    while not world.engine.pre_binds.cancel("p", "preempted by DefaultPreemption"):
+        await asyncio.sleep(0)
+    failed = await binding
+    assert failed is not None
+    assert failed.unplaced.status.code is Code.ERROR
+    assert failed.unplaced.message == 'running PreBind plugin "Custom": preempted by DefaultPreemption'
+    assert world.place("p") is Place.BACKOFF
+    assert world.engine.cache.assumed == set()
+    assert not world.engine.pre_binds.cancel("p", "too late")
+
+
+async def test_a_pod_is_not_called_back_once_its_plugins_are_done() -> None:
+    world = World(P, pre_bind=None)
+    assert await world.engine.bind(world.decided()) is None
+    assert not world.engine.pre_binds.cancel("p", "preempted by DefaultPreemption")
+
+
+async def test_a_process_that_ends_is_no_preemptor() -> None:
+    """Then the binding itself is cancelled, and says so."""
+    world = World(P, pre_bind=asyncio.get_running_loop().create_future())
+    binding = asyncio.ensure_future(world.engine.bind(world.decided()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    binding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await binding
+    assert not world.engine.pre_binds.cancel("p", "too late")
 
 
 # Room that takes a while to make

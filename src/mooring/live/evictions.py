@@ -66,6 +66,8 @@ class Evictions:
         waiting = self._engine.profiles.waiting_pods.get(victim.uid)
         if waiting is not None:
             waiting.preempt("DefaultPreemption")
+        # One that is not bound yet need not be deleted: it goes back to the queue.
+        if waiting is not None or self._engine.pre_binds.cancel(victim.uid, "preempted by DefaultPreemption"):
             self._reporter.preempted(victim, preemptor, node, in_memory=True)
             return
         condition: dict[str, Any] = {

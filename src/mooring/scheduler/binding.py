@@ -19,6 +19,7 @@ from mooring.framework.waiting import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
 from mooring.observe.metrics import ProfileMetrics
 from mooring.scheduler.answers import as_status, failure
 from mooring.scheduler.extenders import Extenders
+from mooring.scheduler.pre_binds import PreBinds
 from mooring.scheduler.profile import Bound, Profile
 
 _WAITING = "one or more plugins asked to wait and no plugin rejected pod"
@@ -112,10 +113,11 @@ async def bind(
     working: tuple[Bound, ...],
     points: ProfileMetrics | None = None,
     extenders: Extenders | None = None,
+    pre_binds: PreBinds | None = None,
 ) -> Status:
     """Run PreBind (of the plugins that have something to do), Bind (an extender's, if one binds) and PostBind."""
     started = perf_counter()
-    status = await _pre_bind(working, state, pod, node_name)
+    status = await _pre_bind(working, state, pod, node_name, pre_binds)
     started = _note(points, "PreBind", status, started)
     if not status.is_success:
         return status
@@ -138,9 +140,12 @@ def _note(points: ProfileMetrics | None, point: str, status: Status, started: fl
     return now
 
 
-async def _pre_bind(working: tuple[Bound, ...], state: CycleState, pod: Pod, node_name: str) -> Status:
+async def _pre_bind(
+    working: tuple[Bound, ...], state: CycleState, pod: Pod, node_name: str, pre_binds: PreBinds | None
+) -> Status:
     for bound in working:
-        status = await _call_outside(bound, "PreBind", state, pod, node_name)
+        work = _call_outside(bound, "PreBind", state, pod, node_name)
+        status = await (work if pre_binds is None else pre_binds.run(pod.uid, bound.name, work))
         if not status.is_success:
             return status
     return SUCCESS

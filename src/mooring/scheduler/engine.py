@@ -39,6 +39,7 @@ from mooring.scheduler.extenders import Extenders, Question, Reply
 from mooring.scheduler.extenders.attempt import ExtendedAttempt, Steps
 from mooring.scheduler.guards import Guards, Tell
 from mooring.scheduler.intake import Intake
+from mooring.scheduler.pre_binds import PreBinds
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.queue.interests import ErrorReport
 from mooring.scheduler.swap import queue_settings
@@ -126,6 +127,8 @@ class Engine:
         self.cache = Cache()
         self.watch = watch
         self._extenders = extenders or None
+        #: Pods that can still be called back while their PreBind plugins work.
+        self.pre_binds = PreBinds()
         #: The attempt that waits for extenders, events that happened meanwhile (object, whether it is gone), and
         #: whether there is none such.
         self._asking: Asking | None = None
@@ -319,7 +322,9 @@ class Engine:
         if status.is_success:
             # From here on only an error can bring the pod back, and that needs no events to be replayed.
             self.queue.done(decided.queued.uid)
-            status = await binding.bind(cycle.profile, state, pod, node_name, working, points, self._extenders)
+            status = await binding.bind(
+                cycle.profile, state, pod, node_name, working, points, self._extenders, self.pre_binds
+            )
         if status.is_success:
             if watch is not None:
                 watch.bound(decided.queued, decided.started, decided.at, decided.record)
