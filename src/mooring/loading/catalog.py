@@ -18,7 +18,7 @@ from mooring.loading.errors import Fault, PluginLoadError, refuse
 from mooring.loading.files import Found, in_folder, kind_of, load_file, pick
 from mooring.loading.kinds import POD, Kind, plugin_name
 from mooring.loading.modules import root_of, unload
-from mooring.loading.options import PluginOptions
+from mooring.loading.options import DEFAULT, PluginOptions
 from mooring.loading.plugin_sources import NO_SOURCES, PluginEntry, PluginSources
 from mooring.loading.wasm.configured import ConfiguredGuest
 
@@ -209,12 +209,35 @@ class _Search:
         """What was found. Raises PluginLoadError if anything went wrong."""
         self._faults += self._shadowing()
         self._faults += self._missing()
+        if not self._faults:
+            self._isolate()
         files = {found[0].path: found for found in self._files.values() if found and found[0].path is not None}
         catalog = Catalog(self._found.values(), self._sources, files)
         if self._faults:
             catalog.unload(keep=self._known)
             raise PluginLoadError(dict.fromkeys(self._faults))
         return catalog
+
+    def _isolate(self) -> None:
+        """Start the processes of plugins that want one; those that run already go on."""
+        for name, found in self._found.items():
+            entry = self._entries.get(name)
+            options = entry.options() if entry is not None else DEFAULT
+            if options.isolation == "none" or found.kind is not POD:
+                continue
+            from mooring.loading.isolation import isolated
+
+            known = self._known.found.get(name)
+            settings = (found.cls, options.timeout, options.memory_limit)
+            if known is not None and getattr(known.cls, "settings", None) == settings:
+                self._found[name] = known
+                continue
+            try:
+                cls = isolated(found, seconds=options.timeout, memory=options.memory_limit)
+            except PluginLoadError as error:
+                self._faults += error.faults
+            else:
+                self._found[name] = msgspec.structs.replace(found, cls=cls)
 
     def _load(self, path: Path, source: str) -> list[Found]:
         key = path.resolve()

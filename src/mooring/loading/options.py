@@ -9,6 +9,7 @@ import msgspec
 from mooring.framework.points import BY_METHOD
 
 FailurePolicy = Literal["Fail", "Ignore"]
+Isolation = Literal["none", "process"]
 
 
 class PluginOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +26,9 @@ class PluginOptions(msgspec.Struct, frozen=True, kw_only=True):
     budgets: dict[str, float] = {}
     #: After how long a call counts as hanging.
     timeout: float = 5.0
+    #: Whether it runs in a process of its own, and how many bytes of memory that may have (0: as many as it likes).
+    isolation: Isolation = "none"
+    memory_limit: int = 0
 
     def budget_of(self, method: str) -> float:
         """How long a call of a method may take; the point's own limit, or that of all."""

@@ -8,18 +8,22 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from mooring.api.quantity import QuantityError, value
 from mooring.config import ConfigError, FieldError
 from mooring.config.durations import SECOND, DurationError, parse_duration
 from mooring.config.errors import nearest
 from mooring.config.nodes import ReadError, line_of, plain
 from mooring.config.yamltree import read_yaml
-from mooring.loading.options import DEFAULT, FailurePolicy, PluginOptions
+from mooring.loading.options import DEFAULT, FailurePolicy, Isolation, PluginOptions
 
 API_VERSION: Final = "mooring.dev/v1alpha1"
 KIND: Final = "PluginSources"
 _IS_SOURCES: Final = re.compile(rf"^kind:[ \t]*[\"']?{KIND}[\"']?[ \t]*(#.*)?$", re.MULTILINE)
 _SEPARATOR: Final = re.compile(r"^---([ \t].*)?$")
 _UNKNOWN: Final = re.compile(r"unknown field `(.+?)`")
+
+#: Less than this is not enough for an interpreter with NumPy.
+_LEAST_MEMORY: Final = 256 << 20
 
 PointName = Literal[
     "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit", "preBind",
@@ -62,9 +66,18 @@ class PluginEntry(_Strict, frozen=True, kw_only=True):
     ] = {}
     timeout: Annotated[str, msgspec.Meta(description="After how long a call counts as hanging.")] = "5s"
 
+    isolation: Annotated[
+        Isolation, msgspec.Meta(description="process: it runs in a process of its own, which is killed if it hangs.")
+    ] = DEFAULT.isolation
+    memory_limit: Annotated[
+        str, msgspec.Meta(description="How much memory that process may have, such as 1Gi; no limit if left out.")
+    ] = ""
+
     def options(self) -> PluginOptions:
         """How the plugin is guarded."""
         return PluginOptions(
+            isolation=self.isolation,
+            memory_limit=_bytes(self.memory_limit),
             failure_policy=self.failure_policy,
             failure_threshold=self.failure_threshold,
             retry_after=_seconds(self.retry_after),
@@ -97,6 +110,13 @@ class PluginSources(_Strict, frozen=True, kw_only=True):
     allow_writable: Annotated[
         bool, msgspec.Meta(description="Whether to accept files and folders that others can write to.")
     ] = False
+
+
+def _bytes(text: str) -> int:
+    try:
+        return value(text)
+    except QuantityError:
+        return 0
 
 
 def _seconds(text: str) -> float:
@@ -168,6 +188,10 @@ def read_sources(text: str, *, source: str) -> PluginSources:
                 raise fail(
                     path, f'"{written}" is no length of time', line_of(root, path), "Write for example 100ms or 5s."
                 )
+        if entry.memory_limit and _bytes(entry.memory_limit) < _LEAST_MEMORY:
+            path = f"plugins[{index}].memoryLimit"
+            message = f'"{entry.memory_limit}" is too little, or no amount of memory'
+            raise fail(path, message, line_of(root, path), "Write for example 512Mi; Python and NumPy need 256Mi.")
         if entry.sha256 and not entry.path:
             path = f"plugins[{index}].sha256"
             message = f"{entry.name} is pinned, but which file it is in is not said"

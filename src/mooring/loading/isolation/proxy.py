@@ -1,0 +1,208 @@
+"""A plugin in a process of its own, as the scheduler sees it: a class with the same points that asks over there."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final
+
+import msgspec
+import numpy as np
+
+from mooring.api.codec import encode_json
+from mooring.api.pod import Pod
+from mooring.framework.declared import declared_kinds, declared_listers
+from mooring.framework.nodes import Nodes
+from mooring.framework.objects import Lister
+from mooring.framework.plugin import Dependence, Plugin, dependence, depends_on
+from mooring.framework.state import CycleState, StateKey
+from mooring.loading.errors import Fault, PluginLoadError
+from mooring.loading.files import Found
+from mooring.loading.isolation.feed import Feed
+from mooring.loading.isolation.process import PluginProcess
+from mooring.loading.isolation.wire import unpack
+
+#: What cannot be asked of another process -> why.
+_REFUSED: Final = {
+    "less": "it is asked for every comparison of two pods",
+    "post_filter": "it needs the other plugins at hand",
+    "bind": "it writes to the API server",
+    "run": "it runs beside the scheduler",
+    "add_pod": "it changes the state of hypothetical attempts",
+    "remove_pod": "it changes the state of hypothetical attempts",
+    "what_if": "it changes the state of hypothetical attempts",
+    "pre_bind_pre_flight": "it belongs to bindings that take a while",
+}
+_numbers = itertools.count(1)
+
+
+class IsolatedPlugin(Plugin):
+    """Base of the classes that `isolated` makes."""
+
+    process: ClassVar[PluginProcess]
+    seconds: ClassVar[float]
+    #: The plugin's own class, the seconds, and its limit of memory.
+    settings: ClassVar[tuple[type[Plugin], float, int]]
+    volumes_only: ClassVar[bool] = False
+
+    def setup(self) -> None:
+        """Make the plugin over there, with a copy of everything that it may look at."""
+        self._attempt: StateKey[int] = StateKey(f"{self.name}/attempt")
+        self._world = self.process.number()
+        self._generation = -1
+        self._feed = Feed(self.handle, declared_kinds([type(self)]))
+        self.handle.listen(self)  # type: ignore[arg-type]  # it has what a listener needs
+        for kind in self._feed.kinds:
+            self.handle.lister(kind).listen(self._object_changed)
+        weakref.finalize(self, self.process.forget, self._world)
+        self._ask("", None, ())
+
+    def pod_added(self, info: Any, row: int) -> None:
+        """A pod came to a node."""
+        self._feed.pods[info.pod.uid] = info.pod
+
+    def pod_removed(self, info: Any, row: int) -> None:
+        """A pod left a node."""
+        self._feed.pods[info.pod.uid] = None
+
+    def _object_changed(self, old: Any, new: Any) -> None:
+        item = new if new is not None else old
+        self._feed.objects[type(item), item.namespace, item.name] = new
+
+    def _ask(self, method: str, pod: Pod | None, rest: Iterable[Any], attempt: int = 0) -> Any:
+        process, new = self.process, None
+        if self._generation != process.generation:
+            self._feed.everything()
+            new = [self.handle.profile_name, msgspec.to_builtins(self.args)]
+        message = {
+            "world": self._world,
+            "new": new,
+            "changes": self._feed.take(),
+            "method": method,
+            "attempt": attempt,
+            "pod": b"" if pod is None else encode_json(pod),
+            "rest": list(rest),
+        }
+        generation = process.generation
+        try:
+            answer = process.ask(message, self.seconds)
+        except BaseException:
+            self._generation = -1  # whatever was lost on the way is told again
+            raise
+        self._generation = generation
+        return answer
+
+    def _about(self, method: str, state: CycleState, pod: Pod, *rest: Any) -> Any:
+        attempt = state.get(self._attempt)
+        if attempt is None:
+            attempt = next(_numbers)
+            state.write(self._attempt, attempt)
+        return unpack(self._ask(method, pod, rest, attempt))
+
+    def keep_state(self) -> Any:
+        """What the plugin over there keeps for its next version; nobody looks into it here."""
+        return self._ask("keep_state", None, ())
+
+    def take_state(self, state: Any) -> None:
+        """Hand over what the last version kept, if that was isolated too."""
+        if isinstance(state, bytes):
+            self._ask("take_state", None, (state,))
+
+
+def _rows(nodes: Nodes) -> bytes | None:
+    return None if nodes.rows is None else np.asarray(nodes.rows, dtype=np.int32).tobytes()
+
+
+def _with_nodes(method: str) -> Callable[..., Any]:
+    def call(self: IsolatedPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+        return self._about(method, state, pod, _rows(nodes))
+
+    return call
+
+
+def _with_node(method: str) -> Callable[..., Any]:
+    def call(self: IsolatedPlugin, state: CycleState, pod: Pod, node_name: str) -> Any:
+        return self._about(method, state, pod, node_name)
+
+    return call
+
+
+def _normalize(self: IsolatedPlugin, state: CycleState, pod: Pod, scores: Any) -> Any:
+    return self._about("normalize_scores", state, pod, np.asarray(scores, dtype=np.int64).tobytes())
+
+
+def _pre_enqueue(self: IsolatedPlugin, pod: Pod) -> Any:
+    return self._about("pre_enqueue", CycleState(), pod)
+
+
+def _events(self: IsolatedPlugin) -> Any:
+    return self._about("events_to_register", CycleState(), Pod())
+
+
+_CALLS: Final[dict[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
+    "pre_enqueue": (("pre_enqueue",), _pre_enqueue),
+    "pre_filter": (("pre_filter",), _with_nodes("pre_filter")),
+    "filter_nodes": (("filter", "filter_nodes"), _with_nodes("filter_nodes")),
+    "pre_score": (("pre_score",), _with_nodes("pre_score")),
+    "score_nodes": (("score", "score_nodes"), _with_nodes("score_nodes")),
+    "normalize_scores": (("normalize_scores",), _normalize),
+    **{name: ((name,), _with_node(name)) for name in ("reserve", "unreserve", "permit", "pre_bind", "post_bind")},
+    "events_to_register": (("events_to_register",), _events),
+}
+
+
+def _declared(call: Callable[..., Any], depends: Dependence | None) -> Callable[..., Any]:
+    """The call, with what its plugin declared that the answer depends on."""
+    if depends is None:
+        return call
+
+    @depends_on(depends)
+    @functools.wraps(call)
+    def declared(*args: Any) -> Any:
+        return call(*args)
+
+    return declared
+
+
+def isolated(found: Found, *, seconds: float, memory: int) -> type[IsolatedPlugin]:
+    """The class that stands for a plugin which runs in a process of its own, started now.
+
+    ``seconds`` is how long a call may take before the process is killed, ``memory`` how many bytes it may have (0: as
+    many as it likes). Raises PluginLoadError for a plugin that cannot be run like that, or does not start.
+    """
+    cls: type[Plugin] = found.cls
+    path = str(found.path or found.source)
+    faults = [
+        Fault(path, 0, f"{found.name}: '{name}' cannot be run with isolation: process, because {why}; leave one out")
+        for name, why in _REFUSED.items()
+        if callable(getattr(cls, name, None))
+    ]
+    faults += [
+        Fault(path, 0, f"{found.name}: '{name}' must not be async with isolation: process; write a plain def")
+        for name in ("pre_bind", "post_bind")
+        if inspect.iscoroutinefunction(getattr(cls, name, None))
+    ]
+    if found.path is None:
+        faults.append(Fault(path, 0, f"{found.name}: isolation: process is for plugins from files and packages"))
+    if faults:
+        raise PluginLoadError(faults)
+    members: dict[str, Any] = {}
+    for name, (methods, call) in _CALLS.items():
+        original = next((method for each in reversed(methods) if callable(method := getattr(cls, each, None))), None)
+        if original is not None:
+            members[name] = _declared(call, dependence(original))
+    listers = declared_listers(cls)
+    members |= {name: Lister(each.kind, events=each.events) for name, each in listers.items()}
+    single = any(
+        callable(getattr(cls, one, None)) and not callable(getattr(cls, many, None))
+        for one, many in (("filter", "filter_nodes"), ("score", "score_nodes"))
+    )
+    members |= {
+        "name": found.name, "Args": cls.Args, "per_node": single or cls.per_node, "__module__": cls.__module__,
+        "__doc__": cls.__doc__, "permissions": cls.permissions, "seconds": seconds, "settings": (cls, seconds, memory),
+        "process": PluginProcess(found, memory),
+    }  # fmt: skip
+    return type(found.name, (IsolatedPlugin,), members)

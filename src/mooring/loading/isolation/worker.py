@@ -1,0 +1,212 @@
+"""A plugin's own process: a copy of what the plugin may look at, kept current, and the plugin itself.
+
+Started as ``python -m mooring.loading.isolation.worker FD``; it ends when the scheduler does.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import resource
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from mooring.api.codec import decode_json
+from mooring.api.core import Namespace
+from mooring.api.meta import KubeObject
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.framework.declared import declared_kinds
+from mooring.framework.handle import Handle
+from mooring.framework.nodes import Nodes
+from mooring.framework.objects import ObjectStore
+from mooring.framework.plugin import Plugin
+from mooring.framework.state import CycleState
+from mooring.framework.status import Status
+from mooring.framework.table import NodeTable
+from mooring.framework.verdicts import Verdicts
+from mooring.loading.files import load_file, pick
+from mooring.loading.isolation.wire import Closed, pack, receive, send
+
+#: Attempts whose cycle state is kept: more are never under way at a time.
+_MOST_ATTEMPTS: Final = 4096
+
+
+class _World:
+    """What one plugin object looks at: a table of nodes and other objects, as the scheduler has them."""
+
+    def __init__(self, cls: type[Plugin], profile: str, args: Any) -> None:
+        self.table, self.objects = NodeTable(), ObjectStore()
+        self._kinds: list[type[KubeObject]] = list(declared_kinds([cls]))
+        #: The scheduler's rows -> the rows here.
+        self._rows = np.zeros(0, dtype=np.intp)
+        self._states: OrderedDict[int, CycleState] = OrderedDict()
+        self._cls, self._args = cls, args
+        self._handle = Handle(
+            profile_name=profile, table=self.table, objects=self.objects, clock=time.time, rng=random.Random()
+        )
+        self.plugin: Plugin
+
+    def begin(self) -> None:
+        """Make the plugin, once everything is here that it may look at."""
+        self.plugin = self._cls(self._args, self._handle)
+
+    def change(self, what: str, *data: Any) -> None:
+        """Something changed."""
+        if what == "node":
+            self.table.add_node(decode_json(data[0], Node))
+        elif what == "node-":
+            if data[0] in self.table.row_of:
+                self.table.remove_node(data[0])
+        elif what == "rows":
+            self._rows = np.array([self.table.row_of[name] for name in data[0]], dtype=np.intp)
+        elif what == "pod":
+            pod = decode_json(data[0], Pod)
+            self.table.remove_pod(pod.uid)
+            self.table.add_pod(pod)
+        elif what == "pod-":
+            self.table.remove_pod(data[0])
+        elif what == "object":
+            item = decode_json(data[1], self._kinds[data[0]])
+            if isinstance(item, Namespace):
+                self.table.set_namespace(item.name, item.labels)
+            self.objects.put(item)
+        elif what == "object-":
+            self.objects.lister(self._kinds[data[0]]).remove(data[1], data[2])
+
+    def call(self, method: str, attempt: int, pod: bytes, rest: list[Any]) -> object:
+        """Call a method of the plugin."""
+        if method == "keep_state":
+            return pickle.dumps(self.plugin.keep_state())
+        if method == "take_state":
+            self.plugin.take_state(pickle.loads(rest[0]))  # from an older version of the same plugin
+            return None
+        if method == "events_to_register":
+            return pack(self.plugin.events_to_register())  # type: ignore[attr-defined]  # asked only if it is there
+        about = decode_json(pod, Pod)
+        if method == "pre_enqueue":
+            return pack(self.plugin.pre_enqueue(about))  # type: ignore[attr-defined]
+        state = self._state(attempt)
+        if method in ("unreserve", "post_bind"):
+            self._states.pop(attempt, None)
+        if method in ("pre_filter", "pre_score"):
+            return pack(getattr(self.plugin, method)(state, about, self._nodes(rest[0])))
+        if method == "filter_nodes":
+            return pack(self._filter(state, about, self._nodes(rest[0])))
+        if method == "score_nodes":
+            return pack(self._score(state, about, self._nodes(rest[0])))
+        if method == "normalize_scores":
+            scores = np.frombuffer(rest[0], dtype=np.int64).copy()
+            return pack(self.plugin.normalize_scores(state, about, scores))  # type: ignore[attr-defined]
+        return pack(getattr(self.plugin, method)(state, about, rest[0]))
+
+    def _state(self, attempt: int) -> CycleState:
+        state = self._states.get(attempt)
+        if state is None:
+            state = self._states[attempt] = CycleState()
+            if len(self._states) > _MOST_ATTEMPTS:
+                self._states.popitem(last=False)
+        return state
+
+    def _nodes(self, rows: bytes | None) -> Nodes:
+        chosen = self._rows if rows is None else self._rows[np.frombuffer(rows, dtype=np.int32)]
+        if rows is None and np.array_equal(chosen, np.arange(len(chosen))):
+            return Nodes(self.table)
+        return Nodes(self.table, chosen)
+
+    def _filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> object:
+        columns = getattr(self.plugin, "filter_nodes", None)
+        if columns is not None:
+            return columns(state, pod, nodes)
+        single: Callable[..., Any] = self.plugin.filter  # type: ignore[attr-defined]
+        return Verdicts.of([_status(single(state, pod, node)) for node in nodes])
+
+    def _score(self, state: CycleState, pod: Pod, nodes: Nodes) -> object:
+        columns = getattr(self.plugin, "score_nodes", None)
+        if columns is not None:
+            return columns(state, pod, nodes)
+        single: Callable[..., Any] = self.plugin.score  # type: ignore[attr-defined]
+        return np.array([_number(single(state, pod, node)) for node in nodes])
+
+
+def _status(answer: object) -> Status | None:
+    if answer is None or isinstance(answer, Status):
+        return answer
+    if isinstance(answer, str):
+        return Status.unschedulable(answer)
+    raise TypeError(f"returned {type(answer).__name__}; return None, a reason (str) or a Status")
+
+
+def _number(answer: object) -> float:
+    if isinstance(answer, bool) or not isinstance(answer, int | float | np.integer | np.floating):
+        raise TypeError(f"score returned {type(answer).__name__}; return a number")
+    return answer  # type: ignore[return-value]  # numpy's numbers are numbers
+
+
+def serve(channel: socket.socket) -> None:
+    """Load the plugin, then answer until the scheduler is gone."""
+    hello = receive(channel)
+    if hello["memory"]:
+        resource.setrlimit(resource.RLIMIT_AS, (hello["memory"], hello["memory"]))
+    path = Path(hello["path"])
+    try:
+        cls = pick(hello["name"], path, load_file(path, "isolation", pin=hello["sha256"])).cls
+    except BaseException as error:
+        send(channel, _error(error))
+        return
+    send(channel, {"answer": None})
+    worlds: dict[int, _World] = {}
+    while True:
+        asked = receive(channel)
+        try:
+            for gone in asked["gone"]:
+                worlds.pop(gone, None)
+            number = asked["world"]
+            if asked["new"] is not None:
+                worlds[number] = _World(cls, *asked["new"])
+            world = worlds[number]
+            for change in asked["changes"]:
+                world.change(*change)
+            if asked["new"] is not None:
+                world.begin()
+            method = asked["method"]
+            answer = world.call(method, asked["attempt"], asked["pod"], asked["rest"]) if method else None
+            reply: dict[str, Any] = {"answer": answer}
+        except Exception as error:
+            reply = _error(error)
+        send(channel, reply)
+
+
+def _error(error: BaseException) -> dict[str, Any]:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return {"error": type(error).__name__, "text": str(error), "place": f"{place.filename}:{place.lineno}"}
+
+
+def _end_with(parent: int) -> None:
+    """A plugin that hangs does not notice that the scheduler is gone."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def main() -> None:
+    """Serve on the socket whose number is the argument."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    try:
+        serve(socket.socket(fileno=int(sys.argv[1])))
+    except Closed:
+        return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""Plugins in processes of their own: they decide as they would here, and what they break is theirs alone."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.api import ObjectMeta, Service
+from mooring.framework import Plugin
+from mooring.loading import PluginLoadError, Setup, load_setup
+from mooring.loading.reread import SetupFiles
+from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.swap import swap
+from mooring.testing import make_node, make_pod
+
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {{multiPoint: {{enabled: [{{name: Mine, weight: 100}}]}}}}
+  pluginConfig: [{{name: Mine, args: {{digit: "2"}}}}]
+---
+apiVersion: mooring.dev/v1alpha1
+kind: PluginSources
+plugins:
+- name: Mine
+  path: mine.py
+  isolation: process
+  timeout: {timeout}
+{more}
+"""
+HEAD = """\
+import os, time
+import numpy as np
+from mooring.framework import *
+
+class Mine(Plugin):
+    class Args:
+        digit: str = "0"
+"""
+ONE_BY_ONE = (
+    HEAD
+    + """
+    def pre_filter(self, state, pod, nodes):
+        state.write(SEEN, len(nodes))
+
+    def filter(self, state, pod, node):
+        assert state.read(SEEN) in (6, 5)
+        return "an odd node" if int(node.name[-1]) % 2 else None
+
+    def score(self, state, pod, node):
+        return 100 if node.name.endswith(self.args.digit) and not len(node.pods) else 0
+
+SEEN = StateKey("seen")
+"""
+)
+IN_COLUMNS = (
+    HEAD
+    + """
+    def filter_nodes(self, state, pod, nodes):
+        odd = np.array([int(name[-1]) % 2 for name in nodes.names], dtype=bool)
+        return Verdicts.reject(odd, Status.unschedulable("an odd node"))
+
+    def score_nodes(self, state, pod, nodes):
+        mine = np.array([name.endswith(self.args.digit) for name in nodes.names])
+        return np.where(mine & (nodes.pod_count == 0), 100, 0)
+"""
+)
+HANGS = (
+    HEAD
+    + """
+    def filter(self, state, pod, node):
+        if pod.name.startswith("hang"):
+            time.sleep(60)
+        if pod.name.startswith("crash"):
+            os._exit(3)
+        if pod.name.startswith("raise"):
+            raise KeyError("zone")
+        if pod.name.startswith("eat"):
+            self.eaten = np.ones(1 << 28)
+"""
+)
+
+
+class World:
+    """An engine with an isolated plugin and six nodes."""
+
+    def __init__(self, folder: Path, text: str, *, timeout: str = "10s", more: str = "") -> None:
+        (folder / "mine.py").write_text(text)
+        config = CONFIG.format(timeout=timeout, more=more)
+        self.setup: Setup = load_setup(config, source="test", base=folder)
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.engine = Engine(
+            self.setup.config,
+            plugins=self.setup.plugins,
+            options=self.setup.catalog.options(),
+            tell=lambda event, **details: self.told.append((event, details)),
+        )
+        for number in range(6):
+            self.engine.put(make_node(f"node-{number}").capacity(cpu="4", memory="8Gi", pods=110).obj())
+
+    @property
+    def plugin(self) -> Any:
+        return self.engine.profiles.first.profile.plugins["Mine"]
+
+    def attempt(self, name: str) -> Decided | Failed:
+        self.engine.put(make_pod(name).req(cpu="1").obj())
+        outcome = self.engine.schedule_one()
+        assert isinstance(outcome, Decided | Failed)
+        if isinstance(outcome, Failed):
+            self.engine.remove(outcome.queued.pod)
+        return outcome
+
+    def node(self, name: str) -> str:
+        outcome = self.attempt(name)
+        assert isinstance(outcome, Decided), outcome.unplaced.message
+        return outcome.node_name
+
+    def failure(self, name: str) -> str:
+        outcome = self.attempt(name)
+        assert isinstance(outcome, Failed)
+        return outcome.unplaced.message
+
+    def wait(self, holds: Callable[[], bool]) -> None:
+        end = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Callable[..., World]]:
+    made: list[World] = []
+
+    def make(text: str, **settings: Any) -> World:
+        made.append(World(tmp_path, text, **settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for found in each.setup.catalog.found.values():
+            found.cls.process.close()
+        each.setup.catalog.unload()
+
+
+@pytest.mark.parametrize("text", [ONE_BY_ONE, IN_COLUMNS], ids=["one by one", "in columns"])
+def test_it_decides_there_about_the_cluster_as_it_is_now(world: Callable[..., World], text: str) -> None:
+    here = world(text)
+    assert here.plugin.process.pid != os.getpid()
+    assert here.node("a") == "node-2"
+    assert here.node("b") in ("node-0", "node-4")  # it knows that node-2 is taken: the pod was only just assumed there
+    here.engine.remove(make_node("node-0").obj())
+    here.engine.remove(make_node("node-4").obj())
+    here.engine.put(make_node("node-22").capacity(cpu="4", memory="8Gi", pods=110).obj())
+    assert here.node("c") == "node-22"
+
+
+def test_reasons_come_back(world: Callable[..., World]) -> None:
+    here = world(IN_COLUMNS)
+    for number in (0, 2, 4):
+        here.engine.remove(make_node(f"node-{number}").obj())
+    assert here.failure("a").startswith("0/3 nodes are available: 3 an odd node.")
+
+
+def test_a_plugin_that_hangs_is_killed_and_comes_back(world: Callable[..., World]) -> None:
+    here = world(HANGS, timeout="1s", more="  failureThreshold: 1000")
+    assert here.node("a")
+    first = here.plugin.process.pid
+    assert "the plugin's process: killed: it did not answer within 1 s" in here.failure("hang")
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
+    assert "is being started again" in here.failure("b")
+    here.wait(lambda: isinstance(here.attempt(f"x{time.monotonic_ns()}"), Decided))
+    assert here.plugin.process.pid not in (0, first)
+    assert here.engine.guards.health.failures["Mine", "filter_nodes"] >= 2
+
+
+def test_a_crash_and_an_exception_fail_the_attempt_and_open_the_breaker(world: Callable[..., World]) -> None:
+    here = world(HANGS, more="  failureThreshold: 2\n  failurePolicy: Ignore")
+    assert "KeyError: 'zone'" in here.failure("raise")
+    assert "it ended with exit code 3" in here.failure("crash")
+    assert here.engine.guards.of("Mine").state.startswith("switched off (Ignore)")
+    assert here.node("goes-on")
+
+
+def test_memory_is_limited(world: Callable[..., World]) -> None:
+    here = world(HANGS, more="  memoryLimit: 1Gi")
+    assert "MemoryError" in here.failure("eat") or "ended" in here.failure("eat-again")
+    assert here.plugin.process.generation >= 1
+
+
+def test_what_cannot_be_asked_elsewhere_is_refused(world: Callable[..., World]) -> None:
+    with pytest.raises(PluginLoadError) as refused:
+        world(HEAD + "    def less(self, a, b):\n        return a.timestamp < b.timestamp\n")
+    assert "'less' cannot be run with isolation: process" in str(refused.value)
+    with pytest.raises(PluginLoadError) as refused:
+        world(HEAD + "    async def pre_bind(self, state, pod, node_name):\n        return None\n")
+    assert "must not be async with isolation: process" in str(refused.value)
+
+
+def test_its_process_ends_with_the_plugin(tmp_path: Path) -> None:
+    here = World(tmp_path, IN_COLUMNS)
+    process = here.plugin.process
+    pid = process.pid
+    process.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert issubclass(here.setup.plugins["Mine"], Plugin)
+    here.setup.catalog.unload()
+
+
+def test_objects_that_it_lists_are_there_too(world: Callable[..., World]) -> None:
+    here = world(
+        HEAD.replace("import os", "from mooring.api import Service\nimport os")
+        + """
+    services = Lister(Service)
+
+    def filter(self, state, pod, node):
+        return None if self.services.get(node.name, "default") else "no service"
+"""
+    )
+    assert "no service" in here.failure("a")
+    service = Service(metadata=ObjectMeta(name="node-3", namespace="default"))
+    here.engine.put(service)
+    assert here.node("b") == "node-3"
+    here.engine.remove(service)
+    assert "no service" in here.failure("c")
+
+
+def test_the_next_version_gets_what_the_last_one_kept(tmp_path: Path) -> None:
+    counting = (
+        HEAD
+        + """
+    keep = ("seen",)
+
+    def setup(self):
+        self.seen = 0
+
+    def reserve(self, state, pod, node_name):
+        self.seen += 1
+
+    def score(self, state, pod, node):
+        return 100 if node.name == f"node-{self.seen}" else 0
+"""
+    )
+    here = World(tmp_path, counting)
+    assert [here.node(name) for name in "abc"] == ["node-0", "node-1", "node-2"]
+    files = SetupFiles(tmp_path / "scheduler.yaml")
+    (tmp_path / "scheduler.yaml").write_text(CONFIG.format(timeout="10s", more=""))
+    (tmp_path / "mine.py").write_text(counting + "\n# edited\n")
+    after = files.load(here.setup)
+    (old,) = swap(here.engine, after.config, after.plugins, after.catalog.options())
+    assert here.node("d") == "node-3"
+    assert here.plugin is not old
+    for setup in (here.setup, after):
+        setup.plugins["Mine"].process.close()
+        setup.catalog.unload()
