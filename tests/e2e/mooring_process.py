@@ -11,15 +11,13 @@ from tests.e2e.controlplane import ControlPlane, free_port
 MOORING: Final = Path(sys.executable).parent / "mooring"
 
 
-def mooring_command(
-    plane: ControlPlane, *flags: str, user: str = "scheduler", port: int = 0, kubeconfig: Path | None = None
-) -> list[str]:
+def mooring_command(plane: ControlPlane, *flags: str, user: str = "scheduler", port: int = 0) -> list[str]:
     """The command line of `mooring run` on a control plane."""
     return [
         str(MOORING),
         "run",
         "--kubeconfig",
-        str(kubeconfig or plane.kubeconfig(user)),
+        str(plane.kubeconfig(user)),
         "--bind-address",
         "127.0.0.1",
         "--secure-port",

@@ -81,6 +81,7 @@ def test_manifests_are_applied_and_hold(cluster: Cluster, plugin: str) -> None:
     assert "clusterrolebinding.rbac.authorization.k8s.io/mooring-plugins created" in applied
     try:
         cluster.kubectl("wait", "--for=condition=Established", "crd/nodereports.reports.example.com", "--timeout=30s")
+        cluster.api.wait_for("discovery of the kind", lambda: _discovered(cluster), 30.0)
         _explained(cluster)
         _enforced(cluster, plugin)
         assert _allowed(cluster, "watch", "nodereports.reports.example.com")
@@ -95,6 +96,11 @@ def _allowed(cluster: Cluster, verb: str, kind: str) -> bool:
     spec = {"user": "system:serviceaccount:kube-system:mooring", "resourceAttributes": attributes}
     answer = cluster.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
     return bool(answer["status"]["allowed"])
+
+
+def _discovered(cluster: Cluster) -> bool:
+    """A definition is established before the API server lists what it defines."""
+    return "nodereports" in cluster.kubectl("api-resources", "--api-group=reports.example.com", "--cached=false")
 
 
 def _explained(cluster: Cluster) -> None:

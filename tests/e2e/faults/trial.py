@@ -51,8 +51,10 @@ class Trial:
     def start(self, *, name: str = "", kubeconfig: Path | None = None, config: Object | None = None) -> Process:
         """Start Mooring, without leader election unless the configuration has it."""
         name = name or f"mooring-{self.cluster.namespace}"  # a log for each test
+        if kubeconfig is not None:
+            config = {**(config or {}), "clientConnection": {"kubeconfig": str(kubeconfig)}}
         file = self.cluster.plane.scheduler_config(config, name=name)
-        command = mooring_command(self.cluster.plane, "--config", str(file), kubeconfig=kubeconfig)
+        command = mooring_command(self.cluster.plane, "--config", str(file))
         process = self.cluster.plane.run(name, command, wait=False)
         self._schedulers.append(process)
         return process
