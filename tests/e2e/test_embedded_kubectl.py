@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.controlplane import ControlPlane
+from tests.e2e.controlplane.parts import binary
 from tests.e2e.embedded.process import EmbeddedProcess, run_kubectl
 from tests.e2e.embedded.script import SCRIPT, Step
 
@@ -41,6 +42,11 @@ class _Shell:
         editor.write_text('#!/bin/sh\nsed -i \'s/z: "1"/z: "2"/\' "$1"\n')
         editor.chmod(0o700)
         self._editor = str(editor)
+
+    def watch(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a watch, whose lines are read as they come."""
+        command = [str(binary("kubectl")), "--kubeconfig", str(self._kubeconfig), "get", *arguments, "--watch"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def run(self, step: Step) -> str:
         end = time.monotonic() + 30
@@ -85,31 +91,47 @@ def test_kubectl_prints_the_same(shells: tuple[_Shell, _Shell]) -> None:
     assert not found, "\n\n".join(found)
 
 
-def test_kubectl_alone(built: None) -> None:
-    """What has no counterpart: watching, logs, and the cluster's own nodes."""
-    with EmbeddedProcess(nodes=3) as embedded:
-        assert embedded.kubectl("get", "nodes", "--no-headers").stdout.count(" Ready ") == 3
-        watch = subprocess.Popen(
-            [*_command(embedded), "get", "configmaps", "--watch", "--no-headers"], stdout=subprocess.PIPE, text=True
-        )
+def test_kubectl_sees_the_same_changes(shells: tuple[_Shell, _Shell]) -> None:
+    """A watch tells what is there, then every change, in order."""
+    steps = (
+        Step("create configmap seen --from-literal=a=b"),
+        Step("label configmap seen x=y"),
+        Step('patch configmap seen -p {"data":{"c":"d"}}'),
+        Step("delete configmap seen"),
+    )
+    told = []
+    for shell in shells:
+        shell.run(Step("create configmap before --from-literal=a=b"))
+        watch = shell.watch("configmaps", "-l", "!skip", "--output-watch-events", "--no-headers", "--show-labels")
         try:
             assert watch.stdout is not None
-            embedded.kubectl("create", "configmap", "seen", "--from-literal=a=b")
-            assert watch.stdout.readline().split()[:2] == ["seen", "1"]
-            embedded.kubectl("delete", "configmap", "seen")
-            assert watch.stdout.readline().split()[:1] == ["seen"]
+            lines = [_next(watch, "before")]
+            for step in steps:
+                shell.run(step)
+                lines.append(_next(watch, "seen"))
         finally:
             watch.terminate()
             watch.communicate()
+        shell.run(Step("delete configmap before"))
+        told.append([_comparable(line) for line in lines])
+    real, ours = told
+    assert ours == real
+    assert [line[0].split()[0] for line in ours] == ["ADDED", "ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+
+
+def _next(watch: subprocess.Popen[str], name: str) -> str:
+    """The next line about a thing; a real cluster has others of its own."""
+    assert watch.stdout is not None
+    return next(line for line in watch.stdout if name in line.split())
+
+
+def test_kubectl_alone(built: None) -> None:
+    """What has no counterpart: logs, and the cluster's own nodes."""
+    with EmbeddedProcess(nodes=3) as embedded:
+        assert embedded.kubectl("get", "nodes", "--no-headers").stdout.count(" Ready ") == 3
         embedded.kubectl("run", "p", "--image=x", "--overrides", '{"spec":{"nodeName":"node-0"}}')
         assert embedded.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=10s").returncode == 0
         logs = embedded.kubectl("logs", "p")
         assert logs.returncode == 1
         assert "nothing is executed there, so there are no logs" in logs.stderr
         assert "Traceback" not in embedded.log
-
-
-def _command(embedded: EmbeddedProcess) -> list[str]:
-    from tests.e2e.controlplane.parts import binary
-
-    return [str(binary("kubectl")), "--kubeconfig", str(embedded.kubeconfig)]

@@ -153,6 +153,7 @@ SCRIPT: tuple[Step, ...] = (
     Step(
         "get events --field-selector involvedObject.name=huge -o jsonpath={.items[*].reason}", until="FailedScheduling"
     ),
+    Step("describe pod huge", until="FailedScheduling"),
     Step("delete pod huge --now"),
     Step("apply -f -", _yaml(pod("bad", restartPolicy="Sometimes"))),
     Step("apply -f -", _yaml(pod("bad", foo="bar"))),
