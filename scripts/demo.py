@@ -28,7 +28,11 @@ OPTIONS = (
     "--config=examples/demo/scheduler.yaml",
     "--plugins-dir=examples/plugins/cheapest_node",
 )
+#: The profiles of that configuration.
+SCHEDULERS = ("default-scheduler", "thrifty")
 _START_SECONDS, _SETTLE_SECONDS, _QUIET_SECONDS = 15.0, 30.0, 1.0
+#: So many pods that wait for the same reason are named.
+_NAMES = 4
 Object = dict[str, Any]
 
 
@@ -79,7 +83,8 @@ async def _apply_and_watch(kube: Kube) -> tuple[list[Object], list[Object]]:
         state = ",".join(sorted(f"{each['metadata']['uid']}{_state(each)}" for each in pods))
         if state != seen:
             seen, since = state, time.monotonic()
-        if time.monotonic() - since > _QUIET_SECONDS or time.monotonic() > end:
+        quiet = time.monotonic() - since > _QUIET_SECONDS and not any(_untried(each) for each in pods)
+        if quiet or time.monotonic() > end:
             return pods, (await kube.read("/api/v1/nodes"))["items"]
         await asyncio.sleep(0.1)
 
@@ -92,6 +97,13 @@ def _state(pod: Object) -> str:
         if condition["type"] == "PodScheduled":
             return f" {condition.get('message') or condition['reason']}"
     return f' no scheduler here is called "{pod["spec"]["schedulerName"]}"'
+
+
+def _untried(pod: Object) -> bool:
+    """Whether one of the demo's schedulers has yet to say something about the pod."""
+    conditions = pod.get("status", {}).get("conditions", ())
+    told = any(each["type"] == "PodScheduled" for each in conditions)
+    return pod["spec"]["schedulerName"] in SCHEDULERS and not pod["spec"].get("nodeName") and not told
 
 
 def _workload(pod: Object) -> str:
@@ -133,7 +145,12 @@ def _pending(pods: list[Object]) -> Listing:
             reasons.setdefault(_state(pod).strip(), []).append(
                 f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
             )
-    return Listing("Waiting", [(", ".join(names), why) for why, names in reasons.items()])
+    return Listing("Waiting", [(_some(names), why) for why, names in reasons.items()])
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _explain(kubeconfig: Path, pod: str) -> None:
