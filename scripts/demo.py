@@ -30,7 +30,8 @@ OPTIONS = (
 )
 #: The profiles of that configuration.
 SCHEDULERS = ("default-scheduler", "thrifty")
-_START_SECONDS, _SETTLE_SECONDS, _QUIET_SECONDS = 15.0, 30.0, 1.0
+# Longer quiet than the first back-off: a pod may be tried before its claim is known.
+_START_SECONDS, _SETTLE_SECONDS, _QUIET_SECONDS = 15.0, 30.0, 1.6
 #: So many pods that wait for the same reason are named.
 _NAMES = 4
 Object = dict[str, Any]
