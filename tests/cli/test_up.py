@@ -128,7 +128,14 @@ def test_a_configuration_for_another_cluster_is_used_on_this_one(up: Callable[..
     running = up("up", "--nodes", "1", "--config", str(config))
     running.ask("/api/v1/namespaces/default/pods", {**POD, "spec": {**POD["spec"], "schedulerName": "other"}})
     wait(lambda: running.node_of("web"))
-    assert "ignored" not in running.log.read_text()
+    document["profiles"] = [{"schedulerName": "new"}]
+    config.write_text(yaml.safe_dump(document))
+    new = {**POD, "metadata": {"name": "new"}, "spec": {**POD["spec"], "schedulerName": "new"}}
+    running.ask("/api/v1/namespaces/default/pods", new)
+    wait(lambda: running.node_of("new"))
+    log = running.log.read_text()
+    assert "ignored" not in log
+    assert "clientConnection" not in log
 
 
 def test_a_cluster_ends_with_the_process_that_it_belongs_to(up: Callable[..., Up]) -> None:

@@ -76,7 +76,7 @@ def run(ctx: click.Context, /, requested: Requested, no_reload: bool, seed: int 
     if batch is not None:
         config = with_sessions(config, batch, given)
     if files is not None:
-        files.adjust = functools.partial(_flagged, given=given, batch=batch)
+        files.adjust = functools.partial(_flagged, given=given, batch=batch, own_cluster=ctx.obj is OWN_CLUSTER)
     log = structlog.get_logger("mooring")
     for note in (*told, *ignored, *setup.notes):
         log.warning(note)
@@ -99,14 +99,16 @@ def run(ctx: click.Context, /, requested: Requested, no_reload: bool, seed: int 
 
 
 def _flagged(
-    config: SchedulerConfiguration, given: Mapping[str, Any], batch: BatchSettings | None
+    config: SchedulerConfiguration, given: Mapping[str, Any], batch: BatchSettings | None, *, own_cluster: bool
 ) -> SchedulerConfiguration:
     """A configuration that was read again, with what flags make of it."""
     from mooring.cli.flags.batch import with_sessions
-    from mooring.cli.flags.effects import configured
+    from mooring.cli.flags.effects import configured, without_cluster
 
     try:
-        changed, _ = configured(config, given, from_file=given["config"] is not None)
+        changed, _ = configured(
+            without_cluster(config) if own_cluster else config, given, from_file=given["config"] is not None
+        )
         return changed if batch is None else with_sessions(changed, batch, given)
     except click.UsageError as error:
         raise ValueError(error.format_message()) from None

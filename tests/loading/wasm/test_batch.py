@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.framework import CycleState, Status
+from mooring.loading.wasm.columns import make_column
 from mooring.loading.wasm.errors import GuestError
 from mooring.testing import PluginHarness, make_node, make_pod
 from tests.loading.wasm.guests import harness, module
@@ -90,6 +91,22 @@ def test_labels_names_and_flags() -> None:
     assert cordoned[0] == b"\0\1"
     assert struct.unpack("<2i", none[0]) == (-1, -1)
     assert found.plugin.per_node is False
+
+
+def test_names_are_those_of_the_nodes_at_the_time() -> None:
+    """They are kept from one question to the next."""
+    column = make_column("name")
+    found = harness(batch("name", score="(i32.const 0)"), "a", "b")
+
+    def names(*wanted: str) -> bytes:
+        return column(POD, found.nodes(wanted or None))[1]
+
+    assert [names(), names("b"), names("b", "a"), names()] == [b"a\0b\0", b"b\0", b"b\0a\0", b"a\0b\0"]
+    found.table.remove_node("a")
+    found.add(make_node("c").obj())
+    assert [names(), names("c")] == [b"b\0c\0", b"c\0"]
+    for _ in range(20):
+        assert [names("b"), names("c"), names("c", "b")] == [b"b\0", b"c\0", b"c\0b\0"]
 
 
 FIRST_COLUMN = "(i32.load offset=40 (local.get 0))"

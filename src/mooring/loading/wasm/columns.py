@@ -15,6 +15,10 @@ Column = tuple[bytes, bytes]
 _Source = Callable[[str, Pod, Nodes], Column]
 
 
+#: Of how many sets of nodes the names are kept.
+_KEPT: Final = 8
+
+
 class ColumnError(ValueError):
     """A column that there is not."""
 
@@ -25,6 +29,8 @@ def make_column(spec: str) -> Callable[[Pod, Nodes], Column]:
     source, needs_name = _SOURCES.get(kind, (None, False))
     if source is None or needs_name != bool(name):
         raise ColumnError(f"asks for the column {spec!r}; columns are {', '.join(KNOWN)}")
+    if kind == "name":
+        return _Names()
     found = source
     return lambda pod, nodes: found(name, pod, nodes)
 
@@ -32,6 +38,25 @@ def make_column(spec: str) -> Callable[[Pod, Nodes], Column]:
 def _label(key: str, _pod: Pod, nodes: Nodes) -> Column:
     values = nodes.label(key).values
     return nodes.codes(key).astype("<i4").tobytes(), _texts(value or "" for value in values)
+
+
+class _Names:
+    """The nodes' names, which are kept: mostly the same nodes are asked about, and to go through them all is slow."""
+
+    def __init__(self) -> None:
+        self._made_of: tuple[object, int] = (None, -1)
+        self._kept: dict[bytes | None, Column] = {}
+
+    def __call__(self, _pod: Pod, nodes: Nodes) -> Column:
+        made_of = (nodes.table, nodes.table.structure)
+        if made_of != self._made_of or len(self._kept) >= _KEPT:
+            self._kept.clear()
+            self._made_of = made_of
+        rows = None if nodes.rows is None else nodes.rows.tobytes()
+        known = self._kept.get(rows)
+        if known is None:
+            known = self._kept[rows] = _names("", _pod, nodes)
+        return known
 
 
 def _names(_: str, _pod: Pod, nodes: Nodes) -> Column:

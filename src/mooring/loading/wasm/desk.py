@@ -163,7 +163,7 @@ class Desk:
     # Many nodes in one call
 
     def run(
-        self, call: Callable[..., Any], pod: Pod, slots: Words, kind: type[np.int32 | np.int64]
+        self, call: Callable[..., Any], pod: Pod | None, slots: Words, kind: type[np.int32 | np.int64]
     ) -> tuple[npt.NDArray[Any], Callable[[int], str]]:
         """Ask about nodes one after the other. The answers as far as they go, and the reason for each of them."""
         count, width = len(slots), np.dtype(kind).itemsize
