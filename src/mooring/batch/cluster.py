@@ -35,10 +35,11 @@ class BatchCluster:
         scheduler_names: Sequence[str] = ("volcano",),
         default_queue: str = "default",
         images_on_arrival: bool = False,
+        hides_unevicted: bool = False,
         unset_is_open: bool = False,
     ) -> None:
         self.handle = handle
-        self.kube = KubePlugins(handle, images_on_arrival=images_on_arrival)
+        self.kube = KubePlugins(handle, images_on_arrival=images_on_arrival, hides_unevicted=hides_unevicted)
         self.scheduler_names = frozenset(scheduler_names)
         self.default_queue = default_queue
         #: Whether a queue whose state nobody has set yet takes jobs.

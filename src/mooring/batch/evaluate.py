@@ -97,7 +97,7 @@ def _cluster(objects: list[KubeObject]) -> BatchCluster:
     noon = datetime.fromtimestamp(latest + _MONTH).replace(hour=_NOON, minute=0, second=0, microsecond=0).timestamp()
     table, store = NodeTable(), ObjectStore()
     handle = Handle(table=table, objects=store, clock=lambda: noon, rng=random.Random(0))
-    cluster = BatchCluster(handle, images_on_arrival=True)
+    cluster = BatchCluster(handle, images_on_arrival=True, hides_unevicted=True)
     for item in objects:
         if isinstance(item, Node):
             table.add_node(item)

@@ -161,8 +161,10 @@ class ImagesOnArrival(ImageLocality):
 class KubePlugins:
     """The plugins, made once and kept from session to session."""
 
-    def __init__(self, handle: Handle, *, images_on_arrival: bool = False) -> None:
+    def __init__(self, handle: Handle, *, images_on_arrival: bool = False, hides_unevicted: bool = False) -> None:
         self.handle = handle
+        #: Whether filters lose sight of a pod whose eviction was taken back, as in Volcano.
+        self.hides_unevicted = hides_unevicted
         #: Which scorer of images to use.
         self.image_locality: type[ImageLocality] = ImagesOnArrival if images_on_arrival else ImageLocality
         self.unseen = UnseenTerms(handle.table)

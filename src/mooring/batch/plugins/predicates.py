@@ -166,11 +166,12 @@ class Predicates(BatchPlugin):
         row = self._table.row_of.get(task.node_name)
         if row is None:
             return None
-        if task.uid not in self._prepared:
+        prepared = task.uid in self._prepared
+        if not prepared and self._session.kube.hides_unevicted:
             # Volcano reserves volumes and claims for every task, also when an eviction is taken back, and fails for
             # want of what PreFilter would have found: the pod stays out of sight of the filters for this session.
             return "the filters were not prepared for the task"
-        if task.pod.spec.volumes:
+        if prepared and task.pod.spec.volumes:
             error = self._reserve(task)
             if error:
                 return error
