@@ -1,0 +1,204 @@
+"""Plugins and actions of users in sessions: arguments, names, failures, and what they can register."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.batch.actions import ACTIONS
+from mooring.batch.callbacks import ABSTAIN, PERMIT, REJECT
+from mooring.batch.conf import read_conf
+from mooring.batch.evaluate import _cluster, _objects
+from mooring.batch.plugins import PLUGINS
+from mooring.batch.run import close_session, open_session, run_actions
+from mooring.batch.session import Session
+from tests.batch.cases import conf, gang, node, queue, running
+
+TIERS = (("mine", "gang"), ("predicates", "nodeorder"))
+
+
+def decided(
+    plugin: type[Any], *objects: Any, arguments: str = "", actions: str = "enqueue, allocate", more: Any = None
+) -> tuple[dict[str, str], Session, list[str]]:
+    """What a session with a user's plugin called `mine` binds, the session, and what was told."""
+    flat = [queue("root"), queue("default")]
+    for each in objects:
+        flat += each if isinstance(each, list) else [each]
+    plugins, known = {**PLUGINS, "mine": plugin}, {**ACTIONS, **(more or {})}
+    text = conf(*TIERS, actions=actions, mine=arguments)
+    cluster = _cluster(list(_objects({"objects": flat})))
+    cluster.kube.hides_unevicted = False  # as on a live cluster
+    session = cluster.session(read_conf(text, actions=known, plugins=plugins))
+    told: list[str] = []
+    opened = open_session(session, plugins, told.append)
+    run_actions(session, known)
+    close_session(session, opened)
+    return {task.name: task.node_name for task in session.bindings}, session, told
+
+
+def test_arguments_come_typed_as_they_are_declared() -> None:
+    seen = []
+
+    class Mine:
+        class Args:
+            node: str = "a"
+            times: int = 1
+            names: tuple[str, ...] = ()
+
+        def on_session_open(self, session: Any) -> None:
+            seen.append((self.args.node, self.args.times, self.args.names))  # type: ignore[attr-defined]
+
+    decided(Mine, node("a"))
+    decided(Mine, node("a"), arguments="{node: b, times: 3, names: [p, q]}")
+    assert seen == [("a", 1, ()), ("b", 3, ("p", "q"))]
+    _, _, told = decided(Mine, node("a"), arguments="{times: often}")
+    assert len(told) == 1
+    assert "on_session_open" in told[0]
+    assert "arguments.times: Expected `int`, got `str`" in told[0]
+    _, _, told = decided(Mine, node("a"), arguments="{tims: 3}")
+    assert "tims" in told[0]
+
+
+def test_arguments_come_as_a_mapping_to_those_that_declare_none() -> None:
+    seen = []
+
+    class Mine:
+        def __init__(self, arguments: dict[str, Any]) -> None:
+            seen.append(arguments)
+
+        def on_session_open(self, session: Any) -> None:
+            seen.append(self.args)  # type: ignore[attr-defined]
+
+    decided(Mine, node("a"), arguments='{"mine.weight": 3}')
+    assert seen == [{"mine.weight": 3}, {"mine.weight": 3}]
+
+
+def test_every_kind_of_callback_can_be_registered_and_is_asked() -> None:
+    """By a session that has something to do for each: the names follow Volcano's."""
+    asked: set[str] = set()
+
+    def note(name: str, answer: Any) -> Any:
+        def callback(*given: Any) -> Any:
+            asked.add(name)
+            return answer(*given) if callable(answer) else answer
+
+        return callback
+
+    answers = {
+        "job_order": 0, "queue_order": 0, "victim_queue_order": 0, "task_order": 0, "pre_predicate": None,
+        "predicate": None, "node_order": 1.0, "batch_node_order": {}, "best_node": None,
+        "preemptable": lambda _task, candidates: (candidates, PERMIT),
+        "reclaimable": lambda _task, candidates: (candidates, PERMIT),
+        "overused": False, "preemptive": True, "allocatable": True, "job_ready": True, "job_pipelined": ABSTAIN,
+        "job_enqueueable": ABSTAIN, "job_enqueued": None, "job_starving": True, "job_valid": None, "victim_tasks": [],
+    }  # fmt: skip
+
+    class Mine:
+        def on_session_open(self, session: Any) -> None:
+            for name, answer in answers.items():
+                getattr(session, f"add_{name}")(note(name, answer))
+            session.add_event_handler(note("allocate", None), note("deallocate", None))
+
+        def on_session_close(self, session: Any) -> None:
+            asked.add("on_session_close")
+
+    objects = [
+        node("a", "4"), node("b", "3"), node("c", "2"), queue("one"), queue("two"), queue("three"),
+        running("x", ["a", "a"], queue="one"), running("v", ["a", "a"], queue="three"),
+        gang("fits", 2, queue="one", minResources={"cpu": "1"}), gang("w", 1, queue="three"),
+        gang("huge", 5, queue="two", minResources={"cpu": "5"}), gang("more", 3, queue="one"),
+    ]  # fmt: skip
+    decided(Mine, *objects, actions="enqueue, allocate, preempt, reclaim, backfill, shuffle")
+    full = [node("a", "4"), *objects[3:8], gang("other", 1, queue="two")]
+    decided(Mine, *full, actions="enqueue, reclaim")
+    assert asked == {*answers, "allocate", "deallocate", "on_session_close"}
+
+
+@pytest.mark.parametrize(
+    ("register", "answer"),
+    [
+        ("add_job_enqueueable", REJECT),
+        ("add_overused", True),
+        ("add_allocatable", False),
+        ("add_job_ready", False),
+        ("add_predicate", "not there"),
+        ("add_pre_predicate", "not at all"),
+    ],
+)
+def test_what_a_plugin_says_counts(register: str, answer: Any) -> None:
+    class Mine:
+        def on_session_open(self, session: Any) -> None:
+            getattr(session, register)(lambda *_: answer)
+
+    bound, _, told = decided(Mine, node("a"), gang("g", 1, minResources={"cpu": "1"}))
+    assert bound == {}
+    assert told == []
+
+
+def test_columns_and_single_nodes_decide_the_same() -> None:
+    class Single:
+        def on_session_open(self, session: Any) -> None:
+            session.add_node_order(lambda task, node: -node.idle.cpu)
+
+    class Columns:
+        def on_session_open(self, session: Any) -> None:
+            session.add_node_order(lambda task, nodes: -nodes.idle("cpu"), columns=True)
+
+    objects = [node("a", "4"), node("b", "3"), node("c", "2"), gang("g", 7)]
+    single, columns = decided(Single, *objects)[0], decided(Columns, *objects)[0]
+    assert single == columns
+    assert sorted(single.values()) == ["a", "a", "b", "b", "b", "c", "c"]
+
+
+def test_a_plugin_that_breaks_harms_no_session_and_is_told_of_once() -> None:
+    class Mine:
+        def on_session_open(self, session: Any) -> None:
+            session.add_node_order(lambda task, node: 1 / 0)
+            session.add_job_order(lambda left, right: left.nothing)
+
+        def on_session_close(self, session: Any) -> None:
+            raise ValueError("too late")
+
+    bound, _, told = decided(Mine, node("a"), node("b"), gang("g", 3), gang("h", 1))
+    assert len(bound) == 4
+    assert sorted(text.split(" failed in ")[1].split(":")[0] for text in told) == [
+        "job_order", "node_order", "on_session_close"
+    ]  # fmt: skip
+
+
+def test_one_that_breaks_at_the_opening_has_no_say() -> None:
+    class Mine:
+        def on_session_open(self, session: Any) -> None:
+            session.add_overused(lambda queue: True)
+            raise ValueError("after all")
+
+    bound, _, told = decided(Mine, node("a"), gang("g", 1))
+    assert len(bound) == 1
+    assert told == ['plugin "mine" failed in on_session_open: ValueError: after all']
+
+
+def test_an_action_of_ones_own_runs_where_the_configuration_names_it() -> None:
+    """It works with statements, as the built-in ones do."""
+
+    class Mine:
+        def on_session_open(self, session: Any) -> None: ...
+
+    def spare_first(session: Any) -> None:
+        statement = session.statement()
+        for job in session.jobs.values():
+            for task in job.of_status("Pending"):
+                if not statement.allocate(task, "b"):
+                    continue
+        statement.commit()
+
+    bound, session, _ = decided(
+        Mine,
+        node("a"),
+        node("b"),
+        gang("g", 2),
+        actions="enqueue, spare-first, allocate",
+        more={"spare-first": spare_first},
+    )
+    assert bound == {"g-task-0": "b", "g-task-1": "b"}
+    assert session.conf.actions == ("enqueue", "spare-first", "allocate")
