@@ -23,7 +23,7 @@ spec:
   terminationGracePeriodSeconds: 0
   nodeSelector: {mooring.dev/story: s0}
   containers:
-  - {name: app, image: registry.k8s.io/pause:3.10, resources: {limits: {story.mooring.dev/slot: "1"}}}
+  - {name: app, image: nginx, resources: {limits: {story.mooring.dev/slot: "1"}}}
 POD
     done
   } >"$work/$name.yaml"
