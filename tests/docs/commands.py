@@ -23,6 +23,7 @@ PAGES = (
     "docs/embedded-cluster.md",
     "docs/plugins/custom-resources.md",
     "docs/plugins/wasm.md",
+    "docs/batch.md",
 )
 _BLOCK = re.compile(r"<!-- run(?:: (\w+))? -->\n```sh\n(.*?)```", re.DOTALL)
 _KEPT = re.compile(r"--kubeconfig-out[ =](\S+)")

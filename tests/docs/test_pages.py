@@ -30,6 +30,10 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
             "docs/plugins/custom-resources.md",
             ["clusterscopedresources.scheduling.sigs.k8s.io created", "pod/nginx created", "\nnode-2\n"],
         ),
+        (
+            "docs/batch.md",
+            ["podgroup/three created", "three-task-2 node-2", "magic", '"bound":{"default/fits-task-0":"node-1"'],
+        ),
         ("docs/plugins/wasm.md", ["Headroom", "file://examples/wasm/headroom/headroom.wasm"]),
         ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has ended."]),
     ],
