@@ -38,24 +38,26 @@ class CaseError(ValueError):
     """A case that cannot be read."""
 
 
-def evaluate(case: Mapping[str, Any], *, trace: bool = False) -> dict[str, Any]:
+def evaluate(
+    case: Mapping[str, Any], *, trace: bool = False, plugins: Mapping[str, type[Any]] = PLUGINS
+) -> dict[str, Any]:
     """Answer one case: ``{"conf": text, "objects": [...], "sessions"?: 2}``."""
-    conf = _conf(case.get("conf"))
+    conf = _conf(case.get("conf"), plugins)
     objects = list(_objects(case))
     sessions = case.get("sessions", 1)
     if sessions not in (1, 2):
         raise CaseError("sessions: give 1 or 2")
-    answer, after = _session(conf, objects, trace)
+    answer, after = _session(conf, objects, trace, plugins)
     if sessions == 2:
-        answer["next"] = _session(conf, after, trace)[0]
+        answer["next"] = _session(conf, after, trace, plugins)[0]
     return answer
 
 
-def _conf(text: object) -> BatchConf:
+def _conf(text: object, plugins: Mapping[str, type[Any]]) -> BatchConf:
     if not isinstance(text, str):
         raise CaseError("conf: not text; give the text of a volcano-scheduler.conf")
     try:
-        return read_conf(text, source="conf", actions=ACTIONS, plugins=PLUGINS, both_spellings=False)
+        return read_conf(text, source="conf", actions=ACTIONS, plugins=plugins, both_spellings=False)
     except ConfigError as error:
         raise CaseError(str(error)) from None
 
@@ -75,14 +77,16 @@ def _objects(case: Mapping[str, Any]) -> Iterator[KubeObject]:
             yield item
 
 
-def _session(conf: BatchConf, objects: list[KubeObject], trace: bool) -> tuple[dict[str, Any], list[KubeObject]]:
+def _session(
+    conf: BatchConf, objects: list[KubeObject], trace: bool, plugins: Mapping[str, type[Any]]
+) -> tuple[dict[str, Any], list[KubeObject]]:
     cluster = _cluster(objects)
     session = cluster.session(conf)
     session.journal = []
-    plugins = open_session(session)
-    traced = at_open(session, plugins) if trace else {}
+    opened = open_session(session, plugins)
+    traced = at_open(session, opened) if trace else {}
     run_actions(session)
-    outcome = close_session(session, plugins)
+    outcome = close_session(session, opened)
     answer = _answer(session, outcome)
     if trace:
         held = sorted(task.key for job in session.jobs.values() for task in job.of_status(ALLOCATED))

@@ -52,6 +52,15 @@ def load_plugin(name: str, path: Path) -> type[Plugin]:
     return cls
 
 
+def load_session_plugin(name: str, path: Path) -> type[Any]:
+    """The plugin for batch sessions of that name in a file or package, checked. Raises PluginLoadError."""
+    found = pick(name, path, load_file(path, "load_session_plugin"))
+    if found.kind.name != "session":
+        raise refuse(path, f"{name} is no plugin for batch sessions")
+    cls: type[Any] = found.cls
+    return cls
+
+
 def load_file(
     path: Path, source: str, *, pin: str = "", allow_writable: bool = True, known: Sequence[Found] = ()
 ) -> list[Found]:

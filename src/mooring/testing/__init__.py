@@ -1,6 +1,9 @@
 """For tests of plugins: builders of Kubernetes objects, and a harness that runs a plugin on a small cluster."""
 
+from typing import TYPE_CHECKING, Any
+
 from mooring.testing.builder import Builder, selector
+from mooring.testing.expect import check_run
 from mooring.testing.harness import PluginHarness, PluginRun, run_plugin
 from mooring.testing.nodes import NodeBuilder, make_node
 from mooring.testing.objects import (
@@ -13,6 +16,7 @@ from mooring.testing.objects import (
     make_stateful_set,
 )
 from mooring.testing.pods import PodBuilder, make_pod
+from mooring.testing.sessions import run_session
 from mooring.testing.storage import (
     make_csi_capacity,
     make_csi_driver,
@@ -24,12 +28,17 @@ from mooring.testing.storage import (
 )
 from mooring.testing.what_if import check_what_if, make_victims
 
+if TYPE_CHECKING:
+    from mooring.testing.cluster import PluginCluster
+
 __all__ = [
     "Builder",
     "NodeBuilder",
+    "PluginCluster",
     "PluginHarness",
     "PluginRun",
     "PodBuilder",
+    "check_run",
     "check_what_if",
     "make_csi_capacity",
     "make_csi_driver",
@@ -49,5 +58,15 @@ __all__ = [
     "make_victims",
     "make_volume_attachment",
     "run_plugin",
+    "run_session",
     "selector",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A cluster brings a web server with it: those who only call a plugin need not wait for that."""
+    if name == "PluginCluster":
+        from mooring.testing.cluster import PluginCluster
+
+        return PluginCluster
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -132,7 +132,7 @@ class PluginHarness:
         answer = self.plugin.pre_filter(state, pod, Nodes(self.table))
         if isinstance(answer, PreFilterResult):
             return SUCCESS, answer.node_names
-        return answer or SUCCESS, None
+        return as_status(answer), None
 
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, form: Form = "any") -> dict[str, Status]:
         """Filter, by node name."""
@@ -149,7 +149,7 @@ class PluginHarness:
     ) -> tuple[Status, dict[str, int], dict[str, int]]:
         """PreScore, and scores by node name before and after NormalizeScore."""
         plugin = self.plugin
-        status = (plugin.pre_score(state, pod, nodes) if hasattr(plugin, "pre_score") else None) or SUCCESS
+        status = as_status(plugin.pre_score(state, pod, nodes) if hasattr(plugin, "pre_score") else None)
         if not status.is_success:
             return status, {}, {}
         if form != "per_node" and hasattr(plugin, "score_nodes"):

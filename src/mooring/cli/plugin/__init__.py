@@ -10,6 +10,7 @@ from mooring.cli.lazy import LazyGroup
 COMMANDS = {
     "check": ("mooring.cli.plugin.check", "check", "Check plugins as a compiler would, without a cluster."),
     "list": ("mooring.cli.plugin.listing", "listing", "Show plugins: where they came from, what they do and cost."),
+    "new": ("mooring.cli.plugin.new", "new", "Write a plugin, its test and its configuration, to start from."),
     "manifests": (
         "mooring.cli.plugin.manifests",
         "manifests",

@@ -1,0 +1,1 @@
+"""What `mooring plugin new` writes: a plugin, its test and its configuration."""

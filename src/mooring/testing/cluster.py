@@ -1,0 +1,174 @@
+"""PluginCluster: an embedded cluster and a scheduler with your plugins, in a thread, for plain tests.
+
+>>> with PluginCluster(nodes=3) as cluster:
+...     cluster.start(plugin_files={"NodeNumber": "nodenumber.py"})
+...     cluster.add(make_pod("web-2").obj())
+...     assert cluster.node_of("web-2") == "node-2"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+import time
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import msgspec
+
+from mooring.api.meta import KubeObject
+from mooring.api.pod import Container, Pod
+from mooring.cluster import EmbeddedCluster
+from mooring.framework.plugin import Plugin
+from mooring.kube import Client, load_access
+from mooring.live.library import Scheduler
+from mooring.loading.listing import PluginRow
+from mooring.observe.explanation import Explanation
+
+T = TypeVar("T")
+_SECONDS = 30.0
+
+
+class PluginCluster:
+    """A cluster of fake nodes named node-0, node-1 and so on; use it as a context manager."""
+
+    def __init__(self, *, nodes: int = 3) -> None:
+        self._count = nodes
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="plugin-cluster", daemon=True)
+        self._folder = tempfile.TemporaryDirectory(prefix="mooring-test-")
+        #: For kubectl and the like.
+        self.kubeconfig = Path(self._folder.name) / "kubeconfig"
+        self._cluster: EmbeddedCluster
+        self._client: Client
+        self._scheduler: Scheduler | None = None
+
+    def __enter__(self) -> PluginCluster:
+        self._thread.start()
+        self._run(self._begin())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._run(self._end())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_SECONDS)
+            self._loop.close()
+            self._folder.cleanup()
+
+    def start(
+        self,
+        *,
+        config: str | Path | None = None,
+        plugins: Mapping[str, type[Plugin]] | None = None,
+        plugin_files: Mapping[str, str | Path] | None = None,
+        plugins_dir: str | Path | None = None,
+    ) -> None:
+        """Start the scheduler, with a configuration file or with these plugins at all their points.
+
+        Raises SchedulerError with what is wrong. Files that change while it runs are reloaded.
+        """
+
+        async def begin() -> None:
+            self._scheduler = Scheduler(
+                config,
+                kubeconfig=self.kubeconfig,
+                plugins=plugins,
+                custom_plugin_files=plugin_files,
+                plugins_dir=plugins_dir,
+                leader_elect=False,
+            )
+            self._scheduler.start()
+            await self._scheduler.ready()
+
+        self._run(begin())
+
+    def add(self, *objects: KubeObject) -> None:
+        """Create objects, as kubectl would. A pod that was built without containers gets one."""
+        for each in objects:
+            self._run(self._client.create(_complete(each) if isinstance(each, Pod) else each))
+
+    def pod(self, name: str, namespace: str = "default") -> Pod:
+        """A pod as it is now."""
+        return self._run(self._client.get(Pod, name, namespace=namespace))
+
+    def node_of(self, name: str, namespace: str = "default", *, seconds: float = _SECONDS) -> str:
+        """The node that a pod was bound to, as soon as it is; AssertionError, with the reason, if it is not in time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pod = self.pod(name, namespace)
+            if pod.node_name:
+                return pod.node_name
+            time.sleep(0.02)
+        reason = _why(pod) or "nothing is known"
+        raise AssertionError(f"pod {namespace}/{name} has no node after {seconds:g} s: {reason}")
+
+    def why(self, name: str, namespace: str = "default", *, seconds: float = _SECONDS) -> str:
+        """Why a pod has no node, as soon as that is known; AssertionError if it gets one."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pod = self.pod(name, namespace)
+            if pod.node_name:
+                raise AssertionError(f"pod {namespace}/{name} is on {pod.node_name}")
+            if message := _why(pod):
+                return message
+            time.sleep(0.02)
+        raise AssertionError(f"nothing is known of pod {namespace}/{name} after {seconds:g} s")
+
+    def explain(self, name: str, namespace: str = "default") -> Explanation | None:
+        """What the scheduler knows of a pod: verdicts, scores, phases."""
+        scheduler = self._started()
+
+        async def ask() -> Explanation | None:
+            return scheduler.explain(f"{namespace}/{name}")
+
+        return self._run(ask())
+
+    def plugins(self) -> list[PluginRow]:
+        """The plugins and how they fare."""
+        scheduler = self._started()
+
+        async def ask() -> list[PluginRow]:
+            return scheduler.plugins()
+
+        return self._run(ask())
+
+    def _started(self) -> Scheduler:
+        if self._scheduler is None:
+            raise AssertionError("no scheduler runs: call start() first")
+        return self._scheduler
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(2 * _SECONDS)
+
+    async def _begin(self) -> None:
+        self._cluster = EmbeddedCluster()
+        await self._cluster.start()
+        self._cluster.add_nodes(self._count)
+        self.kubeconfig.write_text(self._cluster.kubeconfig())
+        self._client = Client(load_access(kubeconfig=str(self.kubeconfig)))
+
+    async def _end(self) -> None:
+        if self._scheduler is not None:
+            await self._scheduler.stop()
+        await self._client.close()
+        await self._cluster.stop()
+
+
+def _complete(pod: Pod) -> Pod:
+    """What an API server wants of a pod, and plugins do not care about."""
+    if pod.spec.containers:
+        return pod
+    spec = msgspec.structs.replace(pod.spec, containers=(Container(name="main", image="example/app:1"),))
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _why(pod: Pod) -> str:
+    found = (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "False")
+    return next((each.message for each in found), "")

@@ -1,0 +1,44 @@
+"""For pytest: ``pytest_plugins = ["mooring.testing.pytest_plugin"]`` in conftest.py.
+
+It gives the fixture ``plugin_cluster`` and shows where verdicts and scores differ when they are compared with ``==``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mooring.framework.status import Status
+from mooring.testing.cluster import PluginCluster
+from mooring.testing.expect import compare, verdict_text
+
+
+@pytest.fixture
+def plugin_cluster() -> Iterator[PluginCluster]:
+    """An embedded cluster with three nodes; ``start`` it with your plugins."""
+    with PluginCluster() as cluster:
+        yield cluster
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """A table of the nodes whose verdicts or scores differ, instead of two dictionaries to compare by eye."""
+    if op != "==" or not _by_node(left) or not _by_node(right):
+        return None
+    said, wanted = _texts(left), _texts(right)
+    title = "verdicts" if any(isinstance(each, Status) for each in (*left.values(), *right.values())) else "scores"  # type: ignore[attr-defined]
+    return compare(title, wanted, said) or None
+
+
+def _by_node(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and all(isinstance(key, str) for key in value)
+        and all(isinstance(each, Status | int) and not isinstance(each, bool) for each in value.values())
+    )
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {name: verdict_text(each) if isinstance(each, Status) else str(each) for name, each in value.items()}
