@@ -14,6 +14,8 @@ from bench.plugins.rule import Columns, PerNode
 from mooring.config import PluginSpec, SchedulerConfiguration, default_config, load_config
 from mooring.framework import Plugin
 from mooring.framework.points import points_of
+from mooring.loading.files import load_file
+from mooring.loading.isolation import isolated
 from mooring.loading.wasm import plugin_from_module
 
 _HERE = Path(__file__).parent
@@ -52,6 +54,21 @@ def _columns() -> Iterator[Setup]:
     yield _with(Columns)
 
 
+def _isolated(name: str) -> Way:
+    """In a process of its own."""
+
+    @contextmanager
+    def way() -> Iterator[Setup]:
+        found = next(each for each in load_file(_HERE / "rule.py", "bench") if each.name == name)
+        plugin = isolated(found, seconds=60.0, memory=0)
+        try:
+            yield _with(plugin)
+        finally:
+            plugin.process.close()
+
+    return way
+
+
 def _guest(file: str) -> Way:
     @contextmanager
     def guest() -> Iterator[Setup]:
@@ -82,6 +99,8 @@ WAYS: dict[str, Way] = {
     "none": _none,
     "columns": _columns,
     "per-node": _per_node,
+    "columns-isolated": _isolated("Columns"),
+    "per-node-isolated": _isolated("PerNode"),
     "wasm-batch": _guest("batch_guest.wat"),
     "wasm": _guest("guest.wat"),
     "extender": _extender,
