@@ -99,3 +99,25 @@ def test_what_cannot_be_written_harms_nobody(errors: list[KubeError], tries: int
 
     client = asyncio.run(scenario())
     assert (client.tries, client.messages) == (tries, written)
+
+
+def test_an_expectation_that_came_to_nothing_is_taken_back() -> None:
+    """Also where the pod in hand does not show yet that it was published."""
+
+    async def scenario() -> list[Any]:
+        written: list[Any] = []
+
+        class Keeping(Client):
+            async def patch_status(self, kind: Any, name: str, patch: bytes, *, namespace: str) -> None:
+                written.append(msgspec.json.decode(patch)["status"].get("nominatedNodeName", "untouched"))
+
+        told = reporter(Keeping())
+        one = failed("rejected at Permit")
+        cleared = Failed(one.queued, one.unplaced, nominated_node="")
+        pod = one.queued.pod
+        await told.expect(pod, "n1")
+        await told.failed(cleared, pod)
+        await told.failed(cleared, pod)
+        return written
+
+    assert asyncio.run(scenario()) == ["n1", None, "untouched"]

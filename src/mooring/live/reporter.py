@@ -30,10 +30,13 @@ class Reporter:
         self._clock = clock
         #: What is being written about pods that could not be placed, by uid.
         self._under_way: dict[str, asyncio.Future[None]] = {}
+        #: Nodes that pods were said to come to, by uid: what was written may not have been seen yet.
+        self._expected: dict[str, str] = {}
 
     def bound(self, decided: Decided) -> None:
         """A pod has its node."""
         pod, node = decided.pod, decided.node_name
+        self._expected.pop(pod.uid, None)
         log.info(
             "Successfully bound pod to node",
             pod=pod.key,
@@ -55,6 +58,7 @@ class Reporter:
     async def failed(self, failed: Failed, pod: Pod) -> None:
         """An attempt came to nothing."""
         message = failed.unplaced.message
+        expected = self._expected.pop(pod.uid, "")
         log.info("Unable to schedule pod", pod=pod.key, reason=failed.reason, message=message)
         self._events.record(
             pod,
@@ -67,7 +71,12 @@ class Reporter:
         if pod.node_name:
             return  # somebody else bound it, or the answer was lost: that it is not scheduled would be wrong
         patch = condition_patch(
-            pod, reason=failed.reason, message=message, nominated=failed.nominated_node, now=self._clock()
+            pod,
+            reason=failed.reason,
+            message=message,
+            nominated=failed.nominated_node,
+            expected=expected,
+            now=self._clock(),
         )
         if patch is not None:
             await self._in_turn(pod, patch)
@@ -75,6 +84,7 @@ class Reporter:
     async def expect(self, pod: Pod, node: str) -> None:
         """Tell where a pod will be whose binding takes a while, so that nobody makes another node for it."""
         if pod.status.nominated_node_name != node:
+            self._expected[pod.uid] = node
             await self._in_turn(pod, {"nominatedNodeName": node})
 
     async def settled(self, uid: str) -> None:
@@ -152,8 +162,13 @@ class PluginEvents:
         )
 
 
-def condition_patch(pod: Pod, *, reason: str, message: str, nominated: str | None, now: float) -> dict[str, Any] | None:
-    """What to change of a pod's status after a failed attempt; None if it says all that already."""
+def condition_patch(
+    pod: Pod, *, reason: str, message: str, nominated: str | None, now: float, expected: str = ""
+) -> dict[str, Any] | None:
+    """What to change of a pod's status after a failed attempt; None if it says all that already.
+
+    ``expected`` is the node that was written as nominated meanwhile, which the pod in hand may not show yet.
+    """
     status: dict[str, Any] = {}
     known = next((condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None)
     same = known is not None and (known.status, known.reason, known.message) == ("False", reason, message)
@@ -171,6 +186,6 @@ def condition_patch(pod: Pod, *, reason: str, message: str, nominated: str | Non
         if pod.metadata.generation:
             condition["observedGeneration"] = pod.metadata.generation
         status["conditions"] = [condition]
-    if nominated is not None and nominated != pod.status.nominated_node_name:
+    if nominated is not None and nominated != (expected or pod.status.nominated_node_name):
         status["nominatedNodeName"] = nominated or None
     return status or None
