@@ -47,3 +47,12 @@ class Embedded:
                     if condition["type"] == "PodScheduled" and condition["status"] == "False":
                         return str(condition["message"])
                 await asyncio.sleep(0.02)
+
+    async def event(self, reason: str) -> str:
+        """What an event says, once there is one with that reason."""
+        async with asyncio.timeout(20):
+            while True:
+                for each in self.cluster.store.objects("events"):
+                    if each.document.get("reason") == reason:
+                        return str(each.document.get("note") or each.document.get("message", ""))
+                await asyncio.sleep(0.02)

@@ -60,3 +60,19 @@ async def test_an_endless_guest_harms_one_attempt_only(embedded: Embedded, confi
         assert "wasm: prefilter error: the guest was stopped: it had not come back after 0.2 s" in message
         assert await embedded.node_of("before") == "node-2"
         assert await embedded.node_of("after") == "node-2"
+
+
+async def test_a_changed_guest_takes_over_and_a_broken_one_does_not(embedded: Embedded, config: Path) -> None:
+    file = config.with_name("guest.wasm")
+    async with Scheduler(config, kubeconfig=embedded.kubeconfig, leader_elect=False) as scheduler:
+        await scheduler.ready()
+        file.write_bytes(b"\0asm and so on")
+        assert "guest.wasm" in await embedded.event("ReloadFailed")
+        embedded.add_pod("a")
+        assert await embedded.node_of("a") == "node-2"
+        # With other scores: 2, 3 and 0.
+        other = GUEST.replace("(i32.sub\n", "(i32.xor\n").replace("(i32.const 48)", "(i32.const 50)")
+        file.write_bytes(module(other, imports=IMPORTS))
+        assert "Guest" in await embedded.event("Reloaded")
+        embedded.add_pod("b")
+        assert await embedded.node_of("b") == "node-1"
