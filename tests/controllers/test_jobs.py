@@ -32,10 +32,10 @@ async def cluster(world: World) -> AsyncIterator[World]:
 
 
 def task(
-    name: str = "t", replicas: int = 2, *, lasts: str = "", code: int = 0, cpu: str = "1", **more: Any
+    name: str = "t", replicas: int = 2, *, lasts: str = "1h", code: int = 0, cpu: str = "1", **more: Any
 ) -> dict[str, Any]:
-    """A task whose pods run for some time and end with a code; for ever unless said."""
-    annotations = {"mooring.dev/run-for": lasts, "mooring.dev/exit-code": str(code)} if lasts else {}
+    """A task whose pods run for some time and end with a code; for longer than any test unless said."""
+    annotations = {"mooring.dev/run-for": lasts, "mooring.dev/exit-code": str(code)}
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     spec = {"containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0}
     template = {"metadata": {"annotations": annotations}, "spec": spec}
@@ -80,14 +80,24 @@ async def notes(world: World, reason: str) -> list[str]:
     return [each.get("note", "") for each in events if each.get("reason") == reason]
 
 
+async def finish(world: World, name: str, code: int = 0) -> None:
+    """End a pod, as its kubelet would."""
+    ended = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 0,
+             "state": {"terminated": {"exitCode": code}}}  # fmt: skip
+    status = {"phase": "Failed" if code else "Succeeded", "containerStatuses": [ended]}
+    await world.merge(f"{PODS}/{name}/status", {"status": status})
+
+
 async def test_a_job_runs_to_its_end(cluster: World) -> None:
-    await submit(cluster, task("a", 2, lasts="500ms"), task("b", 1, lasts="500ms"), plugins={"env": [], "svc": []})
+    await submit(cluster, task("a", 2), task("b", 1), plugins={"env": [], "svc": []})
     await reach(cluster, "Running")
     assert sorted(await pods(cluster)) == ["j-a-0", "j-a-1", "j-b-0"]
     hosts = await cluster.get("/api/v1/namespaces/default/configmaps/j-svc")
     assert hosts["data"]["VC_A_HOSTS"] == "j-a-0.j,j-a-1.j"
     service = await cluster.get("/api/v1/namespaces/default/services/j")
     assert service["spec"]["clusterIP"] == "None"
+    for name in await pods(cluster):
+        await finish(cluster, name)
     done = await reach(cluster, "Completed")
     assert (done["succeeded"], done["failed"], done["running"]) == (3, 0, 0)
     assert done["minAvailable"] == 3
@@ -125,7 +135,9 @@ async def test_a_failed_pod_restarts_the_job_until_it_may_no_more(cluster: World
 
 async def test_an_exit_code_has_its_own_policy(cluster: World) -> None:
     policies = [{"exitCode": 3, "action": "AbortJob"}, {"event": "PodEvicted", "action": "RestartJob"}]
-    await submit(cluster, task("bad", 1, lasts="100ms", code=3), task("good", 1), policies=policies)
+    await submit(cluster, task("bad", 1), task("good", 1), policies=policies)
+    await reach(cluster, "Running")
+    await finish(cluster, "j-bad-0", 3)
     await reach(cluster, "Aborted")
 
 
@@ -147,7 +159,9 @@ async def test_a_task_restarts_alone(cluster: World) -> None:
 
 async def test_a_task_that_completes_completes_the_job(cluster: World) -> None:
     policies = [{"event": "TaskCompleted", "action": "CompleteJob"}]
-    await submit(cluster, task("main", 1, lasts="300ms", policies=policies), task("helper", 2), minAvailable=3)
+    await submit(cluster, task("main", 1, policies=policies), task("helper", 2), minAvailable=3)
+    await reach(cluster, "Running")
+    await finish(cluster, "j-main-0")
     done = await reach(cluster, "Completed")
     assert done["succeeded"] == 1
     await until(lambda: names(cluster, ["j-main-0"]))
@@ -193,7 +207,6 @@ async def test_a_job_is_scaled(cluster: World) -> None:
 
 async def test_a_job_that_is_over_goes_after_its_time(cluster: World) -> None:
     await submit(cluster, task(replicas=1, lasts="100ms"), ttlSecondsAfterFinished=1)
-    await reach(cluster, "Completed")
     await until(lambda: empty(cluster, JOBS))
     await until(lambda: names(cluster, []))
 
@@ -235,15 +248,15 @@ async def test_a_claim_that_is_missing_is_named(cluster: World) -> None:
 async def test_controllers_that_come_later_take_up_where_others_left_off(world: World) -> None:
     """A pod failed while nobody looked: its policy still counts."""
     policies = [{"event": "PodFailed", "action": "AbortJob"}]
-    await submit(world, task(replicas=2, lasts="300ms", code=1), policies=policies, minAvailable=1)
+    await submit(world, task(replicas=2), policies=policies, minAvailable=1)
     batch = BatchSettings(schedule_period=0.1)
     scheduler = LiveScheduler(
         load_config(CONFIG, source="test"), load_access(kubeconfig=str(world.kubeconfig)), batch=batch
     )
     async with running(scheduler.run(), scheduler.ready):
         async with controllers(world):
-            await until(lambda: exists(world, "j-t-0"))
-        await until(lambda: failed(world, 2))
+            await reach(world, "Running")
+        await finish(world, "j-t-0", 1)
         async with controllers(world):
             await reach(world, "Aborted")
 
@@ -258,10 +271,6 @@ async def names(world: World, wanted: list[str]) -> bool:
 
 async def exists(world: World, name: str) -> bool:
     return name in await pods(world)
-
-
-async def failed(world: World, count: int) -> bool:
-    return sum(pod["status"].get("phase") == "Failed" for pod in (await pods(world)).values()) == count
 
 
 async def first(world: World, reason: str) -> str:

@@ -21,6 +21,7 @@ PAGES = (
     "README.md",
     "docs/quickstart.md",
     "docs/embedded-cluster.md",
+    "docs/jobs.md",
     "docs/plugins/custom-resources.md",
     "docs/plugins/wasm.md",
     "docs/batch.md",

@@ -36,6 +36,18 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
         ),
         ("docs/plugins/wasm.md", ["Headroom", "file://examples/wasm/headroom/headroom.wasm"]),
         ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has ended."]),
+        (
+            "docs/jobs.md",
+            [
+                "job default/training is Completed",
+                "gate quota",
+                "queue resource quota insufficient: insufficient cpu",
+                "job default/wide is Aborted",
+                "queue research: CloseQueue was asked for",
+                "customresourcedefinition.apiextensions.k8s.io/queues.scheduling.volcano.sh unchanged",
+                "kind: ClusterRole",
+            ],
+        ),
     ],
 )
 def test_its_commands_work(page: str, shown: list[str], tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from typing import BinaryIO
 
 import click
 
+from mooring.cli.asking import kubeconfig_option
+
 
 @click.group()
 def batch() -> None:
@@ -31,7 +33,7 @@ def evaluate(file: BinaryIO, trace: bool) -> None:
 
 
 @batch.command()
-@click.option("--kubeconfig", default="", help="The cluster; otherwise found as kubectl finds it.")
+@kubeconfig_option
 @click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing.")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), help="Print the definitions and do nothing else.")
 def install(kubeconfig: str, dry_run: bool, output: str | None) -> None:

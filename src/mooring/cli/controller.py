@@ -16,6 +16,7 @@ from mooring import __version__
 from mooring.cli.flags.command import DropInCommand, notes
 from mooring.cli.flags.flag import Flag, Foreign
 from mooring.cli.flags.known import FLAGS
+from mooring.cli.rbac import LEASE
 
 if TYPE_CHECKING:
     from mooring.controllers.program import ControllerProgram, ProgramSettings
@@ -49,7 +50,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "scheduler-name": {"group": _PODS, "help": "Pods of this scheduler get a PodGroup; repeatable."},
     "default-queue": {"group": _PODS, "help": "The queue of what names none."},
     "leader-elect": {"help": "Act only while holding a lease."},
-    "leader-elect-resource-name": {"shown": "mooring-controller"},
+    "leader-elect-resource-name": {"shown": LEASE},
 }
 
 
@@ -137,7 +138,7 @@ def _election(given: Mapping[str, Any]) -> ElectionSettings | None:
     try:
         return ElectionSettings(
             identity=f"{socket.gethostname()}_{uuid.uuid4()}",
-            name=given["leader_elect_resource_name"] or "mooring-controller",
+            name=given["leader_elect_resource_name"] or LEASE,
             namespace=given["leader_elect_resource_namespace"] or "kube-system",
             **durations,
         )

@@ -6,7 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from mooring.cli.asking import kubeconfig_option, on_cluster, output_option
 from mooring.cli.plugin_options import plugin_options
 from mooring.cli.running_options import Address, running_options
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from mooring.api.meta import KubeObject
     from mooring.cli.running import Running
+    from mooring.controllers.why import Facts
     from mooring.kube import Access
     from mooring.loading import Requested, Setup
     from mooring.observe.explanation import Explanation
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def explain() -> None:
-    """Tell why a pod is where it is, or nowhere."""
+    """Tell why a pod or a job is where it is, or waits."""
 
 
 @explain.command()
@@ -51,7 +54,7 @@ def pod(
     The running Mooring is asked (--scheduler, by default on this machine): it knows what was decided, and why. Where
     none answers, the decision is made again from the cluster's present state, or from manifests (-f), and that is said.
     The certificate of a scheduler on this machine is checked only with --certificate-authority. The kubeconfig that
-    `mooring up` writes says all this by itself.
+    `mooring up` writes says all this by itself. A pod that is in a gang is told of with its gang.
 
     The exit code is 1 when nothing can be told of the pod, 2 for a wrong command line.
     """
@@ -68,10 +71,64 @@ def pod(
         if not isinstance(answer, str):
             _show(answer, output)
             return
+        gang = _gang(kubeconfig, key)
+        if gang is not None:
+            # Decided about with the others of its group, by sessions: deciding about it alone would tell nothing.
+            _show_why(gang, output)
+            return
         again = answer
         setup = read_setup(config_file, requested)
         objects = _from_cluster(kubeconfig, setup, again)
     _show(_decide_again(objects, key, setup, again), output)
+
+
+@explain.command()
+@click.argument("job", metavar="[NAMESPACE/]NAME")
+@click.option("-n", "--namespace", default="default", show_default=True, help="Where the job is, if JOB does not say.")
+@kubeconfig_option
+@output_option
+def job(job: str, namespace: str, kubeconfig: str, output: str) -> None:
+    """Tell why a job (batch.volcano.sh) waits: which gate holds it back, and by what numbers.
+
+    The gates, in order: the job itself, its queue, the quota of the queue, the gang, the nodes.
+    """
+    from mooring.cli.job import facts, split
+
+    found = on_cluster(kubeconfig, lambda client: facts(client, *split(job, namespace)))
+    _show_why(found, output)
+
+
+def _show_why(facts: Facts, output: str) -> None:
+    from mooring.cli.documents import echo_value
+    from mooring.cli.tables import show
+    from mooring.cli.why_parts import why_parts
+    from mooring.controllers.why import why_waiting
+
+    why = why_waiting(facts)
+    if output == "table":
+        phase = facts.job.status.state.phase if facts.job is not None else ""
+        group = f"PodGroup {facts.group.key}: {facts.group.status.phase or 'Pending'}" if facts.group else "No PodGroup"
+        head = f"Job {facts.job.key}: {phase or 'not taken up yet'}. " if facts.job is not None else ""
+        show([f"{head}{group}.", *why_parts(why)], sys.stdout)
+    else:
+        echo_value({"waits": why is not None, **({} if why is None else msgspec.to_builtins(why))}, output)
+
+
+def _gang(kubeconfig: str, key: str) -> Facts | None:
+    """What is known about the gang of a pod; None if it is in none, or the cluster does not tell."""
+    import asyncio
+
+    from mooring.controllers.asking import facts_of_pod
+    from mooring.kube import AccessError, Client, KubeError, load_access
+
+    async def ask() -> Facts | None:
+        async with Client(load_access(kubeconfig=kubeconfig)) as client:
+            return await facts_of_pod(client, *key.split("/"))
+
+    try:
+        return asyncio.run(ask())
+    except (AccessError, KubeError):
+        return None
 
 
 def _key(pod: str, namespace: str) -> str:
@@ -95,8 +152,6 @@ def _ask(running: Running, key: str) -> Explanation | str:
 
 
 def _decide_again(objects: Iterable[KubeObject], key: str, setup: Setup, reason: str) -> Explanation:
-    import msgspec
-
     from mooring.scheduler.profile import ProfileError
     from mooring.simulate.explain import explain_again
     from mooring.simulate.sources import InputError
@@ -167,8 +222,6 @@ async def _listed(access: Access, setup: Setup) -> list[KubeObject]:
 
 
 def _show(found: Explanation, output: str) -> None:
-    import msgspec
-
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     elif output == "yaml":

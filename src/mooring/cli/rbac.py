@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mooring.cli.documents import echo_documents
 from mooring.cli.plugin_options import plugin_options
 
 if TYPE_CHECKING:
     from mooring.loading import Requested
+
+#: The lease of `mooring controller`.
+LEASE = "mooring-controller"
 
 
 @click.command()
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--name", default="mooring", show_default=True, help="What roles and bindings are called.")
 @click.option("--serve/--no-serve", default=True, show_default=True, help="Whether the endpoints will be served.")
 @click.option("--batch", is_flag=True, help="Batch sessions will be run too (--scheduler-conf).")
+@click.option("--controller", is_flag=True, help="For `mooring controller` instead of a scheduler.")
 @click.option(
     "--viewer", is_flag=True, help="Add a role for those who may read metrics and decisions; bind it yourself."
 )
@@ -38,6 +43,7 @@ def rbac(
     name: str,
     serve: bool,
     batch: bool,
+    controller: bool,
     viewer: bool,
     output: str,
 ) -> None:
@@ -51,18 +57,17 @@ def rbac(
     from mooring.live.permissions import Grantee, manifests, plugin_rules
     from mooring.scheduler.build import enabled_classes
 
+    grantee = Grantee(service_account=service_account, namespace=namespace, name=name, user=user)
+    if controller:
+        from mooring.controllers.permissions import manifests as for_controllers
+
+        echo_documents(for_controllers(grantee, served=serve, lease_name=lease_name or LEASE), output)
+        return
     setup = read_setup(config_file, requested)
     config = setup.config
     if lease_name:
         election = msgspec.structs.replace(config.leader_election, resource_name=lease_name)
         config = msgspec.structs.replace(config, leader_election=election)
-    grantee = Grantee(service_account=service_account, namespace=namespace, name=name, user=user)
     extra = plugin_rules(enabled_classes(config, setup.plugins))
     found = manifests(config, grantee, served=serve, batch=batch, viewer=viewer, extra=extra)
-    if output == "json":
-        whole = {"apiVersion": "v1", "kind": "List", "items": found}
-        click.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())
-    else:
-        import yaml
-
-        click.echo(yaml.safe_dump_all(found, sort_keys=False), nl=False)
+    echo_documents(found, output)

@@ -5,7 +5,7 @@ One place for the command `mooring rbac`, the Helm chart and the tests that run 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -129,12 +129,8 @@ def manifests(
     extra: Iterable[Rule] = (),
 ) -> list[dict[str, Any]]:
     """The roles and their bindings; with ``viewer``, also a role (not bound) for those who read the endpoints."""
-    rules = [rule.document() for rule in cluster_rules(config, served=served, batch=batch, extra=extra)]
-    found = [_object("ClusterRole", grantee.name, rules=rules), _binding("Cluster", grantee)]
-    for namespace, allowed in namespace_rules(config, served=served).items():
-        documents = [rule.document() for rule in allowed]
-        found.append(_object("Role", grantee.name, namespace, rules=documents))
-        found.append(_binding("", grantee, namespace))
+    rules = cluster_rules(config, served=served, batch=batch, extra=extra)
+    found = roles(grantee, rules, namespace_rules(config, served=served))
     if viewer:
         endpoints = [{"nonResourceURLs": list(ENDPOINTS), "verbs": ["get"]}]
         found.append(_object("ClusterRole", f"{grantee.name}-viewer", rules=endpoints))
@@ -149,6 +145,19 @@ def _reading(kinds: Iterable[type[KubeObject]] = KINDS) -> Iterator[Rule]:
         groups.setdefault(resource.group, []).append(resource.plural)
     for group, plurals in groups.items():
         yield Rule((group,), tuple(sorted(plurals)), ("list", "watch"))
+
+
+def roles(grantee: Grantee, rules: Iterable[Rule], by_namespace: Mapping[str, Iterable[Rule]]) -> list[dict[str, Any]]:
+    """A role with these rules in all namespaces, one for each namespace with rules of its own, and their bindings."""
+    found = [_object("ClusterRole", grantee.name, rules=_documents(rules)), _binding("Cluster", grantee)]
+    for namespace, allowed in by_namespace.items():
+        found.append(_object("Role", grantee.name, namespace, rules=_documents(allowed)))
+        found.append(_binding("", grantee, namespace))
+    return found
+
+
+def _documents(rules: Iterable[Rule]) -> list[dict[str, Any]]:
+    return [rule.document() for rule in rules]
 
 
 def _object(kind: str, name: str, namespace: str = "", **rest: Any) -> dict[str, Any]:
