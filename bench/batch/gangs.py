@@ -28,18 +28,18 @@ def queues() -> Iterator[bytes]:
         yield _object("Queue", f"queue-{number}", {"weight": 1, "reclaimable": True})
 
 
-def groups(pods: int, size: int) -> Iterator[bytes]:
-    """Gangs of a size, over all queues in turn; the last may be smaller."""
-    for number, start in enumerate(range(0, pods, size)):
-        members = min(size, pods - start)
+def groups(pods: int, size: int, *, since: int = 0) -> Iterator[bytes]:
+    """Gangs of a size, over all queues in turn; the last may be smaller. ``since``: without those of the first pods."""
+    for start in range(since, pods, size):
+        number, members = start // size, min(size, pods - start)
         least = {"cpu": f"{100 * members}m", "memory": f"{500 * members}Mi"}
         spec = {"minMember": members, "queue": f"queue-{number % QUEUES}", "minResources": least}
         yield _object("PodGroup", f"gang-{number}", spec)
 
 
-def members(pods: int, size: int) -> Iterator[bytes]:
-    """The pods of all gangs, of the size that all benchmarks use."""
-    for number in range(pods):
+def members(pods: int, size: int, *, since: int = 0) -> Iterator[bytes]:
+    """The pods of all gangs, of the size that all benchmarks use; ``since``: without the first ones."""
+    for number in range(since, pods):
         document: dict[str, Any] = msgspec.json.decode(encode_json(pod(number, schedulerName="volcano")))
         document.pop("status", None)
         document["metadata"].pop("uid", None)

@@ -123,6 +123,27 @@ async def latency(contender: Contender, state: Path, pods: int, *, warm_up: int 
         )
 
 
+async def bursts(
+    contender: Contender, state: Path, make: Callable[[Server, int, int], Awaitable[None]], size: int, count: int
+) -> list[float]:
+    """Give a scheduler that has nothing to do several pods at once, again and again.
+
+    Seconds from the moment at which `make` (server, number, size) begins to make them to the last bind; the first time
+    is not counted.
+    """
+    async with _scene(state) as scene:
+        process = scene.start(contender)
+        seconds = []
+        for number in range(count + 1):
+            sent = time.monotonic()
+            await make(scene.server, number, size)
+            if not await scene.observer.wait((number + 1) * size, patience=_PATIENCE):
+                raise MeasureError(f"{contender.name} left pods unbound; the end of its log:\n{process.tail()}")
+            seconds.append(max(scene.observer.times.values()) - sent)
+            await asyncio.sleep(1.0)
+        return seconds[1:]
+
+
 def quantile(ordered: list[float], share: float) -> float:
     """The smallest value that is not exceeded by this share of the values."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
