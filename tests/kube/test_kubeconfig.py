@@ -78,7 +78,7 @@ def test_a_context_becomes_an_access(tmp_path: Path) -> None:
             User(certificate=base64.b64decode(CERT), key=base64.b64decode(KEY)),
         ),
         (
-            "{as: bob, as-uid: '7', as-groups: [a, b], as-user-extra: {scope: [x]}}",
+            "{as: bob, as-uid: '7', as-groups: [a, b], as-user-extra: {scope: [x], a.b/Role%: [y]}}",
             User(
                 impersonation=(
                     ("Impersonate-User", "bob"),
@@ -86,6 +86,7 @@ def test_a_context_becomes_an_access(tmp_path: Path) -> None:
                     ("Impersonate-Group", "a"),
                     ("Impersonate-Group", "b"),
                     ("Impersonate-Extra-scope", "x"),
+                    ("Impersonate-Extra-a.b%2FRole%25", "y"),
                 )
             ),
         ),
@@ -103,6 +104,7 @@ def test_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     user = "{client-certificate: client.pem, client-key: ./client.key, tokenFile: token}"
     access = load(tmp_path, config("{server: https://k, certificate-authority: ca.pem}", user))
     assert access.ca == (CERTS / "ca.pem").read_bytes()
+    assert access.ca_file == str(tmp_path / "ca.pem")
     assert access.user.token_file == str(tmp_path / "token")
     assert access.user.certificate_file == str(tmp_path / "client.pem")
     assert access.user.key_file == str(tmp_path / "client.key")
@@ -245,6 +247,7 @@ def test_where_access_is_found(tmp_path: Path) -> None:
     assert (inside.server, inside.namespace) == ("https://10.0.0.1:443", "system")
     assert inside.user == User(token_file=str(account / "token"))
     assert inside.ca is not None
+    assert inside.ca_file == str(account / "ca.crt")
     assert found({**home, **pod, "POD_NAMESPACE": "mine"}).namespace == "mine"
     assert found({**home, **pod, **files}).server == "https://variable"
     assert found({**home, **pod, **files}, kubeconfig=str(flag)).server == "https://flag"

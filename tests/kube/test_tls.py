@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +104,44 @@ def test_a_context_is_made_once_for_a_certificate() -> None:
     assert contexts.context(Identity("Bearer new token", PAIR.certificate, PAIR.key)) is first
     assert contexts.context(Identity()) is not first
     assert TlsContexts(Access(server="http://k")).context(PAIR) is None
+
+
+def test_a_certificate_without_its_key_yet_does_not_replace_the_old_one() -> None:
+    contexts = TlsContexts(Access(server="https://k", ca=CA))
+    torn = replace(PAIR, certificate=(CERTS / "server.pem").read_bytes())
+    with pytest.raises(AccessError, match="no pair in PEM"):
+        contexts.context(torn)
+    first = contexts.context(PAIR)
+    assert contexts.context(torn) is first
+    pair = Identity("", torn.certificate, (CERTS / "server.key").read_bytes())
+    assert contexts.context(pair) is not first
+
+
+@pytest.mark.parametrize("broken", [b"", b"half of a certif", None])
+async def test_an_authority_in_a_file_is_read_again(tls_api: Api, tmp_path: Path, broken: bytes | None) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_bytes((CERTS / "other-ca.pem").read_bytes())
+    now = 0.0
+    access = Access(server=tls_api.url, ca=file.read_bytes(), ca_file=str(file))
+    tls_api.put("/api/v1/nodes/n", {})
+    async with Client(access, clock=lambda: now) as client:
+
+        async def trusted() -> bool:
+            try:
+                return (await client.get(Node, "n")).name == "n"
+            except ConnectionFailed:
+                return False
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("mooring.kube.rest._TRIES", 0)
+            assert not await trusted()
+            file.write_bytes(CA)
+            assert not await trusted()
+        now = 60.0
+        assert await trusted()
+        file.unlink() if broken is None else file.write_bytes(broken)
+        now = 120.0
+        assert await trusted()
 
 
 async def test_a_proxy_is_used(tls_api: Api) -> None:

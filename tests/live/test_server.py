@@ -17,13 +17,14 @@ import aiohttp
 import msgspec
 import pytest
 
+from mooring.certificates import make_certificate
 from mooring.config import default_config
 from mooring.kube import ConnectionFailed
 from mooring.live import server as server_module
 from mooring.live.endpoints import make_server, make_watch
 from mooring.live.guard import Guard, GuardSettings, Refusal
 from mooring.live.server import Server, ServerError, ServerSettings, Sources
-from mooring.live.tls import CertificateError, TlsSettings, server_context
+from mooring.live.tls import CertificateError, ServerTls, TlsSettings
 from mooring.scheduler.engine import Engine
 from mooring.testing import make_node, make_pod
 
@@ -283,16 +284,105 @@ async def test_a_client_is_known_by_its_certificate():
         await server.stop()
 
 
-async def test_the_authority_of_clients_may_be_learned_later():
+async def statuses(server: Server) -> Any:
+    """What a client with a certificate, and one without, get as an answer; None if the handshake fails."""
+    found = []
+    for certified in (True, False):
+        context = ssl.create_default_context(cafile=str(CERTS / "ca.pem"))
+        if certified:
+            context.load_cert_chain(CERTS / "client.pem", CERTS / "client.key")
+        try:
+            async with aiohttp.ClientSession() as session, session.get(f"{server.url}/metrics", ssl=context) as answer:
+                found.append(answer.status)
+        except aiohttp.ClientError:
+            found.append(None)
+    return tuple(found)
+
+
+async def test_the_authority_of_clients_may_be_learned_later_and_change():
     server = Server(ServerSettings(port=0, tls=GIVEN), sources(), Guard(Cluster(alice=("/metrics",)).call))
+    theirs, others = ((CERTS / name).read_text() for name in ("ca.pem", "other-ca.pem"))
     await server.start()
     try:
-        context = ssl.create_default_context(cafile=str(CERTS / "ca.pem"))
-        context.load_cert_chain(CERTS / "client.pem", CERTS / "client.key")
-        for status in (403, 200):
-            async with aiohttp.ClientSession() as session, session.get(f"{server.url}/metrics", ssl=context) as answer:
-                assert answer.status == status
-            server.trust_clients((CERTS / "ca.pem").read_text())
+        assert await statuses(server) == (403, 403)
+        server.trust_clients(theirs)
+        assert await statuses(server) == (200, 403)
+        server.trust_clients(others)
+        assert await statuses(server) == (None, 403)
+        server.trust_clients(others + theirs)
+        assert await statuses(server) == (200, 403)
+        with pytest.raises(CertificateError, match="the cluster's client-ca-file: no certificates"):
+            server.trust_clients("nonsense")
+        assert await statuses(server) == (200, 403)
+    finally:
+        await server.stop()
+
+
+async def test_the_cluster_s_authority_of_clients_is_followed(monkeypatch):
+    asked = asyncio.Event()
+
+    class Telling(Cluster):
+        authority: str | None = None
+
+        async def call(self, method: str, target: str, body: bytes) -> bytes:
+            if "configmaps/extension-apiserver-authentication" not in target:
+                return await super().call(method, target, body)
+            asked.set()
+            if self.authority is None:
+                raise ConnectionFailed("connection refused")
+            return msgspec.json.encode({"data": {"client-ca-file": self.authority}})
+
+    monkeypatch.setattr("mooring.live.asking._LOOK_SECONDS", 0.001)
+    cluster = Telling(alice=("/metrics",))
+    endpoints = make_server(
+        ServerSettings(port=0, tls=GIVEN),
+        engine=Engine(default_config(), watch=make_watch(time.time)),
+        config=default_config,
+        client=cast(Any, cluster),
+        informers=cast(Any, SimpleNamespace(lagging=list)),
+        election=lambda: None,
+    )
+    await endpoints.start()
+    try:
+        theirs, others = ((CERTS / name).read_text() for name in ("ca.pem", "other-ca.pem"))
+        # An empty one, and no answer, leave things as they are.
+        for authority, expected in [(None, 403), (theirs, 200), ("", 200), (others, None), (None, None), (theirs, 200)]:
+            cluster.authority = authority
+            for _ in range(2):  # the second question is asked when the first is answered
+                asked.clear()
+                await asked.wait()
+            assert await statuses(cast(Any, endpoints)) == (expected, 403), authority
+    finally:
+        await endpoints.stop()
+
+
+async def test_certificates_in_files_are_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(server_module, "_RENEW_SECONDS", 0.001)
+    names = {"cert_file": "server.pem", "key_file": "server.key", "client_ca_file": "other-ca.pem"}
+    paths = {field: tmp_path / field for field in names}
+    for field, name in names.items():
+        paths[field].write_bytes((CERTS / name).read_bytes())
+    settings = TlsSettings(**{field: str(path) for field, path in paths.items()})
+    server = Server(ServerSettings(port=0, tls=settings), sources(), Guard(Cluster(alice=("/metrics",)).call))
+    await server.start()
+
+    async def eventually(expected: tuple[int | None, int | None]) -> None:
+        async with asyncio.timeout(10):
+            while await statuses(server) != expected:
+                pass
+
+    try:
+        assert await statuses(server) == (None, 403)
+        paths["client_ca_file"].write_bytes((CERTS / "ca.pem").read_bytes())
+        await eventually((200, 403))
+        # A certificate whose key is not there yet changes nothing; with its key it is served, and not trusted here.
+        made = make_certificate()
+        paths["cert_file"].write_text(made.certificate)
+        with pytest.raises(CertificateError, match="not a certificate with its key"):
+            ServerTls(settings)
+        assert await statuses(server) == (200, 403)
+        paths["key_file"].write_text(made.key)
+        await eventually((None, None))
     finally:
         await server.stop()
 
@@ -309,12 +399,12 @@ async def test_the_authority_of_clients_may_be_learned_later():
 )
 def test_tls_that_cannot_be_had(settings, problem):
     with pytest.raises(CertificateError, match=problem):
-        server_context(settings)
+        ServerTls(settings)
 
 
 def test_versions_and_ciphers_are_the_users_choice():
     suites = ("TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
-    context = server_context(TlsSettings(min_version="VersionTLS13", cipher_suites=suites))
+    context = ServerTls(TlsSettings(min_version="VersionTLS13", cipher_suites=suites)).context
     assert context.minimum_version is ssl.TLSVersion.TLSv1_3
     old = [each["name"] for each in context.get_ciphers() if not each["name"].startswith("TLS_")]
     assert old == ["ECDHE-RSA-AES256-GCM-SHA384"]
@@ -346,9 +436,7 @@ def test_what_is_open(paths, path, is_open):
 )
 def test_certificates_that_cannot_be_served(cert, key, problem):
     with pytest.raises(CertificateError, match=problem):
-        server_context(
-            TlsSettings(cert_file=str(CERTS / cert) if cert else "", key_file=str(CERTS / key) if key else "")
-        )
+        ServerTls(TlsSettings(cert_file=str(CERTS / cert) if cert else "", key_file=str(CERTS / key) if key else ""))
 
 
 async def test_a_port_that_is_taken():

@@ -53,6 +53,8 @@ class Access:
     user: User = User()
     #: The certificates to trust, PEM; None trusts what the machine trusts.
     ca: bytes | None = field(default=None, repr=False)
+    #: The file they came from, if it was one: it is read again as it changes.
+    ca_file: str = ""
     insecure: bool = False
     tls_server_name: str = ""
     proxy: str = field(default="", repr=False)
@@ -108,7 +110,12 @@ def load_in_cluster(env: Mapping[str, str], service_account: Path = SERVICE_ACCO
         return None
     user = User(token_file=str(files.token))
     return Access(
-        server=files.server, user=user, ca=files.ca, namespace=files.namespace, origin="the pod's service account"
+        server=files.server,
+        user=user,
+        ca=files.ca,
+        ca_file=files.ca_file,
+        namespace=files.namespace,
+        origin="the pod's service account",
     )
 
 

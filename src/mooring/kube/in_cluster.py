@@ -15,6 +15,8 @@ class InClusterFiles(NamedTuple):
     server: str
     token: Path
     ca: bytes | None
+    #: Empty where there is none.
+    ca_file: str
     namespace: str
 
 
@@ -29,14 +31,15 @@ def in_cluster_files(env: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> 
             f"{token}: this is a pod without a service account token; set automountServiceAccountToken, or give "
             "--kubeconfig FILE"
         )
+    file = folder / "ca.crt"
     try:
-        ca = (folder / "ca.crt").read_bytes()
+        ca, ca_file = file.read_bytes(), str(file)
     except FileNotFoundError:
-        ca = None
+        ca, ca_file = None, ""
     except OSError as error:
-        raise AccessError(f"{folder / 'ca.crt'}: {error.strerror}") from None
+        raise AccessError(f"{file}: {error.strerror}") from None
     shown = f"[{host}]" if ":" in host else host
-    return InClusterFiles(f"https://{shown}:{port}", token, ca, _namespace(env, folder))
+    return InClusterFiles(f"https://{shown}:{port}", token, ca, ca_file, _namespace(env, folder))
 
 
 def _namespace(env: Mapping[str, str], folder: Path) -> str:

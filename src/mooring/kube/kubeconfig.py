@@ -5,6 +5,7 @@ import binascii
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -15,6 +16,8 @@ from mooring.kube.errors import AccessError
 
 EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _EXEC_SETTINGS: Final = "client.authentication.k8s.io/exec"
+#: What the name of a header may hold beside letters and digits; all else, as the slash of most keys, is escaped.
+_LEGAL_IN_NAMES: Final = "!#$&'*+-.^_`|~"
 T = TypeVar("T")
 
 
@@ -227,6 +230,7 @@ def _choose(merged: _Merged, names: str, *, context: str, master: str) -> Access
         server=server,
         user=_user(user, at_user, cluster),
         ca=ca,
+        ca_file=at_cluster.resolve(cluster.certificate_authority),
         insecure=insecure,
         tls_server_name="" if master else cluster.tls_server_name,
         proxy=cluster.proxy_url,
@@ -347,7 +351,8 @@ def _impersonation(user: _User) -> tuple[tuple[str, str], ...]:
     if user.as_uid:
         headers.append(("Impersonate-Uid", user.as_uid))
     headers += [("Impersonate-Group", group) for group in user.as_groups]
-    headers += [(f"Impersonate-Extra-{key}", value) for key, values in user.as_user_extra.items() for value in values]
+    for key, values in user.as_user_extra.items():
+        headers += [(f"Impersonate-Extra-{quote(key, safe=_LEGAL_IN_NAMES)}", value) for value in values]
     return tuple(headers)
 
 

@@ -109,7 +109,7 @@ class Client:
         #: Eases the garbage collector while lists are read; reflectors share it.
         self.collector = CollectorRelief()
         identities = identity_source(access, clock=clock)
-        tls = TlsContexts(access)
+        tls = TlsContexts(access, clock=clock)
         self._http = HttpTransport(access, identities, tls, user_agent=user_agent, timeouts=self.timeouts)
         self._lane: Transport = self._http
         if lean and not access.proxy:

@@ -8,33 +8,65 @@ import os
 import re
 import ssl
 import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
+
+import structlog
 
 from mooring.kube.access import Access
 from mooring.kube.errors import AccessError
 from mooring.kube.identity import Identity
 
+#: How long the authority's file is believed: pods get a new one minutes before it is needed.
+_FILE_PERIOD: Final = 60.0
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+
+log: Final = structlog.get_logger(__name__)
 
 
 class TlsContexts:
-    """The context for an identity; the last one is kept, and replaced when the certificate rotates."""
+    """The context for an identity; the last one is kept, and replaced when a certificate or the authority rotates."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._access = access
+        self._clock = clock
+        self._read_at = clock()
         self._secure = access.server.startswith("https:")
-        self._kept: tuple[bytes, bytes] | None = None
+        self._kept: tuple[bytes, bytes, bytes | None] | None = None
         self._context: ssl.SSLContext | None = None
 
     def context(self, identity: Identity) -> ssl.SSLContext | None:
         """The context to connect with, None for a server without TLS. Raises AccessError."""
         if not self._secure:
             return None
-        wanted = (identity.certificate, identity.key)
+        if self._access.ca_file and self._clock() - self._read_at >= _FILE_PERIOD:
+            self._renew_authority()
+        wanted = (identity.certificate, identity.key, self._access.ca)
         if self._kept != wanted:
-            self._context = client_context(self._access, identity)
+            try:
+                self._context = client_context(self._access, identity)
+            except AccessError as error:
+                # A certificate that was replaced before its key: the files are read again soon.
+                if self._context is None:
+                    raise
+                log.warning("the client certificate cannot be renewed yet", error=str(error))
             self._kept = wanted
         return self._context
+
+    def _renew_authority(self) -> None:
+        """Read the file of the authority again; what makes no sense, as one half written, changes nothing."""
+        self._read_at = self._clock()
+        try:
+            renewed = replace(self._access, ca=Path(self._access.ca_file).read_bytes())
+            if renewed.ca != self._access.ca:
+                client_context(renewed, Identity())
+        except (OSError, AccessError) as error:
+            log.warning("the certificate authority cannot be read again", file=self._access.ca_file, error=str(error))
+        else:
+            self._access = renewed
 
 
 def client_context(access: Access, identity: Identity) -> ssl.SSLContext:

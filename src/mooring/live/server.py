@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -24,7 +23,7 @@ from aiohttp import web
 from mooring import DECIDES_AS, __version__
 from mooring.kube import Access
 from mooring.live.guard import Guard, GuardSettings, Refusal
-from mooring.live.tls import CertificateError, TlsSettings, server_context, trust_clients
+from mooring.live.tls import CertificateError, ServerTls, TlsSettings
 
 log = structlog.get_logger("mooring.live")
 
@@ -35,6 +34,8 @@ Check = Callable[[], str | None]
 #: The scheduler's loop has so long to answer, and counts as hanging when it did not turn for so long.
 _ANSWER_SECONDS, _HANGING_SECONDS = 10.0, 20.0
 _BEAT_SECONDS = 1.0
+#: How often the files of certificates are looked at.
+_RENEW_SECONDS = 10.0
 _DECISIONS, _MOST_DECISIONS = 100, 1000
 
 
@@ -118,7 +119,7 @@ class Server:
         self._settings = settings
         self._sources = sources
         self._guard = guard
-        self._tls: ssl.SSLContext | None = None
+        self._tls: ServerTls | None = None
         self._scheduler: asyncio.AbstractEventLoop
         self._loop: asyncio.AbstractEventLoop
         self._beat = time.monotonic()
@@ -155,9 +156,12 @@ class Server:
         log.info("Serving endpoints", url=self.url)
 
     def trust_clients(self, authorities: str) -> None:
-        """Let clients identify themselves by certificates of these authorities (PEM), from now on."""
+        """Let clients identify themselves by certificates of these authorities (PEM), from now on.
+
+        Raises CertificateError.
+        """
         if self._tls is not None:
-            trust_clients(self._tls, authorities, "the cluster's client-ca-file")
+            self._tls.trust_clients(authorities)
 
     async def stop(self) -> None:
         """Stop serving and wait for the thread to end."""
@@ -186,7 +190,7 @@ class Server:
                 runner,
                 settings.bind_address,
                 settings.port,
-                ssl_context=self._tls,
+                ssl_context=self._tls.context if self._tls is not None else None,
                 reuse_address=settings.share_address,
                 reuse_port=settings.share_port or None,
             )
@@ -196,9 +200,20 @@ class Server:
                 self._started.set_exception(error)
                 return
             self._started.set_result(int(runner.addresses[0][1]))
-            await self._end.wait()
+            await self._renew_until_the_end()
         finally:
             await runner.cleanup()
+
+    async def _renew_until_the_end(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._end.wait(), _RENEW_SECONDS)
+                return
+            try:
+                if self._tls is not None:
+                    self._tls.renew()
+            except CertificateError as error:
+                log.warning("certificates cannot be renewed; the old ones stay", error=str(error))
 
     def _app(self) -> web.Application:
         app = web.Application(middlewares=[_refusals])
@@ -305,12 +320,12 @@ class Server:
             raise Refusal(503, f"Unavailable: the scheduler did not answer within {_ANSWER_SECONDS:.0f} s") from None
 
 
-def _tls(settings: ServerSettings) -> ssl.SSLContext | None:
-    """The context to serve with; None for plain HTTP."""
+def _tls(settings: ServerSettings) -> ServerTls | None:
+    """What to serve with; None for plain HTTP."""
     if settings.insecure or settings.plain_paths:
         return None
     try:
-        return server_context(settings.tls, host=settings.bind_address)
+        return ServerTls(settings.tls, host=settings.bind_address)
     except CertificateError as error:
         raise ServerError(str(error)) from None
 

@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import structlog
 
-from mooring.certificates import make_certificate
+from mooring.certificates import Certificate, make_certificate
+from mooring.loading.reread import signature
+
+log = structlog.get_logger("mooring.live")
 
 _DAYS: Final = 365
 _VERSIONS: Final = {
@@ -61,35 +65,81 @@ class TlsSettings(msgspec.Struct, frozen=True):
     client_ca_file: str = ""
 
 
-def server_context(settings: TlsSettings, *, host: str = "localhost") -> ssl.SSLContext:
-    """The context to serve with. Raises CertificateError."""
-    if bool(settings.cert_file) != bool(settings.key_file):
-        missing = "--tls-private-key-file" if settings.cert_file else "--tls-cert-file"
-        raise CertificateError(f"{missing} is missing: a certificate needs its key; give both, or neither")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = _version(settings.min_version)
-    if settings.cipher_suites:
-        context.set_ciphers(_ciphers(settings.cipher_suites))
-    if settings.cert_file:
-        _load(context, Path(settings.cert_file), Path(settings.key_file))
-    elif settings.cert_dir:
-        folder = Path(settings.cert_dir)
-        cert, key = folder / "mooring.crt", folder / "mooring.key"
-        if not (cert.exists() and key.exists()):
-            _make(cert, key, host)
-        _load(context, cert, key)
-    else:
-        with tempfile.TemporaryDirectory(prefix="mooring-tls-") as name:
-            cert, key = Path(name, "mooring.crt"), Path(name, "mooring.key")
-            _make(cert, key, host)
-            _load(context, cert, key)
-    if settings.client_ca_file:
-        trust_clients(context, _read(settings.client_ca_file), settings.client_ca_file)
-    return context
+class ServerTls:
+    """The TLS of a server that goes on listening while its certificate, or its clients' authority, is exchanged."""
+
+    def __init__(self, settings: TlsSettings, *, host: str = "localhost") -> None:
+        """Raises CertificateError."""
+        self._settings = settings
+        self._authorities = ""
+        self._in_force: ssl.SSLContext
+        files = (settings.cert_file, settings.key_file)
+        if bool(settings.cert_file) != bool(settings.key_file):
+            missing = "--tls-private-key-file" if settings.cert_file else "--tls-cert-file"
+            raise CertificateError(f"{missing} is missing: a certificate needs its key; give both, or neither")
+        self._made: Certificate | None = None
+        if settings.cert_dir and not settings.cert_file:
+            files = (str(Path(settings.cert_dir, "mooring.crt")), str(Path(settings.cert_dir, "mooring.key")))
+            if not all(Path(file).exists() for file in files):
+                _write(_make(host), *map(Path, files))
+        elif not settings.cert_file:
+            self._made = _make(host)
+        self._pair = files
+        self._files = tuple(Path(file) for file in (*files, settings.client_ca_file) if file)
+        self._seen = signature(self._files)
+        #: What to listen with. A socket keeps the context that it was opened with, so this one passes every handshake
+        #: on to the one in force.
+        self.context = self._build()
+        self.context.sni_callback = self._pass_on
+        # A session that is resumed is not verified again, whoever has ceased to be trusted.
+        self.context.num_tickets = 0
+        self.context.options |= ssl.OP_NO_TICKET
+        self._use(self.context)
+
+    def trust_clients(self, authorities: str) -> None:
+        """Let clients identify themselves by certificates of these authorities (PEM) only. Raises CertificateError."""
+        if authorities != self._authorities:
+            self._use(self._build(authorities))
+            self._authorities = authorities
+
+    def renew(self) -> None:
+        """Read the files again if they changed. Raises CertificateError; what was in force stays so."""
+        now = signature(self._files)
+        if now != self._seen:
+            self._seen = now
+            self._use(self._build(self._authorities))
+            log.info("certificates were read again", files=[str(file) for file in self._files])
+
+    def _use(self, context: ssl.SSLContext) -> None:
+        if context.verify_mode is not ssl.CERT_NONE:
+            # Whether a certificate is asked for is settled before a handshake is passed on.
+            self.context.verify_mode = context.verify_mode
+        self._in_force = context
+
+    def _pass_on(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self._in_force
+
+    def _build(self, authorities: str = "") -> ssl.SSLContext:
+        settings = self._settings
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = _version(settings.min_version)
+        if settings.cipher_suites:
+            context.set_ciphers(_ciphers(settings.cipher_suites))
+        if self._made is None:
+            _load(context, *map(Path, self._pair))
+        else:
+            with tempfile.TemporaryDirectory(prefix="mooring-tls-") as name:
+                cert, key = Path(name, "mooring.crt"), Path(name, "mooring.key")
+                _write(self._made, cert, key)
+                _load(context, cert, key)
+        if settings.client_ca_file:
+            _trust(context, _read(settings.client_ca_file), settings.client_ca_file)
+        if authorities:
+            _trust(context, authorities, "the cluster's client-ca-file")
+        return context
 
 
-def trust_clients(context: ssl.SSLContext, authorities: str, where: str) -> None:
-    """Let clients identify themselves by certificates of these authorities (PEM). Raises CertificateError."""
+def _trust(context: ssl.SSLContext, authorities: str, where: str) -> None:
     try:
         context.load_verify_locations(cadata=authorities)
     except (ssl.SSLError, ValueError):
@@ -126,7 +176,7 @@ def _load(context: ssl.SSLContext, cert: Path, key: Path) -> None:
         raise CertificateError(f"{cert}, {key}: not a certificate with its key in PEM form ({reason})") from None
 
 
-def _make(cert: Path, key: Path, host: str) -> None:
+def _make(host: str) -> Certificate:
     names, addresses = ["localhost"], ["127.0.0.1", "::1"]
     try:
         address = ipaddress.ip_address(host)
@@ -135,7 +185,10 @@ def _make(cert: Path, key: Path, host: str) -> None:
     else:
         if not address.is_unspecified:
             addresses.append(str(address))
-    made = make_certificate(list(dict.fromkeys(names)), list(dict.fromkeys(addresses)), subject=host, days=_DAYS)
+    return make_certificate(list(dict.fromkeys(names)), list(dict.fromkeys(addresses)), subject=host, days=_DAYS)
+
+
+def _write(made: Certificate, cert: Path, key: Path) -> None:
     try:
         cert.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
