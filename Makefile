@@ -13,7 +13,7 @@ WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint golden bench clean setup-run setup-dev python
+.PHONY: help demo newcomer up test lint golden bench clean setup-run setup-dev python
 
 help:  ## Show this list.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ demo: setup-run  ## Start an embedded cluster, schedule an example workload on i
 
 up: setup-run  ## Start an embedded cluster with a scheduler, and keep it running; ARGS="--nodes 20" and so on.
 	@$(BIN)/mooring up $(ARGS)
+
+newcomer: setup-dev  ## Walk the path of a newcomer: write a plugin, edit it, see it place a pod; with the time of each step.
+	@$(BIN)/python scripts/newcomer.py $(ARGS)
 
 test: setup-dev  ## Run all tests, golden decisions, sessions and configurations included.
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) tests examples

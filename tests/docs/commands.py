@@ -22,7 +22,10 @@ PAGES = (
     "docs/quickstart.md",
     "docs/embedded-cluster.md",
     "docs/jobs.md",
+    "docs/plugins/README.md",
     "docs/plugins/custom-resources.md",
+    "docs/plugins/running.md",
+    "docs/plugins/testing.md",
     "docs/plugins/wasm.md",
     "docs/batch.md",
 )

@@ -34,6 +34,9 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
             "docs/batch.md",
             ["podgroup/three created", "three-task-2 node-2", "magic", '"bound":{"default/fits-task-0":"node-1"'],
         ),
+        ("docs/plugins/README.md", ["NodeTag: ok (filter, score; sha256 ", "pod/hello created", "\nnode-1\n"]),
+        ("docs/plugins/running.md", ["NodeNumber", "examples/plugins/nodenumber/nodenumber.py"]),
+        ("docs/plugins/testing.md", ["NodeNumber: ok (score; sha256 "]),
         ("docs/plugins/wasm.md", ["Headroom", "file://examples/wasm/headroom/headroom.wasm"]),
         ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has ended."]),
         (

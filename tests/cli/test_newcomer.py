@@ -1,0 +1,26 @@
+"""`make newcomer`: from nothing to a pod that one's own edited plugin has placed, by the commands alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "newcomer.py"
+
+
+def test_the_path_of_a_newcomer() -> None:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "-o", "json"], capture_output=True, text=True, check=False, timeout=200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    taken = json.loads(done.stdout)
+    assert list(taken) == [
+        "mooring plugin new MyFirst --points score",
+        "mooring plugin check my_first",
+        "pytest my_first",
+        "mooring up, until the first pod has a node",
+        "edit a line, until it is in force",
+        "the next pod has a node",
+    ]
