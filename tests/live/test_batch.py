@@ -17,6 +17,8 @@ from mooring.config import ConfigError, load_config
 from mooring.kube import Client, NotFound, load_access
 from mooring.live import LiveScheduler
 from mooring.live.batch import BatchSettings
+from mooring.loading import Catalog, Requested, Setup
+from mooring.loading.reread import SetupFiles
 from tests.live.volcano_crds import POD_GROUP, POD_GROUP_WITH_STATUS, QUEUE
 
 CONFIG = """
@@ -115,10 +117,11 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 @contextlib.asynccontextmanager
-async def scheduling(world: World, **settings: Any) -> AsyncIterator[LiveScheduler]:
+async def scheduling(world: World, files: SetupFiles | None = None, **settings: Any) -> AsyncIterator[LiveScheduler]:
     batch = BatchSettings(scheduler_conf=world.conf, schedule_period=0.2, **settings)
     access = load_access(kubeconfig=str(world.kubeconfig))
-    scheduler = LiveScheduler(load_config(CONFIG, source="test"), access, batch=batch)
+    setup = files.load() if files is not None else Setup(load_config(CONFIG, source="test"), Catalog())
+    scheduler = LiveScheduler(setup.config, access, catalog=setup.catalog, batch=batch, files=files)
     task = asyncio.ensure_future(scheduler.run())
     ready = asyncio.ensure_future(scheduler.ready.wait())
     try:
@@ -292,3 +295,29 @@ async def _make(settings: BatchSettings) -> None:
     from mooring.live.batch_conf import ConfFile
 
     ConfFile(settings.scheduler_conf, actions=(), plugins=())
+
+
+PICKY = """\
+class Picky:
+    def on_session_open(self, session):
+        session.add_node_order(lambda task, node: 100 if node.name == "{node}" else 0)
+"""
+
+
+async def test_a_plugin_of_sessions_is_reloaded_when_its_file_changes(world: World, tmp_path: Path) -> None:
+    await world.define(QUEUE, POD_GROUP)
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "picky.py").write_text(PICKY.format(node="node-1"))
+    (tmp_path / "scheduler.yaml").write_text(CONFIG)
+    files = SetupFiles(tmp_path / "scheduler.yaml", Requested(directories=(tmp_path / "plugins",)))
+    world.write(", {name: picky}")
+    async with scheduling(world, files=files) as scheduler:
+        await world.gang("before", 2)
+        await until(lambda: reached(world, "before", 2))
+        (tmp_path / "plugins" / "picky.py").write_text(PICKY.format(node="node-2"))
+        assert scheduler.reloader is not None
+        await until(lambda: scheduler.reloader.state.reloads == 1)
+        await world.gang("after", 2)
+        await until(lambda: reached(world, "after", 2))
+    assert set((await world.placed("before")).values()) == {"node-1"}
+    assert set((await world.placed("after")).values()) == {"node-2"}

@@ -14,6 +14,7 @@ from mooring import Scheduler
 from mooring.cluster import EmbeddedCluster
 from mooring.cluster.calls import system_call
 from mooring.live import ServerSettings
+from mooring.live.file_watch import FileWatch
 
 PICK = """\
 from mooring.framework import Plugin
@@ -281,3 +282,44 @@ async def test_under_a_second_from_save_to_decision(world: World) -> None:
         await reloaded(scheduler)
         assert await world.next_node() == "node-2"
         print(f"{loop.time() - started:.3f} s")
+
+
+async def test_a_plugin_in_a_process_of_its_own_is_reloaded_too(world: World) -> None:
+    world.write(0)
+    sources = (
+        "---\napiVersion: mooring.dev/v1alpha1\nkind: PluginSources\nplugins:\n"
+        "- {name: Pick, path: plugins/pick.py, isolation: process}"
+    )
+    world.config.write_text(CONFIG.format(digit=1, more=sources))
+    async with world.scheduler(config=world.config) as scheduler:
+        await scheduler.ready()
+        first = plugin(scheduler).process
+        assert await world.next_node() == "node-1"
+        world.config.write_text(CONFIG.format(digit=2, more=sources))
+        await reloaded(scheduler)
+        assert await world.next_node() == "node-2"
+        second = plugin(scheduler).process
+        assert first is not second
+        for process in (first, second):
+            process.close()
+
+
+async def test_looking_after_files_does_not_end_the_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
+    told = asyncio.Event()
+
+    def broken() -> list[Path]:
+        if looks and not told.is_set():
+            raise RuntimeError("a disk on fire")
+        looks.append(1)
+        return [] if len(looks) == 1 else [Path(__file__)]
+
+    async def changed() -> None:
+        told.set()
+
+    looks: list[int] = []
+    watch = FileWatch()
+    watch.add(broken, changed)
+    task = asyncio.create_task(watch.run())
+    await until(lambda: "a disk on fire" in capsys.readouterr().out)
+    assert not task.done()
+    task.cancel()

@@ -41,6 +41,7 @@ class FileWatch:
 
     def __init__(self) -> None:
         self._watched: list[_Watched] = []
+        self._said = ""
 
     def add(
         self,
@@ -55,11 +56,20 @@ class FileWatch:
         """Look until cancelled, if there is anything to look at."""
         while self._watched:
             for each in self._watched:
-                now = await asyncio.to_thread(each.look)
-                if now != each.seen:
-                    each.seen = await self._settled(each, now)
-                    await each.changed()
+                try:
+                    await self._look(each)
+                except Exception as error:  # looking after files must not end the scheduler
+                    text = f"{type(error).__name__}: {error}"
+                    if text != self._said:
+                        log.error("files cannot be watched", error=text)
+                    self._said = text
             await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _look(self, each: _Watched) -> None:
+        now = await asyncio.to_thread(each.look)
+        if now != each.seen:
+            each.seen = await self._settled(each, now)
+            await each.changed()
 
     async def _settled(self, each: _Watched, last: Signature) -> Signature:
         for _ in range(_MOST_LOOKS):
