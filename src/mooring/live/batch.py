@@ -22,6 +22,7 @@ from mooring.api.pod import Pod
 from mooring.api.policy import PriorityClass
 from mooring.api.volcano import PodGroup, PodGroupStatus, Queue, QueueSpec, ResourceQuota
 from mooring.batch.actions import ACTIONS, Action
+from mooring.batch.actions.complete import complete
 from mooring.batch.cluster import BatchCluster
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.queue import ROOT
@@ -273,6 +274,7 @@ class BatchScheduler:
     async def _act(self, session: Session, done: _Done) -> None:
         """Run the actions in slices, and hand over what they decide."""
         spent: dict[str, float] = {}
+        complete(session)
         begun = time.perf_counter()
         until = begun + _SLICE_SECONDS
         for action in action_steps(session, self._actions):

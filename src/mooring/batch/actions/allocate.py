@@ -65,7 +65,7 @@ class Allocation:
                 job.phase = INQUEUE
             if session.job_valid(job) is not None:
                 continue
-            tasks = [task for task in job.of_status(PENDING) if _may_be_placed(task)] + job.promised
+            tasks = placeable(job) + job.promised
             if not tasks:
                 continue
             if job.queue not in self._jobs:
@@ -73,6 +73,11 @@ class Allocation:
                 self._queues.push(session.queues[job.queue])
             self._jobs[job.queue].push(job)
             self._tasks[job.uid] = session.task_heap(tasks)
+
+    def place(self, job: JobInfo, tasks: list[TaskInfo]) -> Statement | None:
+        """Place some tasks of a job outside its turn, in their order."""
+        self._tasks[job.uid] = self._session.task_heap(tasks)
+        return self._allocate_job(job)
 
     def _allocate_job(self, job: JobInfo) -> Statement | None:
         """Place tasks until the job is ready; None, and nothing placed, if it will not even be with promises."""
@@ -89,10 +94,14 @@ class Allocation:
         statement.discard()
         return None
 
+    def may_have(self, job: JobInfo, task: TaskInfo) -> bool:
+        """Whether the job's queue may have what a task asks for."""
+        return self._session.allocatable(self._session.queues[job.queue], task)
+
     def _try_task(self, job: JobInfo, task: TaskInfo, statement: Statement, cache: ErrorCache) -> bool:
         """Try one task; whether to go on with the next."""
         session = self._session
-        if not session.allocatable(session.queues[job.queue], task) or task.gated:
+        if task.gated or not self.may_have(job, task):
             return True
         if task.role and job.fit_errors and task.role in job.failed_roles():
             text = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
@@ -134,6 +143,10 @@ class Allocation:
         return find_nodes(session, task, "allocate", cache)
 
 
-def _may_be_placed(task: TaskInfo) -> bool:
-    """Tasks that ask for nothing are left to backfill; gated ones wait, unless it is Volcano's own gate."""
-    return not task.best_effort and (not task.gated or has_only_queue_gate(task.pod))
+def placeable(job: JobInfo) -> list[TaskInfo]:
+    """Tasks that wait; those that ask for nothing are left to backfill, gated ones wait but for Volcano's own gate."""
+    return [
+        task
+        for task in job.of_status(PENDING)
+        if not task.best_effort and (not task.gated or has_only_queue_gate(task.pod))
+    ]
