@@ -206,6 +206,17 @@ def test_what_answers_may_be_something_else(scheduler):
     assert (result.exit_code, "is no Mooring" in result.output) == (1, True)
 
 
+def test_a_server_that_is_not_there_is_told_in_two_lines(tmp_path):
+    config = tmp_path / "config"
+    config.write_text(
+        "current-context: c\ncontexts: [{name: c, context: {cluster: c}}]\n"
+        "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n"
+    )
+    result = explain("web", "--scheduler", "http://127.0.0.1:1", "--kubeconfig", str(config))
+    assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (1, "", 2), result.output
+    assert "Nor can the cluster be read: https://127.0.0.1:1 cannot be reached" in result.stderr
+
+
 async def test_the_cluster_is_read_where_no_scheduler_answers(tmp_path):
     """The listed objects are decided about, and why they are is said."""
     import asyncio

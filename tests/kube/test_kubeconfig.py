@@ -148,6 +148,7 @@ EXEC = "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1, interac
             "server: 'ftp://k' is not the address of a server; write one such as https://host:6443",
         ),
         ("server: 'https://k:port'", "", "is not the address of a server"),
+        ("server: 'htt!p:/k'", "", "is not the address of a server"),
         ("server: [a]", "", "line 13: clusters[0].cluster.server: must be text, not a list"),
         (f"{{server: https://k, certificate-authority-data: {CA}, certificate-authority: x}}", "", "remove one"),
         (

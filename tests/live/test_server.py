@@ -446,6 +446,14 @@ async def test_a_port_that_is_taken():
             await other.start()
 
 
+@pytest.mark.parametrize("address", ["203.0.113.7", "no.such.host.invalid"])
+async def test_an_address_of_another_machine(address):
+    settings = ServerSettings(port=0, bind_address=address, tls=GIVEN)
+    server = Server(settings, sources(), Guard(Cluster().call))
+    with pytest.raises(ServerError, match=rf"cannot listen on {address}:0: .*; give another --bind-address"):
+        await server.start()
+
+
 # All of it
 
 

@@ -32,8 +32,13 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mooring")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """A Kubernetes scheduler that you extend in Python.
 
     It reads kube-scheduler's configuration and decides as kube-scheduler 1.36 decides.
     """
+    from mooring.observe.logs import warn_only
+
+    # Unless a command says otherwise: the logging library by itself writes everything, and among the output.
+    context.call_on_close(warn_only())

@@ -4,14 +4,19 @@ Secrets never show in a `repr`, so an Access can be logged.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from mooring.kube.errors import AccessError
 from mooring.kube.in_cluster import SERVICE_ACCOUNT, in_cluster_files
 from mooring.kube.proxies import environment_proxy
+
+#: Names and addresses, also of IPv6 with its zone.
+_HOST: Final = re.compile(r"[\w.:%-]+")
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,7 @@ def check_server(server: str, where: str) -> str:
     text = server if "://" in server else f"http://{server}"
     try:
         parts = urlsplit(text)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        usable = parts.scheme in {"http", "https"} and bool(_HOST.fullmatch(parts.hostname or "")) and parts.port != 0
     except ValueError:
         usable = False
     if not usable:

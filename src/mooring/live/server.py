@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import threading
 import time
@@ -151,7 +152,8 @@ class Server:
         except OSError as error:
             self._beating.cancel()
             where = f"{settings.bind_address}:{settings.port}"
-            flag = "address" if settings.plain_paths else "--secure-port"
+            flag = "--secure-port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "--bind-address"
+            flag = "address" if settings.plain_paths else flag
             raise ServerError(f"cannot listen on {where}: {error.strerror or error}; give another {flag}") from None
         log.info("Serving endpoints", url=self.url)
 

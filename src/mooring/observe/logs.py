@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from time import gmtime, strftime, time_ns
 from typing import Any, TextIO
 
@@ -35,6 +35,18 @@ def configure_logs(verbosity: int, *, as_json: bool, stream: TextIO | None = Non
         logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def warn_only() -> Callable[[], None]:
+    """Log warnings to standard error and nothing else; the answer puts things back."""
+    before = structlog.get_config()
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, render_klog],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    return lambda: structlog.configure(**before)
 
 
 def verbosity() -> int:
