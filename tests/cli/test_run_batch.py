@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,7 +135,7 @@ def gang(name: str, pods: int) -> list[dict[str, Any]]:
 
 
 def test_the_story_s_command_line_works_unchanged(kubeconfig: Path, tmp_path: Path) -> None:
-    """Only the addresses are this test's own: servers of tests listen on loopback."""
+    """Only the addresses are this test's own: servers of tests listen on loopback. An edited plugin counts at once."""
     plugins, conf = tmp_path / "plugins", tmp_path / "volcano-scheduler.conf"
     plugins.mkdir()
     (plugins / "magic.py").write_text(MAGIC)
@@ -157,6 +158,12 @@ def test_the_story_s_command_line_works_unchanged(kubeconfig: Path, tmp_path: Pa
     try:
         for pod in ("fits-0", "fits-1"):
             assert kube(kubeconfig, "bound", "--timeout", "60", pod).strip() == "node-2", log.read_text()
+        (plugins / "magic.py").write_text(MAGIC.replace("node-2", "node-1"))
+        wait_for(log, "reloaded")
+        objects.write_text(yaml.safe_dump_all(gang("later", 2)))
+        kube(kubeconfig, "apply", "-f", str(objects))
+        for pod in ("later-0", "later-1"):
+            assert kube(kubeconfig, "bound", "--timeout", "60", pod).strip() == "node-1", log.read_text()
         assert read(health, "/healthz") == "ok"
         assert "scheduler_" in read(metrics, "/metrics")
         with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -164,6 +171,13 @@ def test_the_story_s_command_line_works_unchanged(kubeconfig: Path, tmp_path: Pa
     finally:
         process.terminate()
         assert process.wait(30) == 0, log.read_text()
+
+
+def wait_for(log: Path, text: str) -> None:
+    end = time.monotonic() + 60
+    while text not in log.read_text():
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.05)
 
 
 def read(port: int, path: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -29,7 +29,15 @@ def evaluate(file: BinaryIO, trace: bool) -> None:
     from mooring.batch.evaluate import evaluate as evaluate_case
     from mooring.cli.case_lines import answer_cases
 
-    answer_cases(file, lambda case: evaluate_case(case, trace=trace), CaseError, "{id, conf, objects}")
+    def answer(case: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return evaluate_case(case, trace=trace)
+        except CaseError:
+            raise
+        except Exception as error:  # a fault of ours; the other cases are to be answered all the same
+            raise CaseError(f"no answer: {type(error).__name__}: {error}") from error
+
+    answer_cases(file, answer, CaseError, "{id, conf, objects}")
 
 
 @batch.command()
