@@ -109,7 +109,7 @@ async def test_a_thousand_reloads_under_load_leave_nothing_behind(tmp_path: Path
                 before = counts()
         after = counts()
         busy.cancel()
-        assert reloader.state.reloads == RELOADS
+        assert reloader.state.reloads >= RELOADS  # the watch of files may have begun one, too
         assert placed > 50
         assert sum(each() is not None for each in old) <= 3 * 3  # attempts under way hold the last ones
         assert after["objects"] < before["objects"] + 1000  # a leak would make dozens each time

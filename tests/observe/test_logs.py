@@ -13,14 +13,6 @@ import structlog
 from mooring.observe.logs import configure_logs, verbosity
 
 
-@pytest.fixture(autouse=True)
-def restore():
-    yield
-    structlog.reset_defaults()
-    configure_logs(0, as_json=False)
-    structlog.reset_defaults()
-
-
 def logged(level: int, *, as_json: bool = False) -> list[str]:
     stream = io.StringIO()
     configure_logs(level, as_json=as_json, stream=stream)
