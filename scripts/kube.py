@@ -180,6 +180,7 @@ def run(kubeconfig: str, work: Any) -> Any:
 
 _kubeconfig = click.option("--kubeconfig", default="", help="The cluster; found as kubectl finds it unless given.")
 _namespace = click.option("-n", "--namespace", default="default", show_default=True)
+_timeout = click.option("--timeout", type=float, default=30.0, show_default=True, help="In seconds.")
 _files = click.option(
     "-f", "--filename", "files", multiple=True, required=True, help="Manifests; - reads them from a pipe."
 )
@@ -213,7 +214,7 @@ def delete(kubeconfig: str, namespace: str, files: tuple[str, ...]) -> None:
 @kube.command()
 @_kubeconfig
 @_namespace
-@click.option("--timeout", type=float, default=30.0, show_default=True, help="In seconds.")
+@_timeout
 @click.argument("pod")
 def bound(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
     """Wait until a pod is bound, and print its node."""
@@ -223,7 +224,7 @@ def bound(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
 @kube.command()
 @_kubeconfig
 @_namespace
-@click.option("--timeout", type=float, default=30.0, show_default=True, help="In seconds.")
+@_timeout
 @click.argument("pod")
 def waiting(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
     """Wait until a pod is known to fit nowhere, and print why."""
@@ -233,7 +234,7 @@ def waiting(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
 @kube.command()
 @_kubeconfig
 @_namespace
-@click.option("--timeout", type=float, default=30.0, show_default=True, help="In seconds.")
+@_timeout
 @click.option("--label", required=True)
 @click.argument("counts", nargs=-1, metavar="VALUE=COUNT...")
 def placed(kubeconfig: str, namespace: str, timeout: float, label: str, counts: tuple[str, ...]) -> None:

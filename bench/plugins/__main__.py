@@ -25,28 +25,30 @@ HEADINGS = ("way", "nodes", "decisions", "decisions/s", "CPU us", "nodes asked")
 _WARM = 20
 
 
+def make_engine(setup: Setup, nodes: int, pods: int, client: ExtenderClient) -> Engine:
+    """A scheduler with so many nodes, and so many pods to place."""
+    extenders = Extenders(setup.config.extenders, client.send)
+    engine = Engine(setup.config, plugins=setup.plugins, rng=random.Random(1), extenders=extenders)
+    for number in range(nodes):
+        engine.put(node(number))
+    for number in range(pods):
+        engine.put(basic(number))
+    return engine
+
+
 async def measure(setup: Setup, nodes: int, pods: int, seconds: float) -> dict[str, Any]:
     """Decide until pods or time are used up; each pod stays where it was put."""
     client = ExtenderClient()
-    engine = Engine(
-        setup.config,
-        plugins=setup.plugins,
-        rng=random.Random(1),
-        extenders=Extenders(setup.config.extenders, client.send),
-    )
-    for number in range(nodes):
-        engine.put(node(number))
-    for number in range(_WARM + pods):
-        engine.put(basic(number))
+    engine = make_engine(setup, nodes, _WARM + pods, client)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     try:
         for _ in range(_WARM):
-            await _decide(engine)
+            await decide(engine)
         begun, cpu, count = time.perf_counter(), time.process_time(), 0
         while count < pods and time.perf_counter() < begun + seconds:
-            decided = await _decide(engine)
+            decided = await decide(engine)
             count += 1
         elapsed, cpu = time.perf_counter() - begun, time.process_time() - cpu
     finally:
@@ -62,7 +64,8 @@ async def measure(setup: Setup, nodes: int, pods: int, seconds: float) -> dict[s
     }
 
 
-async def _decide(engine: Engine) -> Decided:
+async def decide(engine: Engine) -> Decided:
+    """Place the next pod."""
     outcome = engine.schedule_one()
     if isinstance(outcome, Asking):
         outcome = await engine.ask(outcome)

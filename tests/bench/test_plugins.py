@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import random
 
 import pytest
 
-from bench.plugins.__main__ import _decide, measure
+from bench.plugins.__main__ import decide, make_engine, measure
 from bench.plugins.ways import WAYS, Setup
-from bench.workloads import basic, node
 from mooring.live.extenders import ExtenderClient
-from mooring.scheduler.engine import Engine
-from mooring.scheduler.extenders import Extenders
 
 PODS = 40
 
 
 async def places(setup: Setup) -> list[str]:
     client = ExtenderClient()
-    engine = Engine(
-        setup.config,
-        plugins=setup.plugins,
-        rng=random.Random(1),
-        extenders=Extenders(setup.config.extenders, client.send),
-    )
-    for number in range(30):
-        engine.put(node(number))
-    for number in range(PODS):
-        engine.put(basic(number))
+    engine = make_engine(setup, nodes=30, pods=PODS, client=client)
     try:
-        return [(await _decide(engine)).node_name for _ in range(PODS)]
+        return [(await decide(engine)).node_name for _ in range(PODS)]
     finally:
         await client.close()
 
