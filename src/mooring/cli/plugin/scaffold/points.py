@@ -20,6 +20,18 @@ class Example(NamedTuple):
     setup: str = ""
 
 
+#: The two forms of filter and of score answer alike.
+_REFUSING: Final = """
+def test_nodes_that_refuse_are_left_out():
+    result = run_plugin(NAME, make_pod("p").obj(), nodes=NODES, objects=OBJECTS)
+    check_run(result, fits=["good", "plain"], rejected={"bad": "the node does not want the pod"})
+"""
+_SCORING: Final = """
+def test_nodes_that_ask_for_it_score_best():
+    result = run_plugin(NAME, make_pod("p").obj(), nodes=NODES, objects=OBJECTS)
+    check_run(result, scores=SCORES)
+"""
+
 #: In running order, by the name that people give: that of the method.
 EXAMPLES: Final[dict[str, Example]] = {
     "pre_enqueue": Example(
@@ -79,11 +91,7 @@ def test_what_is_worked_out_once_is_kept_for_the_attempt():
         # None: the node will do. A text: it will not, and that is the reason people read.
         VERDICT
 """,
-        """
-def test_nodes_that_refuse_are_left_out():
-    result = run_plugin(NAME, make_pod("p").obj(), nodes=NODES, objects=OBJECTS)
-    check_run(result, fits=["good", "plain"], rejected={"bad": "the node does not want the pod"})
-""",
+        _REFUSING,
         test_imports=("check_run", "make_pod", "run_plugin"),
     ),
     "filter_nodes": Example(
@@ -93,11 +101,7 @@ def test_nodes_that_refuse_are_left_out():
         # All nodes at once: None if all will do, else Verdicts, one a node.
         VERDICTS
 """,
-        """
-def test_nodes_that_refuse_are_left_out():
-    result = run_plugin(NAME, make_pod("p").obj(), nodes=NODES, objects=OBJECTS)
-    check_run(result, fits=["good", "plain"], rejected={"bad": "the node does not want the pod"})
-""",
+        _REFUSING,
         imports=("Status", "Verdicts"),
         test_imports=("check_run", "make_pod", "run_plugin"),
     ),
@@ -141,11 +145,7 @@ def test_the_candidates_are_counted_before_they_are_scored():
         # 0 to 100, the more the better; the weight in the configuration multiplies it.
         SCORE
 """,
-        """
-def test_nodes_that_ask_for_it_score_best():
-    result = run_plugin(NAME, make_pod("p").obj(), nodes=NODES, objects=OBJECTS)
-    check_run(result, scores=SCORES)
-""",
+        _SCORING,
         test_imports=("check_run", "make_pod", "run_plugin"),
     ),
     "score_nodes": Example(
@@ -155,11 +155,7 @@ def test_nodes_that_ask_for_it_score_best():
         # All nodes at once: an array with a score for each, 0 to 100.
         SCORES_OF_ALL
 """,
-        """
-def test_nodes_that_ask_for_it_score_best():
-    result = run_plugin(NAME, make_pod("p").obj(), nodes=NODES, objects=OBJECTS)
-    check_run(result, scores=SCORES)
-""",
+        _SCORING,
         test_imports=("check_run", "make_pod", "run_plugin"),
     ),
     "reserve": Example(

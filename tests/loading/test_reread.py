@@ -1,0 +1,133 @@
+"""Files that are read again: what did not change stays, what did is loaded beside it, what is wrong leaves nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mooring.config import ConfigError
+from mooring.loading import PluginLoadError, Requested
+from mooring.loading.modules import loaded_modules
+from mooring.loading.reread import SetupFiles, signature
+
+PLUGIN = (
+    "from mooring.framework import Plugin\n\nclass {name}(Plugin):\n    class Args:\n        limit: int = {limit}\n\n"
+)
+PLUGIN += "    def score(self, state, pod, node):\n        return self.args.limit\n"
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {{multiPoint: {{enabled: [{{name: A}}, {{name: B}}]}}}}
+  pluginConfig: [{{name: A, args: {{limit: {limit}}}}}]
+---
+apiVersion: mooring.dev/v1alpha1
+kind: PluginSources
+directories: [more]
+plugins:
+- {{name: A, path: a.py{pin}}}
+"""
+
+
+class Folder:
+    """A configuration with a plugin A beside it and B in a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "more").mkdir()
+        self.plugin("A", 1)
+        self.plugin("B", 1, "more/b.py")
+        self.config(5)
+        self.files = SetupFiles(path / "scheduler.yaml")
+
+    def plugin(self, name: str, limit: int, file: str = "a.py") -> None:
+        (self.path / file).write_text(PLUGIN.format(name=name, limit=limit))
+
+    def config(self, limit: int, pin: str = "") -> None:
+        (self.path / "scheduler.yaml").write_text(CONFIG.format(limit=limit, pin=pin and f", sha256: {pin}"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_what_did_not_change_is_the_same_class(folder: Folder) -> None:
+    first = folder.files.load()
+    again = folder.files.load(first)
+    assert again.plugins == first.plugins
+    assert again.catalog.modules() == first.catalog.modules()
+    folder.plugin("B", 2, "more/b.py")
+    after = folder.files.load(first)
+    assert after.plugins["A"] is first.plugins["A"]
+    assert after.plugins["B"] is not first.plugins["B"]
+    assert first.catalog.unload(keep=after.catalog) == {first.plugins["B"].__module__}
+    after.catalog.unload()
+
+
+def test_other_arguments_make_another_class_of_that_plugin_alone(folder: Folder) -> None:
+    first = folder.files.load()
+    folder.config(6)
+    after = folder.files.load(first)
+    assert after.plugins["A"] is not first.plugins["A"]
+    assert after.plugins["B"] is first.plugins["B"]
+    for setup in (first, after):
+        setup.catalog.unload()
+
+
+@pytest.mark.parametrize("broken", ["plugin", "config", "pin", "writable", "gone"])
+def test_what_is_wrong_is_told_and_leaves_no_modules_behind(folder: Folder, broken: str) -> None:
+    first = folder.files.load()
+    before = loaded_modules()
+    folder.plugin("B", 2, "more/b.py")
+    if broken == "plugin":
+        (folder.path / "a.py").write_text("class A(:")
+    elif broken == "config":
+        folder.config(limit=6, pin="")
+        (folder.path / "scheduler.yaml").write_text(
+            (folder.path / "scheduler.yaml").read_text().replace("limit", "lim")
+        )
+    elif broken == "pin":
+        folder.config(5, "a" * 64)
+    elif broken == "writable":
+        os.chmod(folder.path / "a.py", 0o666)
+    else:
+        (folder.path / "a.py").unlink()
+    with pytest.raises((PluginLoadError, ConfigError)) as refused:
+        folder.files.load(first)
+    wanted = {
+        "plugin": "invalid syntax",
+        "config": "lim",
+        "pin": "is pinned",
+        "writable": "written by",
+        "gone": "no such",
+    }
+    assert wanted[broken] in str(refused.value)
+    assert loaded_modules() == before
+    first.catalog.unload()
+
+
+def test_everything_that_a_setup_depends_on_is_looked_at(folder: Folder, tmp_path: Path) -> None:
+    guest = tmp_path / "guest.wasm"
+    guest.write_bytes(b"")
+    text = (folder.path / "scheduler.yaml").read_text()
+    text = text.replace("pluginConfig: [", f"pluginConfig: [{{name: G, args: {{guestURL: 'file://{guest}'}}}}, ")
+    (folder.path / "scheduler.yaml").write_text(text)
+    (tmp_path / "alone.py").write_text("")
+    files = SetupFiles(folder.path / "scheduler.yaml", Requested((("C", tmp_path / "alone.py"),)))
+    seen = signature(files.paths())
+    for change in (
+        lambda: guest.write_bytes(b"1"),
+        lambda: folder.plugin("A", 3),
+        lambda: folder.plugin("D", 3, "more/d.py"),
+        (folder.path / "more/d.py").unlink,
+        lambda: folder.config(7),
+        lambda: (tmp_path / "alone.py").write_text("# more"),
+    ):
+        change()
+        now = signature(files.paths())
+        assert now != seen
+        assert signature(files.paths()) == now
+        seen = now
