@@ -91,7 +91,8 @@ def controller(ctx: click.Context, /, inherit_owner_annotations: bool, **given: 
 
     It makes the root queue and the default queue, opens and closes queues, makes a PodGroup for pods of batch
     schedulers that have none, and runs jobs (batch.volcano.sh). Where Volcano's own controllers run, it stays away
-    until they are gone.
+    until they are gone. On a cluster that has PodGroups and ElasticQuotas of scheduling.x-k8s.io when it starts, it
+    keeps their status, as the controller of scheduler-plugins does.
     """
     import structlog
 
@@ -149,7 +150,9 @@ def _election(given: Mapping[str, Any]) -> ElectionSettings | None:
 async def _run(access: Access, settings: ProgramSettings) -> int:
     import structlog
 
-    from mooring.controllers.program import ControllerProgram
+    from mooring.controllers import community
+    from mooring.controllers.program import RECONCILERS, ControllerProgram
+    from mooring.kube import Client
     from mooring.live import LostLeaseError, ServerError
 
     log = structlog.get_logger("mooring")
@@ -157,7 +160,9 @@ async def _run(access: Access, settings: ProgramSettings) -> int:
     for warning in access.warnings:
         log.warning(warning)
     try:
-        program: ControllerProgram = ControllerProgram(access, settings)
+        async with Client(access) as client:
+            more = await community.served(client)
+        program: ControllerProgram = ControllerProgram(access, settings, reconcilers=(*RECONCILERS, *more))
     except ServerError as error:
         log.error(str(error))
         return 1

@@ -9,7 +9,9 @@ from mooring.api.volcano_jobs import JOB_GROUP
 from mooring.controllers.neighbours import DEPLOYMENTS, LEASE
 from mooring.framework.permissions import Rule
 from mooring.live.permissions import AUTHENTICATION_NAMESPACE, LOOKING_UP, SERVING, Grantee, lease_rules, roles
+from mooring.plugins.coscheduling.pod_group import PodGroup
 
+_COMMUNITY: Final = PodGroup.declaration.group
 _LISTING: Final = ("list", "watch")
 READING: Final = (
     Rule(("",), ("namespaces", "pods"), _LISTING),
@@ -18,6 +20,7 @@ READING: Final = (
     Rule((SCHEDULING_GROUP,), ("podgroups", "queues"), _LISTING),
     Rule((JOB_GROUP,), ("jobs",), _LISTING),
     Rule(("bus.volcano.sh",), ("commands",), _LISTING),
+    Rule((_COMMUNITY,), ("elasticquotas", "podgroups"), _LISTING),
     # What owns a pod that gets a group.
     Rule(("apps",), ("daemonsets",), ("get",)),
     Rule(("batch",), ("jobs",), ("get",)),
@@ -26,6 +29,7 @@ WRITING: Final = (
     Rule((SCHEDULING_GROUP,), ("queues",), ("create", "patch")),
     Rule((SCHEDULING_GROUP,), ("queues/status",), ("patch",)),
     Rule((SCHEDULING_GROUP,), ("podgroups",), ("create", "patch", "delete")),
+    Rule((_COMMUNITY,), ("elasticquotas/status", "podgroups/status"), ("patch",)),
     Rule((JOB_GROUP,), ("jobs",), ("delete",)),
     Rule((JOB_GROUP,), ("jobs/status",), ("patch",)),
     # Where the cluster checks it: who makes an object that keeps its owner from going must be able to say so.
