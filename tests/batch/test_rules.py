@@ -1,0 +1,199 @@
+"""Rules that no golden session touches: how answers are put together, numbers worked by hand, measurements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mooring.batch.actions import ACTIONS
+from mooring.batch.callbacks import ABSTAIN, PERMIT, REJECT, Callbacks
+from mooring.batch.conf import read_conf
+from mooring.batch.nodes import SessionNodes
+from mooring.batch.plugins import PLUGINS
+from mooring.batch.plugins.proportion import fill
+from mooring.batch.plugins.queue_accounts import QueueAccount
+from mooring.batch.resource import Resource
+from mooring.batch.run import open_session
+from mooring.batch.session import NodeUsage
+from tests.batch.cases import conf, decide, gang, group, node, pod, queue, running
+from tests.batch.test_properties import opened
+
+
+class Named:
+    """Stands for a task where only its identity matters."""
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+
+    def __repr__(self) -> str:
+        return self.uid
+
+
+A, B, C = Named("a"), Named("b"), Named("c")
+
+
+def callbacks(kind: str, *tiers: dict[str, Any], flags: str = "") -> Callbacks:
+    """Callbacks of one kind by tier and plugin."""
+    lines = ['actions: "enqueue"', "tiers:"]
+    for tier in tiers:
+        lines.append("- plugins:")
+        lines += [f"  - {{name: {name}{flags if name == 'off' else ''}}}" for name in tier]
+    found = Callbacks(read_conf("\n".join(lines), actions=ACTIONS, plugins=[n for tier in tiers for n in tier]))
+    for tier in tiers:
+        for name, answer in tier.items():
+            found.opening = name
+            found.register(kind, answer if callable(answer) else lambda *_, answer=answer: answer)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tiers", "expected"),
+    [
+        ([{"p": ([A, B], PERMIT), "q": ([B, C], PERMIT)}], [B]),
+        ([{"p": ([A], PERMIT), "q": ([], ABSTAIN)}], [A]),
+        ([{"p": ([A], PERMIT), "q": ([], PERMIT)}, {"r": ([C], PERMIT)}], [C]),
+        ([{"p": ([A], PERMIT), "q": ([], REJECT)}, {"r": ([C], PERMIT)}], [C]),
+        ([{"p": ([A], REJECT)}], [A]),
+        ([{"p": ([A], PERMIT), "q": ([B], PERMIT), "r": ([C], PERMIT)}], [C]),
+        ([{"p": ([A], PERMIT), "q": ([B], PERMIT)}, {"r": ([C], PERMIT)}], [C]),
+        ([{"p": ([], ABSTAIN)}], []),
+    ],
+    ids=["both", "abstain", "empty", "rejected", "a vote is nothing", "anew", "none in common", "nobody"],
+)
+def test_victims_are_those_that_a_tier_agrees_on(tiers: list[dict[str, Any]], expected: list[Named]) -> None:
+    assert callbacks("preemptable", *tiers).preemptable(A, [A, B, C]) == expected  # type: ignore[arg-type,comparison-overlap]
+
+
+@pytest.mark.parametrize(
+    ("tiers", "expected"),
+    [
+        ([], True),
+        ([{"p": ABSTAIN}, {"q": ABSTAIN}], True),
+        ([{"p": PERMIT, "q": REJECT}], False),
+        ([{"p": PERMIT}, {"q": REJECT}], True),
+        ([{"p": ABSTAIN}, {"q": REJECT}], False),
+    ],
+)
+def test_a_vote_is_decided_by_the_first_tier_with_an_opinion(tiers: list[dict[str, Any]], expected: bool) -> None:
+    assert callbacks("job_enqueueable", *tiers).job_enqueueable(A) is expected  # type: ignore[arg-type]
+    assert callbacks("job_pipelined", *tiers).job_pipelined(A) is expected  # type: ignore[arg-type]
+
+
+def test_starving_is_for_the_first_tier_to_say_and_all_of_it() -> None:
+    assert not callbacks("job_starving").job_starving(A)  # type: ignore[arg-type]
+    assert callbacks("job_starving", {"p": True}, {"q": False}).job_starving(A)  # type: ignore[arg-type]
+    assert not callbacks("job_starving", {"p": True, "q": False}).job_starving(A)  # type: ignore[arg-type]
+
+
+def test_tasks_that_should_go_are_those_that_any_of_a_tier_names() -> None:
+    tiers = [{"p": [A], "q": [B, A]}, {"r": [C]}]
+    assert callbacks("victim_tasks", *tiers).victim_tasks([]) == [A, B]  # type: ignore[comparison-overlap]
+    assert callbacks("victim_tasks", {"p": []}, {"r": [C]}).victim_tasks([]) == [C]  # type: ignore[comparison-overlap]
+
+
+def test_a_flag_takes_a_plugin_s_say_away_in_either_spelling() -> None:
+    for flags in (", enabledOverused: false", ", enableOverused: false"):
+        found = callbacks("overused", {"off": True}, flags=flags)
+        assert not found.overused(A)  # type: ignore[arg-type]
+
+
+def test_binpack_by_hand() -> None:
+    """Two of CPU, three of memory, ten overall; and a weight for what a node does not have."""
+    arguments = '{binpack.weight: 10, binpack.cpu: 2, binpack.memory: 3, binpack.resources: "example.com/foo", '
+    arguments += "binpack.resources.example.com/foo: 8}"
+    asked = {"cpu": "1", "memory": "1Gi"}
+    large = {"cpu": "3", "memory": "4Gi", "example.com/foo": "3"}
+
+    def member(name: str, requests: dict[str, str], on: str = "") -> dict[str, Any]:
+        return pod(name, "g", on=on, containers=[{"name": "c", "image": "i", "resources": {"requests": requests}}])
+
+    objects = [
+        node("half", "2", memory="4Gi"), node("empty", "4", memory="16Gi"), group("g", 1),
+        member("there", asked, "half"), member("small", asked), member("big", large),
+    ]  # fmt: skip
+    _, session, _ = opened(conf(("gang", "binpack"), binpack=arguments), *objects)
+    tasks = {task.name: task for task in session.jobs["default/g"].tasks.values()}
+    scores = session.total_scores(tasks["small"], SessionNodes(session))
+    assert scores is not None
+    assert np.allclose(scores, [700.0, 137.5])
+    scores = session.total_scores(tasks["big"], SessionNodes(session))
+    assert scores is not None
+    assert np.allclose(scores, [0.0, 1000 * (2 * 0.75 + 3 * 0.25) / 13])
+
+
+def test_what_queues_deserve_by_hand() -> None:
+    """Ten cores; one queue of weight 1 wants two, one of weight 3 wants twenty."""
+    small, large = QueueAccount("small"), QueueAccount("large")
+    for account, wanted in ((small, 2000.0), (large, 20_000.0)):
+        account.request, account.limit = Resource(wanted), Resource(10_000.0)
+    fill(Resource(10_000.0), [(1, small), (3, large)])
+    assert (small.deserved.cpu, large.deserved.cpu) == (2000.0, 8000.0)
+
+
+def test_usage_turns_busy_nodes_down_and_prefers_idle_ones() -> None:
+    cluster, _, _ = opened(conf(("gang",)), *(node(name) for name in "abcd"), gang("g", 1))
+    now = cluster.handle.clock()
+    cluster.usage = {
+        "a": NodeUsage(90, 10, now), "b": NodeUsage(10, 90, now), "c": NodeUsage(50, 20, now),
+        "d": NodeUsage(99, 99, now - 301),
+    }  # fmt: skip
+    text = conf(("gang", "usage"), usage="{usage.weight: 2, thresholds: {cpu: 80, mem: 80}}")
+    session = cluster.session(read_conf(text, actions=ACTIONS, plugins=PLUGINS))
+    open_session(session)
+    (task,) = session.jobs["default/g"].tasks.values()
+    (predicate,) = session.all("predicate")
+    verdicts = predicate.function(task, SessionNodes(session))
+    reasons = [verdicts.status(code).message if code else "" for code in verdicts.codes.tolist()]
+    assert ["CPU" in reasons[0], "memory" in reasons[1], reasons[2], reasons[3]] == [True, True, "", ""]
+    scores = session.total_scores(task, SessionNodes(session))
+    assert scores is not None
+    assert np.allclose(scores[2:], [(0.5 + 0.8) / 2 * 200, 0.0]), "what was measured long ago says nothing"
+
+
+def test_gangs_of_roles() -> None:
+    """Each role needs its minimum; where the sum of these exceeds the gang's own, they do not hold."""
+
+    def members(spec: dict[str, Any], cores: str) -> list[str]:
+        roles = [("master", 0), ("master", 1), ("worker", 0), ("worker", 1)]
+        pods = [pod(f"g-{role}-{number}", "g") for role, number in roles]
+        for each, (role, _) in zip(pods, roles, strict=True):
+            each["metadata"]["annotations"]["volcano.sh/task-spec"] = role
+        return sorted(decide(conf(), node("a", cores), group("g", **spec), *pods)["bound"])
+
+    both = {"least": 2, "minTaskMember": {"master": 1, "worker": 1}}
+    assert members(both, "2") == ["default/g-master-0", "default/g-worker-0"]
+    assert members(both, "1") == []
+    assert len(members({"least": 1, "minTaskMember": {"master": 1, "worker": 1}}, "1")) == 1
+
+
+def test_one_cluster_shared_by_two_queues() -> None:
+    """Four pods of one core, two cores: one of each queue. And what one queue cannot use, the other gets."""
+    queues = [queue("p"), queue("q")]
+    answer = decide(conf(), node("a", "2"), *queues, gang("x", 2, 1, queue="p"), gang("y", 2, 1, queue="q"))
+    assert sorted(answer["bound"]) == ["default/x-task-0", "default/y-task-0"]
+    answer = decide(conf(), node("a", "2"), *queues, gang("x", 1, queue="p", cpu="3"), gang("y", 1, queue="q"))
+    assert sorted(answer["bound"]) == ["default/y-task-0"]
+
+
+def test_a_queue_that_is_closed_gets_nothing() -> None:
+    answer = decide(conf(), node("a"), queue("shut", state="Closed"), gang("g", 1, queue="shut"))
+    assert answer["bound"] == {}
+    assert answer["podGroups"]["default/g"]["phase"] == "Inqueue", "it states no minimum, so nobody was asked"
+
+
+def test_reclaim_spares_what_may_not_go() -> None:
+    """A queue that is not reclaimable keeps what it has; so do pods that say so."""
+    text = conf(("gang", "conformance"), ("proportion", "predicates"), actions="enqueue, allocate, reclaim")
+    new = gang("new", 1, queue="q")
+    kept = decide(
+        text, node("a", "2"), queue("p", reclaimable=False), queue("q"), running("old", ["a", "a"], queue="p"), new
+    )
+    assert kept["evicted"] == []
+    given = decide(text, node("a", "2"), queue("p"), queue("q"), running("old", ["a", "a"], queue="p"), new)
+    assert len(given["evicted"]) == 1
+    old = running("old", ["a", "a"], queue="p")
+    old[1]["metadata"]["annotations"]["volcano.sh/preemptable"] = "false"
+    spared = decide(text, node("a", "2"), queue("p"), queue("q"), old, new)
+    assert spared["evicted"] == ["default/old-task-1"]
