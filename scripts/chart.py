@@ -1,7 +1,7 @@
 """Write the parts of the Helm chart that follow from the code and from the values: `python scripts/chart.py [--check]`.
 
 `files/known.yaml` is what roles and templates must know of Mooring, `files/crds` the definitions of the custom
-resources that built-in plugins use, and README.md the list of values, from the comments in values.yaml.
+resources that plugins and batch sessions use, and README.md the list of values, from the comments in values.yaml.
 With --check nothing is written, and the exit code is 1 if something is not current.
 """
 
@@ -19,6 +19,7 @@ import yaml
 
 from mooring.batch.conf import DEFAULT_CONF
 from mooring.config.builtin import DEFAULTS
+from mooring.controllers.definitions import DEFINITIONS as BATCH_DEFINITIONS
 from mooring.framework.custom_manifests import definition_of
 from mooring.framework.declared import custom_kinds
 from mooring.live import permissions
@@ -33,6 +34,7 @@ NOTE = "# Made by scripts/chart.py: do not edit.\n"
 def wanted() -> dict[Path, str]:
     """What each generated file must hold."""
     definitions = {name: definition_of(BUILTIN_KINDS[name][0]) for name in sorted(BUILTIN_KINDS)}
+    definitions |= {each["metadata"]["name"]: each for each in BATCH_DEFINITIONS}
     files = {CHART / "files" / "crds" / f"{name}.yaml": _yaml(each) for name, each in definitions.items()}
     files[CHART / "files" / "known.yaml"] = _yaml(known())
     files[CHART / "README.md"] = readme()
@@ -73,7 +75,7 @@ def known() -> dict[str, Any]:
         "builtIn": sorted(BUILTIN),
         "defaultPlugins": defaults,
         "definitions": definitions,
-        "batchDefinitions": [],
+        "batchDefinitions": [each["metadata"]["name"] for each in BATCH_DEFINITIONS],
         "defaultConf": DEFAULT_CONF,
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Final
 import yaml
 
 from mooring import __version__
+from mooring.live.reload import _CHANGEABLE
 
 CHART: Final = Path(__file__).parents[2] / "charts" / "mooring"
 
@@ -41,3 +43,11 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
             # What the seed's chart has and this one does without.
             assert set(known) - set(value) <= {"command"}, name
             assert set(value) <= set(known), name
+
+
+def test_what_is_reloaded_is_what_the_scheduler_reloads() -> None:
+    """Changes of other fields must make new pods."""
+    text = (CHART / "templates" / "_config.tpl").read_text()
+    (names,) = re.findall(r"omit \$said (.*?) \|", text)
+    reloaded = {re.sub("_(.)", lambda found: found[1].upper(), name) for name in _CHANGEABLE - {"version"}}
+    assert set(names.replace('"', "").split()) == reloaded | {"apiVersion"}

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.controlplane import ControlPlane
-from tests.e2e.helm import CHART
+from tests.e2e.helm import CHART, VALUES
 from tests.e2e.release import Release, audit_flags, is_forbidden
 
 FAVOURITE: Final = '''
@@ -127,6 +127,54 @@ def run_profiles(release: Release, values: Path) -> None:
     assert holder["spec"]["holderIdentity"]
 
 
+def run_seed(release: Release, values: Path) -> None:
+    """The values that people have, with the four plugins that they name: a gang waits for its last pod."""
+    cluster = release.cluster
+    release.install("--values", values)
+    release.start()
+    name = "scheduler-plugins-scheduler"
+    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{cluster.namespace}/podgroups"
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "gang"}}
+    cluster.api.create(path, {**group, "spec": {"minMember": 3}})
+    metadata = {"labels": {"scheduling.x-k8s.io/pod-group": "gang"}}
+    for number in range(2):
+        cluster.add_pod(f"gang-{number}", schedulerName=name, metadata=metadata)
+    place(release, name)
+    cluster.wait_unschedulable("gang-0")
+    assert not {each for each in cluster.placements() if each.startswith("gang")}
+    cluster.add_pod("gang-2", schedulerName=name, metadata=metadata)
+    cluster.wait_bound("gang-0", "gang-1", "gang-2")
+
+
+def run_batch(release: Release, values: Path) -> None:
+    """A gang that fits is placed whole, one that does not fit not at all; a changed ConfigMap holds at once."""
+    cluster = release.cluster
+    release.install("--values", values)
+    release.start()
+    gang(release, "fits", pods=3, cpu="1")
+    gang(release, "waits", pods=4, cpu="2")
+    cluster.wait_bound("fits-0", "fits-1", "fits-2")
+    place(release, "mooring")
+    path = f"/api/v1/namespaces/{release.home}/configmaps/mooring-scheduler-configmap"
+    text = cluster.api.get(path)["data"]["volcano-scheduler.conf"]
+    # Without the gang plugin nobody waits for the others.
+    cluster.api.patch(path, {"data": {"volcano-scheduler.conf": text.replace("  - name: gang\n", "")}})
+    assert not {name for name in cluster.placements() if name.startswith("waits")}
+    release.update_files()
+    cluster.api.wait_for("some of the gang", lambda: any(each.startswith("waits") for each in cluster.placements()))
+
+
+def gang(release: Release, name: str, *, pods: int, cpu: str) -> None:
+    """Pods of a PodGroup, which starts when all of them can."""
+    cluster = release.cluster
+    path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{cluster.namespace}/podgroups"
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}}
+    cluster.api.create(path, {**group, "spec": {"minMember": pods, "queue": "default"}})
+    metadata = {"annotations": {"scheduling.k8s.io/group-name": name}}
+    for number in range(pods):
+        cluster.add_pod(f"{name}-{number}", cpu=cpu, schedulerName="volcano", metadata=metadata)
+
+
 def _has_monitors(release: Release) -> bool:
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/servicemonitors.monitoring.coreos.com"
     conditions = release.cluster.api.get(path).get("status", {}).get("conditions") or ()
@@ -134,11 +182,17 @@ def _has_monitors(release: Release) -> bool:
 
 
 RUNS: Final[dict[str, Callable[[Release, Path], None]]] = {
+    "batch": run_batch,
     "config": run_config,
     "default": run_default,
     "plugins": run_plugins,
     "profiles": run_profiles,
+    "seed": run_seed,
 }
+
+
+def test_all_values_are_run() -> None:
+    assert sorted(RUNS) == [path.name.removesuffix("-values.yaml") for path in VALUES]
 
 
 @pytest.mark.parametrize("name", RUNS)

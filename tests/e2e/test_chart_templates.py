@@ -142,7 +142,7 @@ def test_names_of_built_in_plugins_may_begin_small_and_others_are_left_alone(hel
 
 
 def test_what_is_reloaded_makes_no_new_pods(helm: Helm) -> None:
-    before = template(render(helm, "reload: true"))
+    before = template(render(helm, ""))
     for live in (
         "plugins: {enabled: [NodeNumber]}",
         "pluginConfig: [{name: NodeResourcesFit, args: {}}]",
@@ -150,7 +150,7 @@ def test_what_is_reloaded_makes_no_new_pods(helm: Helm) -> None:
         "pluginSettings: [{name: A}]",
         "rbac: {extraRules: [{apiGroups: [x.io], resources: [things], verbs: [get]}]}",
     ):
-        assert template(render(helm, f"reload: true\n{live}")) == before, live
+        assert template(render(helm, live)) == before, live
     plain = template(render(helm, "reload: false"))
     assert template(render(helm, "reload: false\npluginFiles: {a.py: 'x = 1'}")) != plain
     for needs_new in (
@@ -158,7 +158,7 @@ def test_what_is_reloaded_makes_no_new_pods(helm: Helm) -> None:
         "configExtra: {clientConnection: {qps: 9}}",
         "endpoints: {port: 1}",
     ):
-        assert template(render(helm, f"reload: true\n{needs_new}")) != before, needs_new
+        assert template(render(helm, needs_new)) != before, needs_new
 
 
 def test_releases_do_not_meet(helm: Helm) -> None:

@@ -97,7 +97,7 @@
 {{- define "mooring.restartChecksum" -}}
 {{- $said := include "mooring.configurationObject" . | fromYaml -}}
 {{- if .Values.reload -}}
-{{- omit $said "profiles" "percentageOfNodesToScore" "apiVersion" | toJson | sha256sum -}}
+{{- omit $said "profiles" "percentageOfNodesToScore" "podInitialBackoffSeconds" "podMaxBackoffSeconds" "apiVersion" | toJson | sha256sum -}}
 {{- else -}}
 {{- list $said .Values.pluginFiles .Values.pluginSettings .Values.batch.conf | toJson | sha256sum -}}
 {{- end -}}
