@@ -1,7 +1,7 @@
 """A kubelet of the poor: runs containers of a Deployment as processes, with their command lines, files and accounts.
 
 ConfigMaps become files as kubelets write them, behind a link that is exchanged when they change; the token is one that
-the API server gave for the service account; and each pod has an address of its own, on loopback.
+the API server gave for the service account; and each pod has a port of its own, on loopback.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from tests.e2e.controlplane import ControlPlane, Object, Process
+from tests.e2e.controlplane import ControlPlane, Object, Process, free_port
+from tests.e2e.controlplane.commands import LOOPBACK
 
 _SANDBOX: Final = Path(__file__).with_name("sandbox.py")
 _SOURCE: Final = Path(__file__).parents[2] / "src"
@@ -40,8 +41,8 @@ class PlayedPod:
         self._folders = folders or {}
         self._versions: dict[str, str] = {}
         self.name = f"{workload['metadata']['name']}-{number}"
-        self.address = f"127.0.{1 + number // 250}.{1 + number % 250}"
-        self.port = int(self._container["ports"][0]["containerPort"])
+        # What the network of pods would do with addresses is done with ports here.
+        self.port = free_port()
         self.update_files()
         self.process = self._run()
 
@@ -68,7 +69,7 @@ class PlayedPod:
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        connection = http.client.HTTPSConnection(self.address, self.port, context=context, timeout=20)
+        connection = http.client.HTTPSConnection(LOOPBACK, self.port, context=context, timeout=20)
         try:
             connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
             answer = connection.getresponse()
@@ -105,7 +106,13 @@ class PlayedPod:
         }
         env |= {each["name"]: each["value"] for each in self._container.get("env", ())}
         words = [*self._container["command"], *self._container["args"]]
-        return {"command": [word.replace("0.0.0.0", self.address) for word in words], "env": env}
+        port = self._container["ports"][0]["containerPort"]
+        there = {
+            "--bind-address=0.0.0.0": f"--bind-address={LOOPBACK}",
+            f"--secure-port={port}": f"--secure-port={self.port}",
+        }
+        assert set(there) <= set(words)
+        return {"command": [there.get(word, word) for word in words], "env": env}
 
     def _mounts(self) -> list[Object]:
         found = []

@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from tests.e2e.cluster import Cluster
+from tests.e2e.conftest import running
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.helm import CHART, VALUES
 from tests.e2e.release import Release, audit_flags, is_forbidden
@@ -56,8 +57,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def audited(built: None, helm_built: None, audit: Path) -> Iterator[ControlPlane]:
-    with ControlPlane(apiserver_flags=audit_flags(audit)) as plane:
-        yield plane
+    yield from running(ControlPlane(apiserver_flags=audit_flags(audit)))
 
 
 @pytest.fixture

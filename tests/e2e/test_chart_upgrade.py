@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from tests.e2e.cluster import Cluster
+from tests.e2e.conftest import running
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.release import Release, audit_flags, is_forbidden
 
@@ -25,7 +26,7 @@ LEASE: Final = (
 
 @pytest.fixture
 def release(built: None, helm_built: None, tmp_path: Path) -> Iterator[Release]:
-    with ControlPlane(apiserver_flags=audit_flags(tmp_path)) as plane:
+    for plane in running(ControlPlane(apiserver_flags=audit_flags(tmp_path))):
         yield Release(Cluster(plane), tmp_path)
 
 

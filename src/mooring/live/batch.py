@@ -377,13 +377,17 @@ class BatchScheduler:
                     del wanted[name]
                     continue
                 try:
-                    await self._client.create(wanted.pop(name))
+                    await self._client.create(wanted[name])
                 except AlreadyExists:
-                    continue
+                    pass
                 except NotFound:
-                    return  # the cluster has no queues: its informer says so
+                    await asyncio.sleep(_QUEUES_SECONDS)  # no queues are served yet: their informer says so
+                    continue
                 except KubeError as error:
                     log.warning("could not make a queue", queue=name, error=str(error))
+                    await asyncio.sleep(_QUEUES_SECONDS)
+                    continue
+                del wanted[name]
 
 
 def _hint(kind: str) -> str:
