@@ -146,14 +146,16 @@ class Reflector(Generic[ObjectT]):
             with self._client.collector if listing else contextlib.nullcontext():
                 if listing:
                     async for batch in batches:
-                        heard = True
+                        heard = heard or bool(batch)
                         self._take(batch)
                         if self._version:
                             break
             async for batch in batches:
-                heard = True
-                self._take(batch)
-                self._well()
+                if batch:
+                    heard = True
+                    self._take(batch)
+                    self._backoff.reset()
+                self.last_error = None
         return heard or self._clock() - begun >= _SHORT_SECONDS
 
     def _take(self, batch: list[WatchEvent[ObjectT]]) -> None:
@@ -180,10 +182,6 @@ class Reflector(Generic[ObjectT]):
     def _tell(self, changes: list[Change[ObjectT]]) -> None:
         if changes:
             self._on_changes(changes)
-
-    def _well(self) -> None:
-        self._backoff.reset()
-        self.last_error = None
 
     async def _recover(self, error: KubeError) -> None:
         """Decide where to go on after an error, and wait before doing so."""

@@ -28,7 +28,8 @@ async def watch(
 ) -> AsyncGenerator[list[WatchEvent[ObjectT]], None]:
     """Follow changes after `version`, in batches, until the server ends it, which it should do after `seconds`.
 
-    With `initial`, all objects there are come first, and then a bookmark that says so. Raises what the server ends it
+    The first batch is empty: the server follows, though nothing may change for long. With `initial`, all objects there
+    are come next, and then a bookmark that says so. Raises what the server ends it
     with (Gone above all), ConnectionFailed, and OutcomeUnknown where the connection broke. Close it when done.
     """
     target = selection.resource.path(namespace=selection.namespace) + query(
@@ -42,6 +43,7 @@ async def watch(
     )
     await client.admit()
     async with client.stream(target) as chunks:
+        yield []
         rest = b""
         async for chunk in chunks.iter_any():
             lines = (rest + chunk).split(b"\n")
