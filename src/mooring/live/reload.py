@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 import structlog
 
+from mooring.api.meta import ObjectReference
 from mooring.config import ConfigError, SchedulerConfiguration
 from mooring.framework.declared import declared_kinds
 from mooring.framework.plugin import Plugin
+from mooring.kube import EventRecorder
 from mooring.kube.events import EventKind
 from mooring.live.background import Background
+from mooring.live.batch import BatchScheduler
 from mooring.live.informers import Informers
 from mooring.loading import POD, Catalog, Fault, PluginLoadError, Setup
 from mooring.loading.deadline import HangsError, within
@@ -36,6 +39,8 @@ log = structlog.get_logger("mooring.live")
 _LOAD_SECONDS, _READ_SECONDS = 60.0, 30.0
 #: A call in the dry run that takes longer counts as one that hangs.
 _CALL_SECONDS = 10.0
+#: How often it is looked whether a batch session is over, or extenders have answered.
+_QUIET_SECONDS = 0.005
 #: What can change while the scheduler runs; the rest of a configuration is for the next start.
 _CHANGEABLE = frozenset(
     {"version", "profiles", "percentage_of_nodes_to_score", "pod_initial_backoff_seconds", "pod_max_backoff_seconds"}
@@ -63,31 +68,27 @@ class Reloader:
         engine: Engine,
         informers: Informers,
         background: Background,
-        quiet: Callable[[], Awaitable[None]],
-        use_sessions: Callable[[Catalog], None],
-        tell: Callable[[EventKind, str], None],
+        batch: BatchScheduler | None,
+        events: EventRecorder,
+        wake: Callable[[], None],
         collect: bool,
     ) -> None:
-        """``quiet`` waits for a moment in which nobody works on the cache.
-
-        ``use_sessions`` gets what batch sessions may use. ``tell`` records an event. ``collect`` if garbage may be
-        collected at once.
-        """
+        """``wake`` makes the scheduler look for pods to try; ``collect`` if garbage may be collected at once."""
         self.setup = setup
         self.state = ReloadState()
         self._files = files
         self._engine = engine
         self._informers = informers
         self._background = background
-        self._quiet = quiet
-        self._use_sessions = use_sessions
-        self._tell = tell
+        self._batch = batch
+        self._events = events
+        self._wake = wake
         self._collect = collect
 
     async def reload(self) -> None:
         """The files changed: put in force what they say now, or go on as before and say why."""
         started = time.perf_counter()
-        health = self._engine.guards.health
+        health, before = self._engine.guards.health, self.setup
         try:
             setup = await asyncio.to_thread(within, _LOAD_SECONDS, self._load)
             changed = await self._put_in_force(setup)
@@ -99,6 +100,7 @@ class Reloader:
                 log.error("not reloaded: the last good version stays in force", problem=str(problem))
             self._tell("Warning", f"not reloaded, the last good version stays in force: {problems[0]}")
             return
+        await self._settle(before)
         if changed or self.state.problems:
             health.reloads["ok"] += 1
             self.state = ReloadState((), self.state.reloads + 1, self.state.failed)
@@ -124,6 +126,8 @@ class Reloader:
         before, engine, custom = self.setup, self._engine, self._informers.custom
         config, kept = _changeable(before.config, setup.config)
         setup = msgspec.structs.replace(setup, config=config)
+        for note in (*kept, *(note for note in setup.notes if note not in before.notes)):
+            log.warning(note)
         changed = list(_changes(before, setup))
         kinds = declared_kinds(enabled_classes(config, setup.plugins))
         retired: list[Plugin] = []
@@ -132,7 +136,6 @@ class Reloader:
             async with asyncio.timeout(_READ_SECONDS):
                 await custom.watch(kinds)
             await self._quiet()
-            known_names = frozenset(engine.profiles.cycles)
             retired = swap(engine, config, setup.plugins, setup.catalog.options())
             self.setup = setup
             gone = before.catalog.unload(keep=setup.catalog)
@@ -143,16 +146,39 @@ class Reloader:
             if self.setup is before:
                 setup.catalog.unload(keep=before.catalog)
             await custom.retain(engine.profiles.kinds)
-        self._use_sessions(setup.catalog)
-        for pod in list(self._informers.pods()):
-            if pod.scheduler_name in engine.profiles.cycles.keys() - known_names and not pod.node_name:
+        return changed
+
+    async def _quiet(self) -> None:
+        """Wait for a moment in which nobody works on the cache."""
+        while self._engine.is_asking or (self._batch is not None and self._batch.in_session):
+            await asyncio.sleep(_QUIET_SECONDS)
+
+    async def _settle(self, before: Setup) -> None:
+        """What is in force has changed: let the rest of the scheduler follow."""
+        engine = self._engine
+        if self._batch is not None and self.setup.catalog is not before.catalog:
+            self._batch.use(self.setup.catalog)
+        new = engine.profiles.cycles.keys() - {profile.scheduler_name for profile in before.config.profiles}
+        for pod in list(self._informers.pods()) if new else ():
+            if pod.scheduler_name in new and not pod.node_name:
                 engine.put(pod)
         await self._background.keep(engine.profiles.plugins)
-        for note in (*kept, *(note for note in setup.notes if note not in before.notes)):
-            log.warning(note)
+        self._wake()  # pods that waited may have a node now
         if self._collect:
             gc.collect()  # modules are cycles, and here the collector comes by rarely
-        return changed
+
+    def _tell(self, kind: EventKind, note: str) -> None:
+        """Record how a reload went, on the lease, which stands for the scheduler."""
+        config = self._engine.profiles.config
+        lease = ObjectReference(
+            api_version="coordination.k8s.io/v1",
+            kind="Lease",
+            namespace=config.leader_election.resource_namespace,
+            name=config.leader_election.resource_name,
+        )
+        reason = "Reloaded" if kind == "Normal" else "ReloadFailed"
+        component = config.profiles[0].scheduler_name or "mooring"  # without profiles there are only batch sessions
+        self._events.record(lease, type=kind, reason=reason, action="Reloading", note=note[:1000], component=component)
 
 
 def _faults(error: Exception) -> Iterator[Fault]:

@@ -18,12 +18,10 @@ from typing import Any
 
 import structlog
 
-from mooring.api.meta import ObjectReference
 from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
-from mooring.kube.events import EventKind
 from mooring.live.api_reader import LiveApiReader
 from mooring.live.background import Background
 from mooring.live.batch import BatchScheduler, BatchSettings
@@ -56,8 +54,6 @@ _MAX_IN_FLIGHT = 64
 _BUSY_IN_FLIGHT = 32
 #: While extenders are asked, pods held at Permit are looked after so often.
 _PERMIT_SECONDS = 0.5
-#: How often it is looked whether a batch session is over, or extenders have answered.
-_QUIET_SECONDS = 0.005
 #: How long a stop waits for binds and events under way.
 _GRACE_SECONDS = 5.0
 
@@ -181,36 +177,13 @@ class LiveScheduler:
             engine=self.engine,
             informers=self.informers,
             background=self._background,
-            quiet=self._quiet,
-            use_sessions=self._use_sessions,
-            tell=self._tell_reload,
+            batch=self.batch,
+            events=self._events,
+            wake=self._wake.set,
             collect=self._whole_process,
         )
         self._file_watch.add(files.paths, reloader.reload, files.seen)
         return reloader
-
-    async def _quiet(self) -> None:
-        """Wait for a moment in which nobody works on the cache."""
-        while self.engine.is_asking or (self.batch is not None and self.batch.in_session):
-            await asyncio.sleep(_QUIET_SECONDS)
-
-    def _use_sessions(self, catalog: Catalog) -> None:
-        if self.batch is not None:
-            self.batch.use(catalog)
-        self._wake.set()  # pods that waited may have a node now
-
-    def _tell_reload(self, kind: EventKind, note: str) -> None:
-        """Record how a reload went, on the lease, which stands for the scheduler."""
-        election = self._config.leader_election
-        lease = ObjectReference(
-            api_version="coordination.k8s.io/v1",
-            kind="Lease",
-            namespace=election.resource_namespace,
-            name=election.resource_name,
-        )
-        component = self.engine.profiles.config.profiles[0].scheduler_name
-        reason = "Reloaded" if kind == "Normal" else "ReloadFailed"
-        self._events.record(lease, type=kind, reason=reason, action="Reloading", note=note[:1000], component=component)
 
     def _release(self) -> None:
         """A batch session is over: changes come in again, and pods are decided about one by one."""
