@@ -6,13 +6,17 @@ import asyncio
 import json
 import time
 import urllib.request
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, ClassVar
 
+from mooring.api.core import Namespace
 from mooring.api.meta import format_time
 from mooring.cluster import EmbeddedCluster
 from mooring.controllers.install import install
-from mooring.controllers.program import ControllerProgram, ProgramSettings
-from mooring.kube import Client, ElectionSettings, load_access
+from mooring.controllers.program import RECONCILERS, ControllerProgram, ProgramSettings
+from mooring.controllers.reconciler import Reconciler, Selection
+from mooring.kube import Change, Client, ElectionSettings, load_access
 from mooring.live import ServerSettings
 from tests.controllers.running import running
 from tests.controllers.world import QUEUES, World, controllers, until
@@ -35,6 +39,39 @@ async def test_ours_stay_away_while_volcanos_run(world: World) -> None:
         # It runs out, and nobody renews it.
         await until(lambda: world.state("default"))
         assert not program.standing_aside
+
+
+class Echo(Reconciler):
+    """Notes which namespaces it was asked about; Volcano's controllers know nothing of them."""
+
+    name = "echo"
+    volcano = False
+    seen: ClassVar[set[str]] = set()
+
+    def selections(self) -> Iterable[Selection]:
+        return (Selection.of(Namespace),)
+
+    def concerns(self, change: Change[Any]) -> Iterable[str]:
+        return (change.object.name,)
+
+    async def reconcile(self, key: str) -> float | None:
+        self.seen.add(key)
+        return None
+
+
+async def test_what_volcano_does_not_do_goes_on(world: World) -> None:
+    await world.post("/api/v1/namespaces", apiVersion="v1", kind="Namespace", metadata={"name": "volcano-system"})
+    moment = format_time(time.time() + 3600, micros=True)
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "vc-controller-manager"}}
+    await world.post(
+        LEASES, **lease, spec={"holderIdentity": "theirs", "leaseDurationSeconds": 60, "renewTime": moment}
+    )
+    access = load_access(kubeconfig=str(world.kubeconfig))
+    program = ControllerProgram(access, ProgramSettings(qps=0), reconcilers=(*RECONCILERS, Echo))
+    async with running(program.run(), program.ready):
+        await until(lambda: "default" in Echo.seen)
+        assert "theirs" in program.standing_aside
+        assert await world.get(f"{QUEUES}/default") is None
 
 
 async def test_a_deployment_of_theirs_counts_too(world: World) -> None:

@@ -81,6 +81,7 @@ class CommunityGroups(Reconciler):
     """Keeps the phases and counts of PodGroups (scheduling.x-k8s.io)."""
 
     name = "podgroup.scheduling.x-k8s.io"
+    volcano = False
 
     def __init__(self, tools: Tools) -> None:
         super().__init__(tools)
@@ -155,6 +156,7 @@ class ElasticQuotas(Reconciler):
     """Keeps what running pods use of ElasticQuotas."""
 
     name = "elasticquota.scheduling.x-k8s.io"
+    volcano = False
 
     def __init__(self, tools: Tools) -> None:
         super().__init__(tools)

@@ -39,6 +39,8 @@ class Loop:
         self._backoffs: dict[_Work, Backoff] = {}
         self._more = asyncio.Event()
         self._acting = asyncio.Event()
+        #: Reconcilers that somebody else does the work of.
+        self._resting: frozenset[Reconciler] = frozenset()
 
     def apply(self, changes: list[Change[Any]]) -> None:
         """Take changes over; what they concern is looked at when there is time."""
@@ -57,9 +59,11 @@ class Loop:
             self._waiting[work] = None
             self._more.set()
 
-    def act(self) -> None:
-        """Work on what waits, from now on."""
+    def act(self, *, without: Iterable[Reconciler] = ()) -> None:
+        """Work on what waits, from now on, but for what some reconcilers would do; that goes on waiting."""
+        self._resting = frozenset(without)
         self._acting.set()
+        self._more.set()
 
     def pause(self) -> None:
         """Finish what is under way and then leave everything alone, until `act`."""
@@ -83,11 +87,11 @@ class Loop:
     async def _work(self) -> None:
         while True:
             await self._acting.wait()
-            if not self._waiting:
+            work = next((each for each in self._waiting if each[0] not in self._resting), None)
+            if work is None:
                 self._more.clear()
                 await self._more.wait()
                 continue
-            work = next(iter(self._waiting))
             del self._waiting[work]
             self._busy.add(work)
             try:

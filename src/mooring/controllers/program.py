@@ -123,10 +123,8 @@ class ControllerProgram:
                 log.info("Controllers act", controllers=[each.name for each in self._reconcilers])
             self.standing_aside = found
             self.metrics.acting.set(not found)
-            if found:
-                self.loop.pause()
-            else:
-                self.loop.act()
+            # Theirs know nothing of the other reconcilers.
+            self.loop.act(without=[each for each in self._reconcilers if found and each.volcano])
             self.ready.set()
             await asyncio.sleep(_NEIGHBOURS_SECONDS)
 

@@ -94,6 +94,8 @@ class Reconciler(ABC):
 
     #: How it is called in logs and metrics.
     name: ClassVar[str]
+    #: Whether Volcano's controllers do the same, so that it rests while they run.
+    volcano: ClassVar[bool] = True
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
