@@ -217,6 +217,23 @@ def test_a_server_that_is_not_there_is_told_in_two_lines(tmp_path):
     assert "Nor can the cluster be read: https://127.0.0.1:1 cannot be reached" in result.stderr
 
 
+async def test_one_who_may_not_read_the_cluster_is_told_who_may(tmp_path):
+    import asyncio
+
+    from tests.kube.server import Api, Fault
+
+    file = tmp_path / "kubeconfig"
+    async with Api() as api:
+        api.fault = lambda _request: Fault(status=403, body={"message": "nodes is forbidden", "reason": "Forbidden"})
+        file.write_text(
+            "current-context: c\ncontexts: [{name: c, context: {cluster: c}}]\n"
+            f"clusters: [{{name: c, cluster: {{server: '{api.url}'}}}}]\n"
+        )
+        result = await asyncio.to_thread(explain, "web", "--scheduler", "http://127.0.0.1:1", "--kubeconfig", str(file))
+    assert result.exit_code == 1
+    assert "nodes is forbidden (403 Forbidden); give a --kubeconfig of one who may list nodes and pods" in result.stderr
+
+
 async def test_the_cluster_is_read_where_no_scheduler_answers(tmp_path):
     """The listed objects are decided about, and why they are is said."""
     import asyncio

@@ -182,7 +182,7 @@ def _from_manifests(files: tuple[str, ...], setup: Setup, *, recursive: bool) ->
 def _from_cluster(kubeconfig: str, setup: Setup, reason: str) -> list[KubeObject]:
     import asyncio
 
-    from mooring.kube import AccessError, KubeError, load_access
+    from mooring.kube import AccessError, Forbidden, KubeError, load_access
 
     try:
         access = load_access(kubeconfig=kubeconfig)
@@ -192,6 +192,10 @@ def _from_cluster(kubeconfig: str, setup: Setup, reason: str) -> list[KubeObject
         click.echo(f"note: {warning}", err=True)
     try:
         return asyncio.run(_listed(access, setup))
+    except Forbidden as error:
+        raise click.ClickException(
+            f"{reason}\nNor may the cluster be read: {error}; give a --kubeconfig of one who may list nodes and pods"
+        ) from None
     except KubeError as error:
         raise click.ClickException(f"{reason}\nNor can the cluster be read: {error}") from None
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import structlog
 
 from mooring.api.core import Namespace, ReplicationController, Service
 from mooring.api.meta import KubeObject
@@ -24,9 +25,11 @@ from mooring.api.storage import (
     VolumeAttachment,
 )
 from mooring.api.workloads import ReplicaSet, StatefulSet
-from mooring.kube import Change, Client, Reflector, Resource, resource_of
+from mooring.kube import Change, Client, Forbidden, Reflector, Resource, resource_of
 from mooring.live.custom import CustomInformers
 from mooring.scheduler.engine import Engine
+
+log = structlog.get_logger("mooring.live")
 
 #: What the scheduler watches. Pods come last: they are decided about with all the others in mind.
 KINDS: tuple[type[KubeObject], ...] = (
@@ -45,6 +48,11 @@ KINDS: tuple[type[KubeObject], ...] = (
     CSIStorageCapacity,
     VolumeAttachment,
     Pod,
+)
+_LOOK_SECONDS = 1.0
+_REFUSED = (
+    "The scheduler may not read what it needs, and waits; `mooring rbac` prints the roles that allow it, for "
+    "`kubectl apply -f -` (--user NAME, or --service-account NAME)"
 )
 #: Pods that have run to their end hold nothing: the server does not send them.
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -96,6 +104,17 @@ class Informers:
         self.custom.begin(tasks)
         for kind, reflector in self._reflectors.items():
             tasks.create_task(reflector.run(), name=f"watch {kind.__name__}")
+        tasks.create_task(self._tell_of_missing_rights(), name="missing rights")
+
+    async def _tell_of_missing_rights(self) -> None:
+        """Say once what to do where the cluster lets us read something not, while that keeps us from starting."""
+        while any(not reflector.synced.is_set() for reflector in self._reflectors.values()):
+            refused = {kind for kind, each in self._reflectors.items() if isinstance(each.last_error, Forbidden)}
+            if refused:
+                names = ", ".join(kind.__name__ for kind in self._reflectors if kind in refused)
+                log.error(_REFUSED, kinds=names)
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def synced(self) -> None:
         """Wait until everything that exists was seen once."""
