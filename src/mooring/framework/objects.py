@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from mooring.api.label_selectors import Selector, compile_selector, selector_from_labels
 from mooring.api.meta import KubeObject, LabelSelector
 from mooring.framework.events import ActionType
+from mooring.framework.listening import note_listener
 
 T = TypeVar("T", bound=KubeObject)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -128,6 +129,7 @@ class Lister(Generic[T]):
     def listen(self, listener: ObjectListener[T]) -> None:
         """Be told about every change from now on."""
         self._listeners.append(listener)
+        note_listener(listener)
 
     def stop_telling(self, is_gone: Callable[[object], bool]) -> None:
         """Forget listeners of plugins that are in force no more."""

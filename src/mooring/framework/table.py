@@ -23,6 +23,7 @@ from mooring.framework.check import differences
 from mooring.framework.counters import CounterRegistry
 from mooring.framework.images import ImageIndex
 from mooring.framework.labels import CodeColumn, LabelColumn
+from mooring.framework.listening import note_listener
 from mooring.framework.node_info import NodeInfo, PodInfo
 from mooring.framework.pod_columns import PodColumns
 from mooring.framework.ports import PortIndex
@@ -331,6 +332,7 @@ class NodeTable:
             if info.node is not None and (info.pod.spec.volumes or not listener.volumes_only):
                 listener.pod_added(info, info.node.row)
         self._listeners.append(listener)
+        note_listener(listener)
 
     def stop_telling(self, is_gone: Callable[[object], bool]) -> None:
         """Forget listeners of plugins that are in force no more."""

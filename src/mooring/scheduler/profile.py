@@ -13,6 +13,7 @@ import msgspec
 from mooring.framework.declared import declared_events
 from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
+from mooring.framework.listening import listeners_made
 from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
 from mooring.framework.points import check_methods, points_of
 from mooring.framework.templates import PodTemplate
@@ -125,12 +126,15 @@ class Profile:
         if problems:
             raise ProfileError(f'profile "{self.name}": plugin "{cls.name}": {problems[0].message}')
         try:
-            return cls(args, self.handle)
+            with listeners_made() as made:
+                plugin = cls(args, self.handle)
         except ArgsError as error:
             raise ProfileError(f'profile "{self.name}": initializing plugin "{cls.name}": {error}') from None
         except Exception as error:
             text = f'profile "{self.name}": initializing plugin "{cls.name}": {type(error).__name__}: {error}'
             raise ProfileError(text) from error
+        plugin._listening = tuple(made)
+        return plugin
 
     def _weighted(self, point: str) -> list[tuple[Plugin, int]]:
         """What is enabled at a point and serves it here (an old configuration may name plugins that are gone)."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mooring.config import SchedulerConfiguration
+from mooring.framework.listening import listeners_made
 from mooring.framework.plugin import Plugin
 from mooring.loading.options import DEFAULT, PluginOptions
 from mooring.scheduler.build import Profiles
@@ -28,14 +29,16 @@ def swap(
     then. Must not be called while an attempt waits for extenders.
     """
     before = engine.profiles
+    made: list[object] = []
     try:
-        with engine.guards.renewing(_changed(engine, plugins, options), options):
+        with listeners_made() as made, engine.guards.renewing(_changed(engine, plugins, options), options):
             after = before.renewed(config, plugins)
             _hand_over(before, after)
             queue = queue_settings(after, engine.report_broken)
     except BaseException:
         for cycle in before.cycles.values():
             cycle.take_over()
+        _stop_telling(engine, set(map(id, made)), ())
         raise
     engine.adopt(after, queue)
     kept = set(map(id, after.plugins))
@@ -98,10 +101,15 @@ def _hand_over(before: Profiles, after: Profiles) -> None:
 
 
 def forget_listeners(engine: Engine, retired: Iterable[Plugin], modules: Iterable[str]) -> None:
-    """Stop telling plugins that are in force no more, and whatever else is defined in their modules."""
-    gone, roots = set(map(id, retired)), tuple(modules)
+    """Stop telling plugins that are in force no more, and what they registered or is defined in their modules."""
+    gone = {id(each) for plugin in retired for each in (plugin, *plugin._listening)}
+    _stop_telling(engine, gone, tuple(modules))
 
+
+def _stop_telling(engine: Engine, gone: set[int], roots: tuple[str, ...]) -> None:
     def is_gone(listener: object) -> bool:
+        if id(listener) in gone:
+            return True
         while isinstance(listener, functools.partial):
             listener = listener.func
         owner = getattr(listener, "__self__", listener)

@@ -1,0 +1,120 @@
+"""Exchanging plugins and configuration of an engine: all or nothing, and nothing of the old stays behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.config import SchedulerConfiguration, load_config
+from mooring.framework import Plugin, PodListener
+from mooring.loading import plugin_spec
+from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.profile import ProfileError
+from mooring.scheduler.swap import forget_listeners, swap
+from mooring.testing import make_node, make_pod
+
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {{multiPoint: {{enabled: [{enabled}]}}}}
+  pluginConfig: [{{name: VolumeBinding, args: {{bindTimeoutSeconds: {seconds}}}}}]
+"""
+
+
+class Ear(PodListener):
+    """Counts pods."""
+
+
+class Old(Plugin):
+    def setup(self) -> None:
+        self.ear = Ear()
+        self.handle.listen(self.ear)
+
+    def filter(self, state: Any, pod: Any, node: Any) -> str | None:
+        return "the old one says no"
+
+
+class New(Plugin):
+    name = "Old"
+
+    def filter(self, state: Any, pod: Any, node: Any) -> str | None:
+        return None if node.name == "b" else "not there"
+
+
+class Broken(Plugin):
+    name = "Old"
+
+    def setup(self) -> None:
+        self.handle.listen(Ear())
+        raise KeyError("no such thing")
+
+    def filter(self, state: Any, pod: Any, node: Any) -> None: ...
+
+
+def config(*plugins: type[Plugin], seconds: int = 1) -> SchedulerConfiguration:
+    enabled = ", ".join(f"{{name: {each.name}}}" for each in plugins)
+    specs = {each.name: plugin_spec(each) for each in plugins}
+    return load_config(CONFIG.format(enabled=enabled, seconds=seconds), source="test", plugins=specs)
+
+
+@pytest.fixture
+def engine() -> Engine:
+    made = Engine(config(Old), plugins={"Old": Old})
+    for name in ("a", "b"):
+        made.put(make_node(name).capacity(cpu="4", memory="8Gi", pods=10).obj())
+    return made
+
+
+def ears(engine: Engine) -> int:
+    return sum(isinstance(each, Ear) for each in engine.cache.table._listeners)
+
+
+def test_a_pod_that_was_turned_down_is_tried_with_the_new_plugin(engine: Engine) -> None:
+    engine.put(make_pod("p").obj())
+    failed = engine.schedule_one()
+    assert isinstance(failed, Failed)
+    assert "the old one says no" in failed.unplaced.message
+    retired = swap(engine, config(New), {"Old": New}, {})
+    assert [type(each) for each in retired] == [Old]
+    decided = engine.schedule_one()
+    assert isinstance(decided, Decided)
+    assert decided.node_name == "b"
+    forget_listeners(engine, retired, ())
+    assert ears(engine) == 0
+
+
+def test_one_that_cannot_be_made_changes_nothing(engine: Engine) -> None:
+    before = dict(engine.profiles.first.profile.plugins)
+    with pytest.raises(ProfileError, match="no such thing"):
+        swap(engine, config(Broken), {"Old": Broken}, {})
+    assert engine.profiles.first.profile.plugins == before
+    assert engine.profiles.first.handle.runner is engine.profiles.first
+    assert ears(engine) == 1
+
+
+def test_built_in_plugins_are_made_anew_only_with_other_arguments_and_leave_no_listeners(engine: Engine) -> None:
+    def listeners() -> int:
+        table, objects = engine.cache.table, engine.cache.objects
+        return len(table._listeners) + sum(len(each._listeners) for each in objects._listers.values())
+
+    first, count = dict(engine.profiles.first.profile.plugins), listeners()
+    for seconds in (2, 3, 4):
+        retired = swap(engine, config(Old, seconds=seconds), {"Old": Old}, {})
+        forget_listeners(engine, retired, ())
+        assert {each.name for each in retired} == {"VolumeBinding"}
+    now = engine.profiles.first.profile.plugins
+    assert now["NodeResourcesFit"] is first["NodeResourcesFit"]
+    assert listeners() == count
+
+
+def test_a_profile_that_goes_lets_its_pods_go(engine: Engine) -> None:
+    engine.put(make_pod("p").obj())
+    other = load_config(
+        CONFIG.format(enabled="", seconds=1).replace("- plugins", "- schedulerName: other\n  plugins"), source="test"
+    )
+    swap(engine, other, {}, {})
+    assert engine.schedule_one() is None
+    engine.put(make_pod("q").scheduler("other").obj())
+    assert isinstance(engine.schedule_one(), Decided)
