@@ -154,11 +154,16 @@ async def test_a_gang_is_bound_whole_or_not_at_all(world: World, definition: dic
     await world.define(QUEUE, definition)
     await world.gang("fits", 4, cpu="2")
     await world.gang("huge", 9, cpu="3")
-    async with scheduling(world):
+    async with scheduling(world) as scheduler:
         await until(lambda: reached(world, "fits", 4))
         status = await until(lambda: world.group("huge"))
         await until(lambda: _phase(world, "fits", "Running"))
         assert await world.count("huge") == 0
+        assert scheduler.engine.watch is not None
+        assert scheduler.engine.watch.metrics is not None
+        shown = scheduler.engine.watch.metrics.render()[0].decode()
+        assert 'volcano_unschedule_task_count{job_id="default/huge"} 9.0' in shown
+        assert 'volcano_queue_allocated_milli_cpu{queue_name="default"} 8000.0' in shown
         assert status["conditions"][0]["reason"] == "NotEnoughResources"
         await until(lambda: _reason(world, "huge-task-0", {"Schedulable", "Unschedulable"}))
 

@@ -25,10 +25,12 @@ from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.actions.complete import complete
 from mooring.batch.cluster import BatchCluster
 from mooring.batch.plugins import PLUGINS
+from mooring.batch.plugins.gang import UNSCHEDULABLE
 from mooring.batch.queue import ROOT
+from mooring.batch.resource import Resource
 from mooring.batch.run import Outcome, action_steps, close_session, open_session
 from mooring.batch.session import Session
-from mooring.batch.task import TaskInfo
+from mooring.batch.task import PENDING, TaskInfo
 from mooring.framework.handle import Handle
 from mooring.framework.volume_writer import VolumeWriter
 from mooring.kube import AlreadyExists, Change, Client, KubeError, NotFound
@@ -363,6 +365,12 @@ class BatchScheduler:
                 objects.put(msgspec.structs.replace(queue, status=after))
         for job, text in session.notes:
             self.writer.tell_group(job.group, "Normal", "Unschedulable", text)
+        self._metrics.unscheduled = {
+            job.uid: job.count(PENDING)
+            for job in session.jobs.values()
+            if any(each.type == UNSCHEDULABLE and each.transition_id == session.uid for each in job.conditions)
+        }
+        self._metrics.allocated = {name: Resource.of(held).as_dict() for name, held in outcome.queues.items()}
 
     async def _make_queues(self) -> None:
         """Make the root queue and the default queue, where nobody else has."""
