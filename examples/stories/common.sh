@@ -141,6 +141,7 @@ allow_scheduler() {
 end() {
   local status=$? file
   stop_scheduler
+  [ "$(type -t at_end)" != function ] || at_end
   for file in $made; do delete "$file"; done
   [ -z "${cluster:-}" ] || { kill "$cluster" 2>/dev/null || true; wait "$cluster" 2>/dev/null || true; }
   rm -rf "$work"

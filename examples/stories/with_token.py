@@ -6,10 +6,10 @@ import sys
 from mooring.kube import load_access
 
 
-def main(kubeconfig: str, token: str) -> None:
+def kubeconfig_for(kubeconfig: str, token: str) -> str:
     access = load_access(kubeconfig=kubeconfig)
     authority = base64.b64encode(access.ca or b"").decode()
-    sys.stdout.write(
+    return (
         "apiVersion: v1\nkind: Config\ncurrent-context: story\n"
         "clusters:\n- name: story\n"
         f"  cluster: {{server: '{access.server}', certificate-authority-data: {authority}}}\n"
@@ -19,4 +19,4 @@ def main(kubeconfig: str, token: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.stdout.write(kubeconfig_for(*sys.argv[1:]))

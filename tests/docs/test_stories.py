@@ -9,7 +9,7 @@ from tests.docs.stories import STORIES, tell
 
 @pytest.mark.parametrize("story", STORIES)
 def test_it_holds(story: str) -> None:
-    done = tell(story, KUBECTL="")
+    done = tell(story, KUBECTL="", HELM="")
     assert done.returncode == 0, done.stdout
     assert "as the story says" in done.stdout
     assert "kubectl" not in done.stdout

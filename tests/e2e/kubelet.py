@@ -10,13 +10,13 @@ import http.client
 import itertools
 import json
 import os
-import shutil
 import ssl
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
+from examples.stories.config_map import write_config_map
 from tests.e2e.controlplane import ControlPlane, Object, Process, free_port
 from tests.e2e.controlplane.commands import LOOPBACK
 
@@ -56,7 +56,9 @@ class PlayedPod:
             version = found["metadata"]["resourceVersion"]
             if self._versions.get(name) != version:
                 self._versions[name] = version
-                _write(self._place(volume["name"]), version, found.get("data") or {})
+                place = self._place(volume["name"])
+                write_config_map(place, version, found.get("data") or {})
+                place.chmod(0o777)  # as kubelets leave it
 
     def answers(self, probe: str) -> bool:
         """Whether a probe of the container succeeds, such as readinessProbe."""
@@ -136,23 +138,3 @@ class PlayedPod:
         (folder / "ca.crt").write_bytes(self._plane.ca.read_bytes())
         (folder / "namespace").write_text(self._namespace)
         return folder
-
-
-def _write(folder: Path, version: str, data: dict[str, Any]) -> None:
-    """Files behind `..data`, a link that is exchanged all at once; the folder can be written to by all, as there."""
-    fresh = folder / f"..{version}"
-    fresh.mkdir(parents=True)
-    folder.chmod(0o777)
-    for name, text in data.items():
-        (fresh / name).write_text(text)
-    link = folder / "..data_tmp"
-    link.symlink_to(fresh.name)
-    link.replace(folder / "..data")
-    for name in data:
-        if not (folder / name).is_symlink():
-            (folder / name).symlink_to(Path("..data", name))
-    for entry in folder.iterdir():
-        if entry.name.startswith("..") and entry.name not in ("..data", fresh.name):
-            shutil.rmtree(entry)
-        elif not entry.name.startswith("..") and entry.name not in data:
-            entry.unlink()
