@@ -176,8 +176,8 @@ def zones(name: str, number: int) -> NodeResourceTopology:
     return msgspec.convert({"metadata": {"name": name}, "zones": raw, "attributes": listed}, NodeResourceTopology)
 
 
-#: "pernode" is "basic" with a user's plugin in the profile that filters and scores node by node; "numaleast" is "numa"
-#: with the strategy LeastNUMANodes.
+#: "pernode" is "basic" with a user's plugin in the profile that filters and scores node by node; "numaleast" is
+#: "numamixed" with the strategy LeastNUMANodes.
 WORKLOADS: dict[str, Callable[[int], Pod]] = {
     "basic": basic,
     "mixed": mixed,
@@ -190,7 +190,7 @@ WORKLOADS: dict[str, Callable[[int], Pod]] = {
     "pernode": basic,
     "numa": numa,
     "numamixed": numamixed,
-    "numaleast": numa,
+    "numaleast": numamixed,
 }
 
 

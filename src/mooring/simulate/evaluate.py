@@ -31,9 +31,11 @@ def evaluate(case: Mapping[str, Any], catalog: Catalog = _NO_PLUGINS) -> dict[st
     pods = pods_of(case) if several else [pod_of(case.get("pod"), "pod")]
     elapse = elapse_of(case, len(pods)) if several else {}
     config = config_of(case, catalog)
-    if several:
-        for pod in pods:
+    for pod in pods:
+        if several:
             cache.put(pod)
+        else:
+            cache.objects.put(pod)  # it exists, as every pod that is tried; what it may be nominated to is not asked
     try:
         profiles = Profiles(config, cache, plugins=catalog.classes(), rng=random.Random(0), clock=clock)
     except ProfileError as error:

@@ -6,7 +6,7 @@ whole units) has a column of amounts by resource and zone. Others are left to ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,8 @@ Rows = npt.NDArray[np.intp]
 Codes = npt.NDArray[np.int8]
 
 _MOST_ZONES: Final = 8
+#: So many topologies that no row has any more are remembered as such.
+_MOST_KNOWN: Final = 1024
 #: Larger amounts might overflow when they are weighed.
 _MOST: Final = 2**53
 _ALWAYS_OFFERED: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS})
@@ -48,6 +50,11 @@ class ZoneColumns:
         #: How many zones each row has, where it is usual.
         self._counts: Codes = np.zeros(64, dtype=np.int8)
         self.topologies: list[Topology | None] = []
+        #: Rows with a topology that is not usual.
+        self.odd: set[int] = set()
+        #: Equal for rows whose topologies are equal; 0 for those without one.
+        self.contents: npt.NDArray[np.int32] = np.zeros(64, dtype=np.int32)
+        self._known: dict[Hashable, int] = {}
         #: Resource -> (version, which rows offer it).
         self._offering: dict[str, tuple[tuple[int, int], Mask]] = {}
 
@@ -58,8 +65,10 @@ class ZoneColumns:
     def refresh(self) -> None:
         """Bring the columns up to date."""
         table = self._table
-        if self._structure != table.structure:
+        if self._structure != table.structure or len(self._known) > _MOST_KNOWN + 4 * len(table):
             self._structure = table.structure
+            self._known.clear()
+            self.odd.clear()
             self._grow(len(table))
             self.topologies = [None] * len(table)
             for row in range(len(table)):
@@ -77,6 +86,7 @@ class ZoneColumns:
             self.kinds = np.zeros(size, dtype=np.int8)
             self.usual = np.zeros(size, dtype=np.bool_)
             self._counts = np.zeros(size, dtype=np.int8)
+            self.contents = np.zeros(size, dtype=np.int32)
             self._left = np.full((*self._left.shape[:2], size), -1, dtype=np.int64)
 
     def _write(self, row: int) -> None:
@@ -84,10 +94,14 @@ class ZoneColumns:
         self.topologies[row] = topology
         self._left[:, :, row] = -1
         self.usual[row] = False
+        self.contents[row] = 0
+        self.odd.discard(row)
         if topology is None:
             self.kinds[row] = NONE if fresh else STALE
             return
         self.kinds[row] = LOOSE if not topology.single else POD_SCOPE if topology.pod_scope else CONTAINER_SCOPE
+        self.contents[row] = self._known.setdefault(topology.content, len(self._known) + 1)
+        self.odd.add(row)  # until it has turned out to be usual
         zones = sorted(topology.zones, key=lambda zone: zone.number)
         if len(zones) > _MOST_ZONES or len({zone.number for zone in zones}) != len(zones):
             return
@@ -105,6 +119,7 @@ class ZoneColumns:
         for slot, place, left, grid in amounts:
             self._left[slot, place, row] = left // grid
         self.usual[row] = True
+        self.odd.discard(row)
         self._counts[row] = len(zones)
 
     def _slot(self, resource: str) -> int:

@@ -36,6 +36,7 @@ from mooring.plugins.node_resource_topology.strategies import LEAST_NUMA_NODES, 
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 
+_NOBODY: Final[Rows] = np.zeros(0, dtype=np.intp)
 _STATUSES: Final = {code: Status.unschedulable(reason) for code, reason in REASONS.items()}
 
 
@@ -122,7 +123,7 @@ class NodeResourceTopologyMatch(Plugin):
         columns.refresh()
         rows = _rows(nodes)
         codes = columns.misfits(demand, rows)
-        for place in self._unusual(rows, POD_SCOPE, CONTAINER_SCOPE):
+        for place in self._unusual(rows, POD_SCOPE, CONTAINER_SCOPE).tolist():
             row = int(rows[place])
             topology = columns.topologies[row]
             if topology is not None:
@@ -136,11 +137,12 @@ class NodeResourceTopologyMatch(Plugin):
                     self._cache.rejected(self.handle.table.nodes[row].name)
         return Verdicts(codes, _STATUSES.__getitem__)
 
-    def _unusual(self, rows: Rows, *kinds: int) -> list[int]:
+    def _unusual(self, rows: Rows, *kinds: int) -> Rows:
         """The places of rows that have to be looked at one by one."""
         columns = self._columns
-        found: list[int] = np.flatnonzero(~columns.usual[rows] & np.isin(columns.kinds[rows], kinds)).tolist()
-        return found
+        if not columns.odd:
+            return _NOBODY
+        return np.flatnonzero(~columns.usual[rows] & np.isin(columns.kinds[rows], kinds))
 
     # Score
 
@@ -157,14 +159,16 @@ class NodeResourceTopologyMatch(Plugin):
         if strategy == LEAST_NUMA_NODES:
             kinds = columns.kinds[rows]
             scores = np.zeros(len(rows), dtype=np.int64)
-            alone = np.flatnonzero((kinds == LOOSE) | (kinds == POD_SCOPE) | (kinds == CONTAINER_SCOPE)).tolist()
+            alone = np.flatnonzero((kinds == LOOSE) | (kinds == POD_SCOPE) | (kinds == CONTAINER_SCOPE))
         else:
             scores = columns.scores(demand, strategy, self._weights, rows)
             alone = self._unusual(rows, POD_SCOPE, CONTAINER_SCOPE)
-        for place in alone:
-            topology = columns.topologies[int(rows[place])]
-            if topology is not None:
-                scores[place] = score(topology, demand, strategy, self._weights)
+        if len(alone):
+            # Nodes of one kind with the same room are many: each case is looked at once.
+            _, firsts, cases = np.unique(columns.contents[rows[alone]], return_index=True, return_inverse=True)
+            topologies = (columns.topologies[row] for row in rows[alone[firsts]].tolist())
+            found = [score(each, demand, strategy, self._weights) if each is not None else 0 for each in topologies]
+            scores[alone] = np.array(found, dtype=np.int64)[cases]
         return scores
 
     # Reservations

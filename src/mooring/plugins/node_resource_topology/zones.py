@@ -6,7 +6,7 @@ Amounts are exact: whole numbers of billionths, which is as fine as Kubernetes' 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Final
 
 import msgspec
@@ -60,6 +60,12 @@ class Topology(msgspec.Struct, frozen=True):
     def settings(self) -> tuple[bool, bool, int]:
         """The kubelet's rules."""
         return self.single, self.pod_scope, self.most_zones
+
+    @property
+    def content(self) -> Hashable:
+        """All of it, for comparing."""
+        zones = ((zone.number, tuple(zone.left.items()), tuple(zone.costs.items())) for zone in self.zones)
+        return (self.settings, *zones)
 
     def without(self, taken: Mapping[str, int]) -> Topology:
         """The same with so much less in every zone: nobody knows yet which zone pods were given."""
