@@ -17,14 +17,14 @@ class Embedded:
         self.cluster = cluster
         self.kubeconfig = str(kubeconfig)
 
-    def add_pod(self, name: str, **metadata: Any) -> None:
+    def add_pod(self, name: str, *, scheduler: str = "default-scheduler", **metadata: Any) -> None:
         pods = self.cluster.api.table.of("pods")
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, **metadata},
-            "spec": {"containers": [container]},
+            "spec": {"containers": [container], "schedulerName": scheduler},
         }
         self.cluster.api.registry.create(pods, "default", pod, system_call())
 

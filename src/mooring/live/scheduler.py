@@ -275,6 +275,10 @@ class LiveScheduler:
 
     async def _finish(self) -> None:
         """Finish or forget what is under way, while reflectors and events still run; at once if the lease is lost."""
+        held = {waiting.pod.uid for waiting in self.engine.profiles.waiting_pods}
+        for task in self._work:
+            if task.get_name() in held:
+                task.cancel()  # nobody may ever allow it
         if self._work and not self._lost:
             await asyncio.wait(self._work, timeout=_GRACE_SECONDS)
         for task in self._work:
@@ -379,12 +383,12 @@ class LiveScheduler:
     def _carry_out(self, outcome: Decided | Failed | None) -> None:
         if isinstance(outcome, Decided):
             self._binding += 1
-            self._start(self._bind(outcome))
+            self._start(self._bind(outcome), name=outcome.queued.uid)
         elif isinstance(outcome, Failed):
             self._start(self._fail(outcome))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _start(self, work: Coroutine[Any, Any, None], *, name: str | None = None) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
@@ -392,6 +396,9 @@ class LiveScheduler:
         try:
             await self._reporter.settled(decided.queued.uid)
             failed = await self.engine.bind(decided)
+        except asyncio.CancelledError:
+            self.engine.undo(decided.cycle, decided.state, decided.pod, decided.node_name)
+            raise
         finally:
             self._binding -= 1
             self._wake.set()
