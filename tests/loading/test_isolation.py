@@ -260,3 +260,15 @@ def test_the_next_version_gets_what_the_last_one_kept(tmp_path: Path) -> None:
     for setup in (here.setup, after):
         setup.plugins["Mine"].process.close()
         setup.catalog.unload()
+
+
+def test_a_large_cluster_is_told_in_parts(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.loading.isolation.proxy._MOST_CHANGES", 7)
+    here = world(
+        HEAD + "    def filter(self, state, pod, node):\n        return None if node.name == 'node-59' else 'no'\n"
+    )
+    for number in range(6, 60):
+        here.engine.put(make_node(f"node-{number}").capacity(cpu="40", memory="8Gi", pods=110).obj())
+    assert here.node("a") == "node-59"
+    here.plugin._generation = -1  # as after a restart: everything is told again
+    assert here.node("b") == "node-59"

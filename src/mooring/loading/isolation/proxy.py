@@ -36,6 +36,8 @@ _REFUSED: Final = {
     "what_if": "it changes the state of hypothetical attempts",
     "pre_bind_pre_flight": "it belongs to bindings that take a while",
 }
+#: So many changes are sent at a time, so that each message is answered well within the time of a call.
+_MOST_CHANGES: Final = 2000
 _numbers = itertools.count(1)
 
 
@@ -77,23 +79,23 @@ class IsolatedPlugin(Plugin):
         if self._generation != process.generation:
             self._feed.everything()
             new = [self.handle.profile_name, msgspec.to_builtins(self.args)]
-        message = {
-            "world": self._world,
-            "new": new,
-            "changes": self._feed.take(),
-            "method": method,
-            "attempt": attempt,
-            "pod": b"" if pod is None else encode_json(pod),
-            "rest": list(rest),
-        }
+        changes, begin = self._feed.take(), new is not None
+        message = {"attempt": attempt, "pod": b"" if pod is None else encode_json(pod), "rest": list(rest)}
         generation = process.generation
         try:
-            answer = process.ask(message, self.seconds)
+            while len(changes) > _MOST_CHANGES:  # a whole cluster: that may take longer than a call
+                some, changes = changes[:_MOST_CHANGES], changes[_MOST_CHANGES:]
+                self._send({"new": new, "begin": False, "changes": some, "method": "", **message})
+                new = None
+            answer = self._send({"new": new, "begin": begin, "changes": changes, "method": method, **message})
         except BaseException:
             self._generation = -1  # whatever was lost on the way is told again
             raise
         self._generation = generation
         return answer
+
+    def _send(self, message: dict[str, Any]) -> Any:
+        return self.process.ask({"world": self._world, **message}, self.seconds)
 
     def _about(self, method: str, state: CycleState, pod: Pod, *rest: Any) -> Any:
         attempt = state.get(self._attempt)

@@ -177,7 +177,7 @@ def serve(channel: socket.socket) -> None:
             world = worlds[number]
             for change in asked["changes"]:
                 world.change(*change)
-            if asked["new"] is not None:
+            if asked["begin"]:
                 world.begin()
             method = asked["method"]
             answer = world.call(method, asked["attempt"], asked["pod"], asked["rest"]) if method else None
