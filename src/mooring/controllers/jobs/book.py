@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 import msgspec
 
@@ -26,6 +27,9 @@ class Book:
         self.prepared = 0
         #: What was last said about the group, so that it is not said again and again.
         self.said = ""
+        #: When the status was written last, and for how long new counts have to wait.
+        self.written_at = 0.0
+        self.held = 0.0
         self._uid = ""
         self._written: VolcanoJob | None = None
 
@@ -49,9 +53,9 @@ class Book:
         self.prepared, self.said = 0, ""
         return True
 
-    def of_task(self, task: str) -> list[Member]:
+    def of_task(self, task: str) -> Iterator[Member]:
         """The pods of a task."""
-        return [pod for pod in self.pods.values() if pod.task == task]
+        return (pod for pod in self.pods.values() if pod.task == task)
 
     def members(self, job: VolcanoJob) -> dict[str, Member]:
         """The job's own pods by name: not those of one that had its name before."""

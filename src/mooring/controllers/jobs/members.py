@@ -104,7 +104,7 @@ def request_of(old: Member | None, new: Member | None, task: TaskSpec | None, po
     if new is None:
         event = words.POD_EVICTED
     else:
-        event = _event(old, new, task, tuple(pods))
+        event = _event(old, new, task, pods)
         statuses = new.status.container_statuses
         if event == words.POD_FAILED and statuses and statuses[0].state.terminated is not None:
             exit_code = statuses[0].state.terminated.exit_code
@@ -121,7 +121,7 @@ def request_of(old: Member | None, new: Member | None, task: TaskSpec | None, po
     )
 
 
-def _event(old: Member | None, new: Member, task: TaskSpec | None, pods: tuple[Member, ...]) -> str:
+def _event(old: Member | None, new: Member, task: TaskSpec | None, pods: Iterable[Member]) -> str:
     phase = new.status.phase
     is_news = old is None or old.status.phase != phase
     if phase == words.FAILED:
@@ -132,15 +132,16 @@ def _event(old: Member | None, new: Member, task: TaskSpec | None, pods: tuple[M
         return words.POD_PENDING
     if is_news and phase == words.RUNNING:
         return words.POD_RUNNING
-    return words.TASK_FAILED if _has_failed(task, pods) else words.OUT_OF_SYNC
+    # All pods of the task are looked at only if this one gives reason to.
+    return words.TASK_FAILED if new.restarts and _has_failed(task, pods) else words.OUT_OF_SYNC
 
 
-def _is_complete(task: TaskSpec | None, pods: tuple[Member, ...]) -> bool:
+def _is_complete(task: TaskSpec | None, pods: Iterable[Member]) -> bool:
     done = sum(each.status.phase == words.SUCCEEDED for each in pods)
     return task is not None and 0 < task.replicas <= done
 
 
-def _has_failed(task: TaskSpec | None, pods: tuple[Member, ...]) -> bool:
+def _has_failed(task: TaskSpec | None, pods: Iterable[Member]) -> bool:
     """Whether the containers of a task were started again more often than it allows."""
     if task is None or not task.replicas or task.max_retry < 0:
         return False

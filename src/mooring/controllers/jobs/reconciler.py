@@ -29,6 +29,8 @@ _LOOK: Final = Request()
 #: One change of phase may lead to the next, though not for ever.
 _MOST_STEPS: Final = 8
 _HOLD_SECONDS: Final = 5.0
+#: Counts of pods are written at most this often; a change of phase, at once.
+_COUNT_SECONDS: Final = 0.5
 
 
 class Jobs(Reconciler):
@@ -121,6 +123,7 @@ class Jobs(Reconciler):
         if job.metadata.deletion_timestamp is not None:
             return None
         self._begin(job, book)
+        book.held = 0.0
         job = self._completed(book.current(job))
         faults = problems(job)
         if faults:
@@ -133,8 +136,10 @@ class Jobs(Reconciler):
             reason = error.reason if isinstance(error, HoldError) else "PluginError"
             self._say(job, book, reason, str(error))
             return _HOLD_SECONDS
-        due = min((each.due for each in book.delayed.values()), default=None)
-        return None if due is None else max(due - self.tools.clock(), 0.0)
+        waits = [max(each.due - self.tools.clock(), 0.0) for each in book.delayed.values()]
+        if book.held > 0:
+            waits.append(book.held)
+        return min(waits, default=None)
 
     def _forget(self, key: str) -> None:
         book = self._books.get(key)
@@ -286,10 +291,24 @@ class Jobs(Reconciler):
         status = next_status(job, counts, place, now, version=version, controlled=controlled)
         if status == job.status:
             return job
+        if self._may_wait(job.status, status) and now - book.written_at < _COUNT_SECONDS:
+            book.held = book.written_at + _COUNT_SECONDS - now
+            return with_status(job, status)
         await self._send(job, book, status)
+        book.written_at = now
         if place.phase != job.status.state.phase and place.phase in {words.COMPLETED, words.FAILED}:
             self.tools.metrics.job_ended(job.key, job.spec.queue, completed=place.phase == words.COMPLETED)
         return with_status(job, status)
+
+    def _may_wait(self, old: VolcanoJobStatus, new: VolcanoJobStatus) -> bool:
+        """Whether only counts of pods changed."""
+        return (old.state, old.version, old.retry_count, old.min_available, old.controlled_resources) == (
+            new.state,
+            new.version,
+            new.retry_count,
+            new.min_available,
+            new.controlled_resources,
+        )
 
     async def _send(self, job: VolcanoJob, book: Book, status: VolcanoJobStatus) -> None:
         patch = patch_for(job.status, status)
