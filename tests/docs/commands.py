@@ -1,8 +1,8 @@
 """Runs the commands of a page of the documentation, in order, as its reader would.
 
-A block of code is run if `<!-- run -->` stands before it. `<!-- run: stays -->` marks a command that goes on until the
-end of the page, `<!-- run: kubectl -->` one that needs kubectl. Each block is a shell of its own in a copy of the
-repository, where `.venv` is the environment that runs the tests.
+A block of code is run if `<!-- run -->` stands before it. `<!-- run: stays -->` marks a command that goes on until
+the end of the page, `<!-- run: kubectl -->` one that needs kubectl, `<!-- run: helm -->` one that needs helm as well.
+Each block is a shell of its own in a copy of the repository, where `.venv` is the environment that runs the tests.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = (
     "README.md",
     "docs/quickstart.md",
+    "docs/install.md",
+    "docs/migrate.md",
+    "docs/operate.md",
+    "docs/security.md",
     "docs/embedded-cluster.md",
     "docs/jobs.md",
     "docs/plugins/README.md",
@@ -35,7 +39,7 @@ _SECONDS = 120.0
 
 
 class Block(NamedTuple):
-    """Commands, and how they are to be run: "", "stays" or "kubectl"."""
+    """Commands, and how they are to be run: "", "stays", "kubectl" or "helm"."""
 
     how: str
     text: str
@@ -49,11 +53,11 @@ def blocks(page: str) -> list[Block]:
 class Reader:
     """Somebody who types what a page says; `output` is what they saw. Use it as a context manager."""
 
-    def __init__(self, folder: Path, kubectl: Path | None = None) -> None:
+    def __init__(self, folder: Path, kubectl: Path | None = None, helm: Path | None = None) -> None:
         self.output = ""
         self._folder = folder
         self._staying: list[tuple[subprocess.Popen[bytes], Path]] = []
-        for name in ("examples", "scripts", "docs", "Makefile", "src"):
+        for name in ("charts", "examples", "scripts", "docs", "Makefile", "src"):
             os.symlink(ROOT / name, folder / name)
         # What `make` would install is what runs the tests.
         (folder / ".venv" / "bin").mkdir(parents=True)
@@ -64,8 +68,9 @@ class Reader:
         tools.mkdir()
         make = f'exec {shutil.which("make")} -o setup-run -o setup-dev "$@"'
         _script(tools / "make", make)
-        if kubectl is not None:
-            os.symlink(kubectl, tools / "kubectl")
+        for name, tool in (("kubectl", kubectl), ("helm", helm)):
+            if tool is not None:
+                os.symlink(tool, tools / name)
         path = f"{tools}{os.pathsep}{os.environ['PATH']}"
         self._env = {**os.environ, "PATH": path, "HOME": str(folder), "PYTHONPATH": str(ROOT / "src")}
         self._env.pop("KUBECONFIG", None)
@@ -83,7 +88,7 @@ class Reader:
         for block in blocks(page):
             if block.how == "stays":
                 self._stay(block.text)
-            elif block.how != "kubectl" or with_kubectl:
+            elif not block.how or with_kubectl:
                 self._run(block.text)
 
     def _run(self, text: str) -> None:

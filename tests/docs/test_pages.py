@@ -26,6 +26,10 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
                 "0/12 nodes are available: 12 Insufficient cpu",
             ],
         ),
+        ("docs/install.md", ["networkmetrics", "mountPath: /tmp", "examples/plugins/cheapest_node\n"]),
+        ("docs/migrate.md", ["schedulerName: thrifty", "BlockAllScheduler: ok"]),
+        ("docs/operate.md", ["0/4 nodes are available: 4 Insufficient cpu", "NodeNumber"]),
+        ("docs/security.md", ["kind: ClusterRole\n", "NodeNumber: ok (score; sha256 "]),
         (
             "docs/plugins/custom-resources.md",
             ["clusterscopedresources.scheduling.sigs.k8s.io created", "pod/nginx created", "\nnode-2\n"],
