@@ -393,7 +393,7 @@ async def test_certificates_in_files_are_read_again(tmp_path, monkeypatch):
         (TlsSettings(min_version="VersionTLS11"), "not safe any more; use VersionTLS12"),
         (TlsSettings(min_version="1.2"), "unknown version '1.2'"),
         (TlsSettings(cipher_suites=("TLS_NULL",)), "'TLS_NULL' is unknown"),
-        (TlsSettings(client_ca_file="nothing.pem"), "nothing.pem: No such file"),
+        (TlsSettings(client_ca_file="nothing.pem"), "--client-ca-file nothing.pem: No such file"),
         (TlsSettings(client_ca_file=__file__), "no certificates in PEM form"),
     ],
 )

@@ -202,6 +202,6 @@ def _read(file: str) -> str:
     try:
         return Path(file).read_text(encoding="ascii")
     except OSError as error:
-        raise CertificateError(f"{file}: {error.strerror or error}") from None
+        raise CertificateError(f"--client-ca-file {file}: {error.strerror or error}") from None
     except UnicodeError:
         raise CertificateError(f"{file}: no certificates in PEM form can be read from it") from None
