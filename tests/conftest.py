@@ -4,8 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import settings
 
 from mooring.observe.logs import configure_logs
+
+# A slow machine is no fault of the example that runs on it.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)

@@ -28,8 +28,11 @@ class Cluster:
         return self.plane.kubectl(*arguments, namespace=self.namespace, stdin=stdin)
 
     def add_namespace(self, name: str, labels: dict[str, str] | None = None) -> None:
-        """Make a namespace; it goes with the test."""
-        self.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels or {}}})
+        """Make a namespace; it goes with the test. One of that name that is on its way out is waited for."""
+        spaces = "/api/v1/namespaces"
+        gone = lambda: name not in [each["metadata"]["name"] for each in self.api.items(spaces)]  # noqa: E731
+        self.api.wait_for(f"the end of the former namespace {name}", gone, 90)
+        self.api.create(spaces, {"metadata": {"name": name, "labels": labels or {}}})
         self._namespaces.append(name)
 
     def add_node(
