@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.framework import Plugin, Status, Verdicts, depends_on
+from mooring.framework import PermitWait, Plugin, Status, Verdicts, depends_on
 from mooring.live.watchdog import Watchdog
 from mooring.loading import configuration
 from mooring.loading.options import PluginOptions
@@ -76,6 +76,13 @@ BROKEN = [
     ("score_nodes", lambda self, state, pod, nodes: raising(), "KeyError: 'zone'"),
     ("reserve", lambda self, state, pod, node_name: raising(), "KeyError: 'zone'"),
     ("permit", lambda self, state, pod, node_name: raising(), "KeyError: 'zone'"),
+    ("pre_filter", lambda self, state, pod, nodes: 7, "returned int"),
+    ("pre_filter", lambda self, state, pod, nodes: Status.error("my disk is full"), "my disk is full"),
+    ("reserve", lambda self, state, pod, node_name: 7, "returned int"),
+    ("permit", lambda self, state, pod, node_name: 7, "returned int"),
+    ("permit", lambda self, state, pod, node_name: PermitWait("soon"), "asked to wait 'soon'"),  # type: ignore[arg-type]
+    ("permit", lambda self, state, pod, node_name: (Status.wait("x"), float("nan")), "asked to wait nan"),
+    ("permit", lambda self, state, pod, node_name: PermitWait(5, "later"), "asked to wait 'later'"),  # type: ignore[arg-type]
     ("filter", lambda self, state, pod, node: 7, "returned int"),
     ("filter", lambda self, state, pod, node: Status.error("my disk is full"), "my disk is full"),
     ("filter_nodes", lambda self, state, pod, nodes: Verdicts.of([None]), "returned Verdicts of 1"),
@@ -109,6 +116,61 @@ def test_what_is_broken_fails_the_attempt_under_the_plugins_name(method: str, ca
     (told,) = world.told
     assert told[0] == "plugin failed"
     assert (told[1]["plugin"], told[1]["method"]) == ("Mine", method)
+
+
+def test_a_post_filter_that_answers_nonsense_is_blamed() -> None:
+    mine = plugin(filter=lambda self, state, pod, node: "never", post_filter=lambda self, state, pod, statuses: 7)
+    world = World(mine)
+    outcome = world.attempt()
+    assert isinstance(outcome, Failed)
+    assert "post_filter must return a Status" in outcome.unplaced.message
+    assert world.guard.failures == 1
+
+
+def bound_to(answer: Any) -> Callable[..., Any]:
+    async def answered(self: Any, state: Any, pod: Any, node_name: str) -> Any:
+        return answer
+
+    return answered
+
+
+@pytest.mark.parametrize(
+    ("method", "call", "cause"),
+    [
+        ("pre_bind", lambda self, state, pod, node_name: 7, "returned int"),
+        ("pre_bind", bound_to(7), "returned int"),
+        ("pre_bind", bound_to(Status.error("my disk is full")), "my disk is full"),
+        ("bind", bound_to(7), "returned int"),
+        ("pre_bind_pre_flight", lambda self, state, pod, node_name: 7, "returned int"),
+        ("pre_bind_pre_flight", lambda self, state, pod, node_name: raising(), "KeyError: 'zone'"),
+    ],
+)
+async def test_what_is_broken_in_the_binding_cycle_is_blamed_too(method: str, call: Any, cause: str) -> None:
+    others = {"pre_bind": bound_to(None)} if method == "pre_bind_pre_flight" else {}
+    world = World(plugin(**others, **{method: call}))
+    decided = world.attempt()
+    assert isinstance(decided, Decided)
+    # Where a Bind plugin of ours stands behind the built-in one it would never be asked.
+    profile = decided.cycle.profile
+    profile.bind = tuple(bound for bound in profile.bind if bound.name == "Mine")
+    failed = await world.engine.bind(decided)
+    assert isinstance(failed, Failed)
+    assert cause in failed.unplaced.message
+    assert world.engine.guards.health.failures["Mine", method] == 1
+    assert [(event, details["method"]) for event, details in world.told] == [("plugin failed", method)]
+
+
+@pytest.mark.parametrize("budgets", [{}, {"preBind": 0.001}])
+async def test_what_waits_is_slow_only_by_a_budget_of_its_own(budgets: dict[str, float]) -> None:
+    async def waiting(self: Any, state: Any, pod: Any, node_name: str) -> None:
+        await asyncio.sleep(0.003)
+
+    world = World(plugin(pre_bind=waiting), budget=0.001, budgets=budgets)
+    decided = world.attempt()
+    assert isinstance(decided, Decided)
+    await world.engine.bind(decided)
+    assert world.engine.guards.health.over_budget["Mine", "pre_bind"] == len(budgets)
+    assert world.guard.calls == 1
 
 
 def test_the_same_failure_is_told_once_a_minute() -> None:

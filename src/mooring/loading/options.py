@@ -32,8 +32,13 @@ class PluginOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def budget_of(self, method: str) -> float:
         """How long a call of a method may take; the point's own limit, or that of all."""
+        own = self.own_budget_of(method)
+        return self.budget if own is None else own
+
+    def own_budget_of(self, method: str) -> float | None:
+        """The limit that the point of a method was given for itself."""
         point = BY_METHOD.get(method)
-        return self.budgets.get(point.config if point is not None else method, self.budget)
+        return self.budgets.get(point.config if point is not None else method)
 
 
 DEFAULT: Final = PluginOptions()

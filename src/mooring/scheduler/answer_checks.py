@@ -6,12 +6,22 @@ a score that is out of range, which the reader words as kube-scheduler does.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
-from mooring.framework.status import Code
+from mooring.framework.preemption.asking import AskExtenders
+from mooring.framework.status import Code, Status
 from mooring.framework.verdicts import Verdicts
-from mooring.scheduler.answers import BadAnswerError, as_score, as_status, checked_scores
+from mooring.scheduler.answers import (
+    BadAnswerError,
+    as_score,
+    as_status,
+    checked_scores,
+    permit_answer,
+    post_filter_answer,
+    pre_filter_answer,
+)
 
 Check = Callable[[object, tuple[Any, ...]], str | None]
 _MAX_SCORE = 100
@@ -29,8 +39,31 @@ def check_of(method: str, *, ranged: bool = False) -> Check | None:
 def _status(answer: object, _args: tuple[Any, ...]) -> str | None:
     if answer is None:
         return None
-    status = as_status(answer)
+    return _error(as_status(answer))
+
+
+def _error(status: Status) -> str | None:
     return status.message if status.code is Code.ERROR else None
+
+
+def _pre_filter(answer: object, _args: tuple[Any, ...]) -> str | None:
+    return _error(pre_filter_answer(answer)[0])
+
+
+def _post_filter(answer: object, _args: tuple[Any, ...]) -> str | None:
+    if isinstance(answer, AskExtenders):
+        return None  # what comes of it is read when the extenders have answered
+    return _error(post_filter_answer(answer)[1])
+
+
+def _permit(answer: object, _args: tuple[Any, ...]) -> str | None:
+    status = permit_answer(answer)
+    return _error(status) if isinstance(status, Status) else None
+
+
+def _outside(answer: object, args: tuple[Any, ...]) -> str | None:
+    """In the binding cycle a method that is not ``async`` may answer with something to await all the same."""
+    return None if inspect.isawaitable(answer) else _status(answer, args)
 
 
 def _columns(answer: object, args: tuple[Any, ...]) -> str | None:
@@ -65,7 +98,11 @@ def _ranged_scores(answer: object, args: tuple[Any, ...]) -> str | None:
 
 
 _CHECKS: dict[str, Check] = {
-    **dict.fromkeys(("pre_enqueue", "filter", "pre_score", "reserve", "unreserve"), _status),
+    **dict.fromkeys(("pre_enqueue", "add_pod", "remove_pod", "filter", "pre_score", "reserve", "unreserve"), _status),
+    **dict.fromkeys(("pre_bind_pre_flight", "pre_bind", "bind", "post_bind"), _outside),
+    "pre_filter": _pre_filter,
+    "post_filter": _post_filter,
+    "permit": _permit,
     "filter_nodes": _columns,
     "score": _score,
     "score_nodes": _scores,

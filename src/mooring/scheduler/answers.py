@@ -7,7 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.status import SUCCESS, Status
+from mooring.framework.results import PermitWait, PostFilterResult, PreFilterResult
+from mooring.framework.status import SUCCESS, Code, Status
 
 Ints = npt.NDArray[np.int64]
 
@@ -25,6 +26,43 @@ def as_status(answer: object) -> Status:
     if isinstance(answer, str):
         return Status.unschedulable(answer)
     raise BadAnswerError(f"returned {type(answer).__name__}; return None, a reason (str) or a Status")
+
+
+def pre_filter_answer(answer: object) -> tuple[Status, PreFilterResult | None]:
+    """What PreFilter may answer: a status, or the nodes that are left."""
+    if isinstance(answer, PreFilterResult):
+        return SUCCESS, answer
+    return as_status(answer), None
+
+
+def post_filter_answer(answer: object) -> tuple[PostFilterResult, Status]:
+    """What PostFilter may answer: a status, a result, or both."""
+    if isinstance(answer, tuple) and len(answer) == 2:
+        result, status = answer
+        if isinstance(result, PostFilterResult):
+            return result, as_status(status)
+        if result is None:
+            return PostFilterResult(), as_status(status)
+    if isinstance(answer, PostFilterResult):
+        return answer, SUCCESS
+    if answer is None or isinstance(answer, (str, Status)):
+        return PostFilterResult(), as_status(answer)
+    raise BadAnswerError("post_filter must return a Status, a PostFilterResult, or both as a tuple")
+
+
+def permit_answer(answer: object) -> Status | PermitWait:
+    """What Permit may answer: a status, or how long to wait."""
+    if isinstance(answer, tuple) and len(answer) == 2:  # (Status.wait(...), seconds), as in Go
+        status, seconds = answer
+        if isinstance(status, Status) and status.code is Code.WAIT:
+            answer = PermitWait(seconds)
+    if not isinstance(answer, PermitWait):
+        return as_status(answer)
+    given: tuple[object, ...] = (answer.seconds, *(() if answer.allow_after is None else (answer.allow_after,)))
+    for seconds in given:
+        if not isinstance(seconds, (int, float, np.integer)) or not math.isfinite(seconds):
+            raise BadAnswerError(f"asked to wait {seconds!r}; give a number of seconds")
+    return answer
 
 
 def as_score(answer: object) -> int:

@@ -17,7 +17,7 @@ from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.waiting import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
 from mooring.observe.metrics import ProfileMetrics
-from mooring.scheduler.answers import as_status, failure
+from mooring.scheduler.answers import as_status, failure, permit_answer
 from mooring.scheduler.extenders import Extenders
 from mooring.scheduler.pre_binds import PreBinds
 from mooring.scheduler.profile import Bound, Profile
@@ -47,14 +47,13 @@ def permit(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Sta
     now = profile.handle.clock()
     for bound in profile.permit:
         try:
-            answer = bound.call(state, pod, node_name)
+            answer = permit_answer(bound.call(state, pod, node_name))
         except Exception as error:
             return failure(f'running Permit plugin "{bound.name}"', bound.name, error).status
-        seconds = _wait_seconds(answer)
-        if seconds is not None:
-            seconds = min(seconds, MAX_WAIT_SECONDS)
+        if isinstance(answer, PermitWait):
+            seconds = min(answer.seconds, MAX_WAIT_SECONDS)
             waits[bound.name] = (seconds, now + seconds)
-            if isinstance(answer, PermitWait) and answer.allow_after is not None:
+            if answer.allow_after is not None:
                 allowed[bound.name] = now + answer.allow_after
             continue
         status = _checked(answer, bound, "Permit")
@@ -93,7 +92,7 @@ def pre_flight(
 def _pre_flight(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, tuple[Bound, ...]]:
     working = []
     for bound in profile.pre_bind:
-        ask = getattr(bound.plugin, "pre_bind_pre_flight", None)
+        ask = profile.extension(bound.plugin, "pre_bind_pre_flight")
         if ask is None:
             working.append(bound)
             continue
@@ -189,13 +188,3 @@ def _checked(answer: Any, bound: Bound, point: str, *, skip: bool = False) -> St
     if status.is_rejected and point in ("Reserve", "Permit"):
         return status.by(bound.name)
     return Status.error(f"{where}: {status.message}").by(bound.name)
-
-
-def _wait_seconds(answer: object) -> float | None:
-    if isinstance(answer, PermitWait):
-        return answer.seconds
-    if isinstance(answer, tuple) and len(answer) == 2:  # (Status.wait(...), seconds), as in Go
-        status, seconds = answer
-        if isinstance(status, Status) and status.code is Code.WAIT:
-            return float(seconds)
-    return None

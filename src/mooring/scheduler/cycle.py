@@ -16,12 +16,12 @@ from mooring.framework.node_statuses import NodeStatuses, fit_message
 from mooring.framework.nodes import Nodes
 from mooring.framework.preemption.asking import AskExtenders
 from mooring.framework.preemption.candidate import Candidate
-from mooring.framework.results import NO_NOMINATION, PostFilterResult, PreFilterResult
+from mooring.framework.results import NO_NOMINATION, PostFilterResult
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
 from mooring.framework.templates import PodTemplate
 from mooring.observe.trace import Trace
-from mooring.scheduler.answers import BadAnswerError, PluginFailure, as_status, failure
+from mooring.scheduler.answers import PluginFailure, failure, post_filter_answer, pre_filter_answer
 from mooring.scheduler.filtering import Filtering
 from mooring.scheduler.findings import FindingsCache
 from mooring.scheduler.profile import Profile
@@ -223,7 +223,7 @@ class Cycle:
                         settled.append(bound.name)
                         entries |= state.written_since(before)
                     continue
-                status, result = _pre_filter_answer(answer)
+                status, result = pre_filter_answer(answer)
             except Exception as error:
                 raise failure(f'running PreFilter plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
@@ -300,7 +300,7 @@ class Cycle:
                 answer = bound.call(state, pod, statuses)
                 if isinstance(answer, AskExtenders):
                     answer = answer.then((yield answer))
-                result, status = _post_filter_answer(answer)
+                result, status = post_filter_answer(answer)
             except Exception as error:
                 broken = failure(f'running PostFilter plugin "{bound.name}"', bound.name, error)
                 return kept, broken.status
@@ -362,23 +362,3 @@ def _nothing_left(narrowed: list[str]) -> Status:
     if len(narrowed) == 1:
         return Status.unresolvable(f"node(s) didn't satisfy plugin {narrowed[0]}")
     return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowed))}] simultaneously")
-
-
-def _pre_filter_answer(answer: object) -> tuple[Status, PreFilterResult | None]:
-    if isinstance(answer, PreFilterResult):
-        return SUCCESS, answer
-    return as_status(answer), None
-
-
-def _post_filter_answer(answer: object) -> tuple[PostFilterResult, Status]:
-    if isinstance(answer, tuple) and len(answer) == 2:
-        result, status = answer
-        if isinstance(result, PostFilterResult):
-            return result, as_status(status)
-        if result is None:
-            return PostFilterResult(), as_status(status)
-    if isinstance(answer, PostFilterResult):
-        return answer, SUCCESS
-    if answer is None or isinstance(answer, (str, Status)):
-        return PostFilterResult(), as_status(answer)
-    raise BadAnswerError("post_filter must return a Status, a PostFilterResult, or both as a tuple")

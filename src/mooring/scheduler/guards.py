@@ -94,6 +94,9 @@ class Guard:
         return guarded
 
     def _wrap_async(self, call: Callable[..., Any], method: str) -> Callable[..., Any]:
+        # To wait is what they are for: they are held to a budget only if somebody gave one to their point.
+        budget, check = self.options.own_budget_of(method), check_of(method)
+
         @functools.wraps(call)
         async def guarded(*args: Any) -> Any:
             if self.opened_at is not None and not self._may_retry():
@@ -101,12 +104,20 @@ class Guard:
             started = perf_counter()
             try:
                 answer = await call(*args)
+                wrong = check(answer, args) if check is not None else None
             except Exception as error:
                 self.failed(method, error)
                 self.settle()
                 raise
-            self.calls += 1
-            self.seconds += perf_counter() - started
+            finally:
+                elapsed = perf_counter() - started
+                self.calls += 1
+                self.seconds += elapsed
+                if budget is not None and elapsed > budget:
+                    self._slow(method, elapsed, budget)
+            if wrong is not None:
+                self.failed(method, PluginSaysError(wrong))
+                self.settle()
             self._asked = True
             return answer
 
