@@ -19,6 +19,7 @@ import yaml
 
 from mooring.batch.conf import DEFAULT_CONF
 from mooring.config.builtin import DEFAULTS
+from mooring.controllers import permissions as controllers
 from mooring.controllers.definitions import DEFINITIONS as BATCH_DEFINITIONS
 from mooring.framework.custom_manifests import definition_of
 from mooring.framework.declared import custom_kinds
@@ -68,6 +69,7 @@ def known() -> dict[str, Any]:
         "base": _documents(permissions.base_rules()),
         "plugins": {name: _documents(rules) for name, rules in plugins.items()},
         "batch": _documents(permissions.batch_rules()),
+        "controller": _documents([*controllers.READING, *controllers.WRITING, *controllers.NEIGHBOURS]),
         "serving": _documents(permissions.SERVING),
         "lookingUp": _documents([permissions.LOOKING_UP]),
         "lease": _documents(permissions.lease_rules("NAME")),

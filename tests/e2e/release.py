@@ -70,9 +70,9 @@ class Release:
         result: Object = one
         return result
 
-    def start(self, *, folders: dict[str, Path] | None = None, wait: bool = True) -> PlayedPod:
-        """Start one pod of the scheduler's Deployment as it is now."""
-        pod = PlayedPod(self.plane, self.deployment(), self._folder, folders)
+    def start(self, name: str = "", *, folders: dict[str, Path] | None = None, wait: bool = True) -> PlayedPod:
+        """Start one pod of a Deployment, the scheduler's unless named, as it is now."""
+        pod = PlayedPod(self.plane, self.deployment(name), self._folder, folders)
         self.pods.append(pod)
         if wait:
             pod.process.wait_ready()

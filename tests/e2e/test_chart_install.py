@@ -144,6 +144,9 @@ def run_seed(release: Release, values: Path) -> None:
     assert not {each for each in cluster.placements() if each.startswith("gang")}
     cluster.add_pod("gang-2", schedulerName=name, metadata=metadata)
     cluster.wait_bound("gang-0", "gang-1", "gang-2")
+    release.start("scheduler-plugins-controller")
+    look = f"{path}/gang"
+    cluster.api.wait_for("status of the group", lambda: cluster.api.get(look).get("status", {}).get("phase"))
 
 
 def run_batch(release: Release, values: Path) -> None:
@@ -151,6 +154,7 @@ def run_batch(release: Release, values: Path) -> None:
     cluster = release.cluster
     release.install("--values", values)
     release.start()
+    release.start("mooring-controller")
     gang(release, "fits", pods=3, cpu="1")
     gang(release, "waits", pods=4, cpu="2")
     cluster.wait_bound("fits-0", "fits-1", "fits-2")

@@ -93,6 +93,16 @@
 {{- toYaml ($active | uniq | sortAlpha) -}}
 {{- end -}}
 
+{{/* Whether there is a controller: as the values say, or where something is enabled whose objects it looks after. */}}
+{{- define "mooring.hasController" -}}
+{{- $wanted := .Values.controller.enabled -}}
+{{- if kindIs "invalid" $wanted -}}
+{{- $active := include "mooring.activePlugins" . | fromYamlArray -}}
+{{- $wanted = or .Values.batch.enabled (has "Coscheduling" $active) (has "CapacityScheduling" $active) -}}
+{{- end -}}
+{{- $wanted -}}
+{{- end -}}
+
 {{/* Changes of this make new pods: all that a running scheduler does not take over by itself. */}}
 {{- define "mooring.restartChecksum" -}}
 {{- $said := include "mooring.configurationObject" . | fromYaml -}}
