@@ -105,9 +105,3 @@ def _component(workload: Object) -> str:
 def _lines(log: Path) -> Iterator[dict[str, Any]]:
     for line in log.read_text().splitlines() if log.exists() else ():
         yield json.loads(line)
-
-
-def is_forbidden(entry: dict[str, Any]) -> bool:
-    """Whether the API server refused a request for want of rights."""
-    decision = entry.get("annotations", {}).get("authorization.k8s.io/decision")
-    return decision == "forbid" or entry.get("responseStatus", {}).get("code") in (401, 403)

@@ -16,7 +16,8 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import running
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.helm import CHART, VALUES
-from tests.e2e.release import Release, audit_flags, is_forbidden
+from tests.e2e.release import Release, audit_flags
+from tests.e2e.test_rbac import is_forbidden
 
 FAVOURITE: Final = '''
 from mooring.framework import Plugin

@@ -14,7 +14,8 @@ import pytest
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import running
 from tests.e2e.controlplane import ControlPlane
-from tests.e2e.release import Release, audit_flags, is_forbidden
+from tests.e2e.release import Release, audit_flags
+from tests.e2e.test_rbac import is_forbidden
 
 PODS: Final = 500
 #: Short, so that a successor need not wait long should a leader go without a word.
