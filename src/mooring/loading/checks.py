@@ -13,6 +13,7 @@ from mooring.framework.plugin import Plugin, args_struct, dependence
 from mooring.framework.points import BY_METHOD
 from mooring.loading.errors import Fault
 from mooring.loading.kinds import Kind, plugin_name
+from mooring.loading.modules import root_of
 from mooring.loading.requirements import fits, misfit
 from mooring.loading.source_checks import ClassSource, blocking_calls, class_source
 
@@ -35,14 +36,22 @@ def check_class(cls: type, kind: Kind) -> list[Fault]:
     path = source.path if source is not None else inspect.getfile(cls) if cls.__module__ in sys.modules else ""
     found: list[tuple[int, str]] = [(problem.line, problem.message) for problem in kind.check(cls)]
     found += _requires(cls, source)
-    if source is not None:
-        found += blocking_calls(source)
     if issubclass(cls, Plugin):
         found += _lonely(cls, source)
         found += _declared(cls, source)
         found += _args(cls, source)
     name = plugin_name(cls)
-    return [Fault(path, line or _line(source), f"{name}: {message}") for line, message in sorted(found)]
+    faults = [Fault(path, line or _line(source), f"{name}: {message}") for line, message in found]
+    return sorted([*faults, *_blocking(cls)], key=lambda fault: (fault.path != path, fault.path, fault.line))
+
+
+def _blocking(cls: type) -> Iterator[Fault]:
+    """Calls that wait, in the class and in what it inherits from its own file or package."""
+    for owner in cls.__mro__:
+        source = class_source(owner) if root_of(owner.__module__) == root_of(cls.__module__) else None
+        if source is not None:
+            for line, message in blocking_calls(source):
+                yield Fault(source.path, line, f"{plugin_name(owner)}: {message}")
 
 
 def check_strays(module: ModuleType) -> list[Fault]:

@@ -82,7 +82,7 @@ def load_file(
     if faults or not found:
         unload(module.__name__)
     if faults:
-        raise PluginLoadError(faults)
+        raise PluginLoadError(dict.fromkeys(faults))
     return found
 
 

@@ -20,8 +20,11 @@ _BLOCKING = {
     "socket.create_connection": "asyncio.open_connection",
     "input": "an argument of the plugin",
 }
-#: Libraries of which every call waits for the outside.
-_BLOCKING_LIBRARIES = {"requests": "aiohttp", "httpx": "httpx.AsyncClient", "urllib3": "aiohttp"}
+#: Libraries that ask servers and wait for the answer, and what there is instead; their other names are harmless.
+_LIBRARIES = {"requests": "aiohttp", "httpx": "httpx.AsyncClient", "urllib3": "aiohttp"}
+_ASKING = ("get", "post", "put", "patch", "delete", "head", "options", "request", "stream", "Session", "Client",
+           "PoolManager")  # fmt: skip
+_BLOCKING |= {f"{library}.{name}": instead for library, instead in _LIBRARIES.items() for name in _ASKING}
 
 
 class ClassSource(msgspec.Struct, frozen=True):
@@ -76,14 +79,22 @@ def blocking_calls(source: ClassSource) -> Iterator[tuple[int, str]]:
     for method in source.methods():
         if not isinstance(method, ast.AsyncFunctionDef):
             continue
-        for node in ast.walk(method):
-            if not isinstance(node, ast.Call):
-                continue
+        for node in _calls(method):
             called = _dotted(node.func, source.imported)
-            instead = _BLOCKING.get(called) or _BLOCKING_LIBRARIES.get(called.partition(".")[0])
+            instead = _BLOCKING.get(called)
             if instead is not None:
                 text = f"'{method.name}' calls {called}, which stops the whole scheduler while it waits; use {instead}"
                 yield node.lineno, text
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls that a method makes itself; functions within it may well be for threads."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.Call):
+            yield child
+        yield from _calls(child)
 
 
 def _imports(tree: ast.Module) -> dict[str, str]:
