@@ -197,3 +197,10 @@ def test_reclaim_spares_what_may_not_go() -> None:
     old[1]["metadata"]["annotations"]["volcano.sh/preemptable"] = "false"
     spared = decide(text, node("a", "2"), queue("p"), queue("q"), old, new)
     assert spared["evicted"] == ["default/old-task-1"]
+
+
+@pytest.mark.parametrize(("cores", "bound"), [("2", 1), ("1", 0)])
+def test_not_even_a_task_that_asks_for_nothing_goes_to_a_node_that_has_shrunk(cores: str, bound: int) -> None:
+    answer = decide(conf(), node("a", cores), running("old", ["a", "a"]), gang("new", 1, cpu=""))
+    assert len(answer["bound"]) == bound
+    assert answer["queues"]["default"]["allocated"]["pods"] == "3", "the place is held all the same"

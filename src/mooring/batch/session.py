@@ -20,7 +20,7 @@ from mooring.batch.kube_plugins import KubePlugins
 from mooring.batch.node import Ledger, NodeInfo
 from mooring.batch.nodes import SessionNodes
 from mooring.batch.queue import Heap, QueueInfo
-from mooring.batch.resource import Resource
+from mooring.batch.resource import MIN_RESOURCE, Resource
 from mooring.batch.statement import Statement
 from mooring.batch.task import ALLOCATED, BINDING, PENDING, Status, TaskInfo
 from mooring.batch.view import View
@@ -400,8 +400,18 @@ class Session(Callbacks):
         job = self.jobs[task.job]
         if self.job_ready(job):
             for each in job.of_status(ALLOCATED):
+                if not self._has_room(each):
+                    return f"node {each.node_name} has less than nothing left"
                 self.dispatch(each)
         return ""
+
+    def _has_room(self, task: TaskInfo) -> bool:
+        """Whether a task's node bears it: Volcano binds nothing to a node that has more than it can bear.
+
+        Only tasks that ask for nothing come this far, so it is where others were before: the node may have shrunk.
+        """
+        row, idle = self.nodes[task.node_name].row, self.ledger.idle
+        return all(idle.item(slot, row) > -MIN_RESOURCE for slot, _ in self.ledger.amounts(task.request))
 
     def evict(self, task: TaskInfo, reason: str) -> None:
         """Evict a task outside any statement."""
