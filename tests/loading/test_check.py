@@ -92,3 +92,17 @@ def test_list(tmp_path: Path) -> None:
     everything = CliRunner().invoke(main, ["plugin", "list", "-a", "-o", "json"])
     assert '"source": "built in"' in everything.stdout
     assert "no plugins but the built-in ones" in CliRunner().invoke(main, ["plugin", "list"]).stderr
+
+
+def test_list_tells_of_what_nobody_enabled(tmp_path: Path) -> None:
+    config = tmp_path / "scheduler.yaml"
+    config.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    (tmp_path / "magic.py").write_text("class Magic:\n    def on_session_open(self, session): ...\n")
+    (tmp_path / "idle.py").write_text(
+        "from mooring.framework import Plugin\nclass Idle(Plugin):\n    def score(self, state, pod, node): return 1\n"
+    )
+    result = CliRunner().invoke(main, ["plugin", "list", "--config", str(config), "--plugins-dir", str(tmp_path)])
+    assert result.stderr == "plugin Idle is in no profile: enable it under profiles[].plugins.multiPoint\n"
+    idle, magic = result.stdout.splitlines()[2:]
+    assert idle.split()[:3] == ["Idle", "score", "idle"]
+    assert "for batch sessions" in magic

@@ -90,6 +90,36 @@ def test_a_built_in_plugin_is_replaced_only_when_said(tmp_path: Path) -> None:
     assert points == {"filter"}
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("class Gang:\n    def on_session_open(self, session): ...\n", "gang"),
+        ("class Mine:\n    name = 'allocate'\n    def execute(self, session): ...\n", "allocate"),
+    ],
+)
+def test_what_batch_sessions_have_built_in_is_replaced_only_when_said(tmp_path: Path, text: str, name: str) -> None:
+    write(tmp_path, {"a.py": text})
+    (told,) = refusal(Requested(directories=(tmp_path,)))
+    assert told.startswith(f"{tmp_path}/a.py: a plugin {name} is built in; give yours another name")
+    said = f"{CONFIG}---\n{SOURCES}directories: [.]\nplugins: [{{name: {name}, replaceBuiltin: true}}]\n"
+    assert name in load_setup(said, source="f", base=tmp_path).catalog.found
+
+
+def test_the_names_that_batch_sessions_have_built_in() -> None:
+    from mooring.batch.actions import ACTIONS
+    from mooring.batch.plugins import PLUGINS
+    from mooring.loading import ACTION, SESSION
+
+    assert (SESSION.builtin, ACTION.builtin) == (set(PLUGINS), set(ACTIONS))
+
+
+def test_a_files_name_does_not_take_the_place_of_a_built_in_plugin(tmp_path: Path) -> None:
+    from mooring.live.batch_plugins import session_plugins
+
+    write(tmp_path, {"gang.py": "class Magic:\n    def on_session_open(self, session): ...\n"})
+    assert set(session_plugins(find_plugins(Requested(directories=(tmp_path,))))) == {"magic"}
+
+
 def test_what_nobody_enabled_is_told(tmp_path: Path) -> None:
     write(tmp_path, {"a.py": plugin("Mine") + plugin("Idle")})
     setup = load_setup(enabling("Mine"), source="f", requested=Requested(directories=(tmp_path,)))

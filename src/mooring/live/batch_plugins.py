@@ -24,7 +24,8 @@ def _by_file(found: Iterable[Found]) -> dict[str, type[Any]]:
     for each in found:
         if each.path is not None:
             files.setdefault(each.path.stem, []).append(each.cls)
-    return {stem: classes[0] for stem, classes in files.items() if len(classes) == 1}
+    # A name that is built in is taken only by one who says so, which is said of a plugin's own name.
+    return {stem: alone[0] for stem, alone in files.items() if len(alone) == 1 and stem not in SESSION.builtin}
 
 
 def _action(cls: type[Any]) -> Callable[[Any], Any]:

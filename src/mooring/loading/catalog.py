@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from mooring.config import PluginSpec
-from mooring.config.builtin import SERVED
 from mooring.config.errors import nearest
 from mooring.loading.checks import check_class
 from mooring.loading.configuration import plugin_spec
@@ -256,7 +255,7 @@ class _Search:
     def _shadowing(self) -> Iterator[Fault]:
         for name, found in self._found.items():
             entry = self._entries.get(name, PluginEntry(name=name))
-            if found.kind is POD and name in SERVED["v1"] and not entry.replace_builtin:
+            if name in found.kind.builtin and not entry.replace_builtin:
                 text = (
                     f"a plugin {name} is built in; give yours another name, or say in the configuration that it "
                     f"takes its place (kind: PluginSources, plugins: [{{name: {name}, replaceBuiltin: true}}])"
@@ -265,7 +264,7 @@ class _Search:
 
     def _missing(self) -> Iterator[Fault]:
         for name, entry in self._entries.items():
-            if name not in self._found and not entry.path and name not in SERVED["v1"]:
+            if name not in self._found and not entry.path and name not in POD.builtin:
                 close = nearest(name, self._found)
                 hint = f'did you mean "{close}"?' if close else "give its path, or add its folder to directories"
                 yield Fault("PluginSources", 0, f"plugins: nothing provides {name}; {hint}")

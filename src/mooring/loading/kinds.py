@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.config.builtin import SERVED
 from mooring.framework.plugin import Plugin
 from mooring.framework.points import SignatureError, check_methods, points_of
 
@@ -33,6 +34,8 @@ class Kind(msgspec.Struct, frozen=True):
     check: Callable[[type], list[SignatureError]]
     #: The points it serves, as the configuration calls them.
     points: Callable[[type], frozenset[str]]
+    #: The names of the plugins of this kind that are built in.
+    builtin: frozenset[str] = frozenset()
 
 
 def _is_session(cls: type) -> bool:
@@ -96,12 +99,39 @@ def _check_pod(cls: type) -> list[SignatureError]:
     return problems
 
 
+#: As Volcano spells them; what they do is none of the loader's business.
+_SESSION_PLUGINS = frozenset(
+    [
+        "binpack",
+        "capacity",
+        "cdp",
+        "conformance",
+        "drf",
+        "extender",
+        "gang",
+        "nodegroup",
+        "nodeorder",
+        "overcommit",
+        "pdb",
+        "predicates",
+        "priority",
+        "proportion",
+        "resource-strategy-fit",
+        "resourcequota",
+        "sla",
+        "task-topology",
+        "tdm",
+        "usage",
+    ]
+)
+_ACTIONS = frozenset(["enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim"])
+
 #: Plugins that take part in deciding about one pod after the other.
-POD = Kind("pod", _is_pod, _check_pod, points_of)
+POD = Kind("pod", _is_pod, _check_pod, points_of, frozenset(SERVED["v1"]))
 #: Plugins that take part in batch sessions.
-SESSION = Kind("session", _is_session, _check_session, lambda _: frozenset())
+SESSION = Kind("session", _is_session, _check_session, lambda _: frozenset(), _SESSION_PLUGINS)
 #: Actions of batch sessions.
-ACTION = Kind("action", _is_action, _check_action, lambda _: frozenset())
+ACTION = Kind("action", _is_action, _check_action, lambda _: frozenset(), _ACTIONS)
 
 KINDS = (POD, SESSION, ACTION)
 

@@ -9,6 +9,7 @@ import msgspec
 from mooring.config import SchedulerConfiguration
 from mooring.framework.points import CONFIG_POINTS
 from mooring.loading.catalog import Catalog
+from mooring.loading.kinds import POD
 
 
 class PluginRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -22,7 +23,7 @@ class PluginRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     weight: int = 0
     version: str = ""
     sha256: str = ""
-    #: running, idle (in no profile), built in; or what is wrong.
+    #: running, idle (in no profile), for batch sessions; or what is wrong.
     state: str
     calls: int = 0
     failures: int = 0
@@ -71,6 +72,8 @@ def _row(
             points=points,
             weight=weight,
         )
+    if found.kind is not POD:
+        state = "for batch sessions"
     source = str(found.path) if found.path is not None else found.source
     return PluginRow(
         **{"name": name, "profile": profile, "source": source, "state": state, **known},

@@ -41,6 +41,8 @@ def listing(
             fail([str(problem)])
         return
     setup = read_setup(config_file, requested)
+    for note in setup.notes:
+        click.echo(note, err=True)
     _show(plugin_rows(setup.config, setup.catalog), output, everything=everything)
 
 
