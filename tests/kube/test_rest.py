@@ -156,6 +156,9 @@ async def test_custom_resources(api: Api) -> None:
         assert not await kube.serves(
             custom_resource(Widget, group="other.com", version="v1", kind="W", plural="ws", namespaced=True)
         )
+        api.objects["/apis/example.com/v1"] = {"resources": [{}]}
+        with pytest.raises(BadAnswer, match="cannot be read"):
+            await kube.serves(widgets)
         with pytest.raises(TypeError, match="custom_resource"):
             await kube.get(Widget, "w")
 

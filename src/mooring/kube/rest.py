@@ -210,8 +210,11 @@ class Client:
             answer = await self._call("GET", path)
         except NotFound:
             return False
-        found = msgspec.json.decode(answer.body)
-        return any(each.get("name") == resource.plural for each in found.get("resources", ()))
+        try:
+            found = msgspec.json.decode(answer.body, type=_Served)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise BadAnswer(f"what the server serves at {path} cannot be read: {error}") from None
+        return any(each.name == resource.plural for each in found.resources)
 
     # Writing.
 
@@ -389,6 +392,16 @@ def _may_repeat(error: KubeError, tries: int, idempotent: bool) -> bool:
     if tries >= _TRIES:
         return False
     return isinstance(error, ConnectionFailed) or (idempotent and error.outcome_unknown)
+
+
+class _ServedResource(msgspec.Struct):
+    name: str
+
+
+class _Served(msgspec.Struct):
+    """What a server says it serves of an API group."""
+
+    resources: list[_ServedResource] = []
 
 
 def _decode(answer: Answer, model: type[ObjectT]) -> ObjectT:
