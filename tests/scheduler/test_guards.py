@@ -94,7 +94,9 @@ BROKEN = [
     ("score_nodes", lambda self, state, pod, nodes: np.full(len(nodes), np.nan), "no numbers"),
     ("score_nodes", lambda self, state, pod, nodes: np.zeros(7), "return 2 numbers"),
     ("score_nodes", lambda self, state, pod, nodes: np.full(len(nodes), 500), "invalid score 500"),
+    ("score_nodes", lambda self, state, pod, nodes: [1, 2], "returned list; return 2 numbers in an array"),
     ("normalize_scores", lambda self, state, pod, scores: scores * 1000, "invalid score 1000"),
+    ("normalize_scores", lambda self, state, pod, scores: None, "normalize_scores returned NoneType"),
 ]
 
 

@@ -144,3 +144,31 @@ def test_what_if_is_compared_with_removing_pods(wrong: bool) -> None:
             check_what_if(harness, pod, victims)
     else:
         check_what_if(harness, pod, victims)
+
+
+def test_floats_are_truncated_as_in_a_cycle() -> None:
+    class Both(Plugin):
+        def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> float:
+            return 2.9
+
+        def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> np.ndarray:
+            return np.full(len(nodes), 2.9)
+
+    for form in ("columns", "per_node"):
+        assert run_plugin(Both, POD, nodes=NODES, form=form).scores == {"a": 2, "b": 2, "c": 2}
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "told"),
+    [
+        ("pre_filter", 7, "returned int; return None, a reason"),
+        ("filter", 7, "returned int; return None, a reason"),
+        ("filter_nodes", [True], "filter_nodes returned list of 1"),
+        ("score", float("nan"), "score returned nan"),
+        ("score_nodes", np.zeros(2), "return 3 numbers"),
+    ],
+)
+def test_answers_that_a_cycle_would_refuse_are_refused(method: str, answer: object, told: str) -> None:
+    plugin = type("Mine", (Plugin,), {method: lambda self, state, pod, nodes: answer})
+    with pytest.raises(TypeError, match=told):
+        run_plugin(plugin, POD, nodes=NODES)

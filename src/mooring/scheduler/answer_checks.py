@@ -12,11 +12,11 @@ from typing import Any
 
 from mooring.framework.preemption.asking import AskExtenders
 from mooring.framework.status import Code, Status
-from mooring.framework.verdicts import Verdicts
 from mooring.scheduler.answers import (
-    BadAnswerError,
+    Ints,
     as_score,
     as_status,
+    check_columns,
     checked_scores,
     permit_answer,
     post_filter_answer,
@@ -67,11 +67,7 @@ def _outside(answer: object, args: tuple[Any, ...]) -> str | None:
 
 
 def _columns(answer: object, args: tuple[Any, ...]) -> str | None:
-    if answer is not None and (type(answer) is not Verdicts or len(answer.codes) != len(args[2])):
-        size = f" of {len(answer)}" if hasattr(answer, "__len__") else ""
-        raise BadAnswerError(
-            f"filter_nodes returned {type(answer).__name__}{size}; return None or Verdicts, one a node"
-        )
+    check_columns(answer, len(args[2]))
     return None
 
 
@@ -91,7 +87,14 @@ def _scores(answer: object, args: tuple[Any, ...]) -> str | None:
 
 
 def _ranged_scores(answer: object, args: tuple[Any, ...]) -> str | None:
-    scores = checked_scores(answer, len(args[2]))
+    return _in_range(checked_scores(answer, len(args[2])))
+
+
+def _normalized(answer: object, args: tuple[Any, ...]) -> str | None:
+    return _in_range(checked_scores(answer, len(args[2]), "normalize_scores"))
+
+
+def _in_range(scores: Ints | int) -> str | None:
     low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
     wrong = low if low < 0 else high if high > _MAX_SCORE else None
     return None if wrong is None else f"invalid score {wrong}"
@@ -106,10 +109,9 @@ _CHECKS: dict[str, Check] = {
     "filter_nodes": _columns,
     "score": _score,
     "score_nodes": _scores,
-    "normalize_scores": _scores,
+    "normalize_scores": _normalized,
 }
 _RANGED: dict[str, Check] = {
     "score": _ranged_score,
     "score_nodes": _ranged_scores,
-    "normalize_scores": _ranged_scores,
 }

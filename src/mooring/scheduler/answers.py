@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from mooring.framework.results import PermitWait, PostFilterResult, PreFilterResult
 from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.verdicts import Verdicts
 
 Ints = npt.NDArray[np.int64]
 
@@ -76,18 +77,28 @@ def as_score(answer: object) -> int:
     raise BadAnswerError(f"score returned {type(answer).__name__}; return a number")
 
 
-def checked_scores(answer: object, count: int) -> Ints | int:
+def checked_scores(answer: object, count: int, method: str = "score_nodes") -> Ints | int:
     """Scores of many nodes: an integer for all, or a vector with one a node (floats are truncated)."""
     if isinstance(answer, int):
         return answer
     if not isinstance(answer, np.ndarray) or answer.shape != (count,):
         shape = getattr(answer, "shape", None)
-        raise BadAnswerError(f"score_nodes returned {type(answer).__name__} {shape or ''}; return {count} numbers")
+        given = f"{type(answer).__name__} {shape}" if shape else type(answer).__name__
+        raise BadAnswerError(f"{method} returned {given}; return {count} numbers in an array, or a whole one")
     if answer.dtype != np.int64:
         if answer.dtype.kind not in "iufb" or (answer.dtype.kind == "f" and not np.isfinite(answer).all()):
-            raise BadAnswerError(f"score_nodes returned values that are no numbers ({answer.dtype})")
+            raise BadAnswerError(f"{method} returned values that are no numbers ({answer.dtype})")
         return answer.astype(np.int64)
     return answer
+
+
+def check_columns(answer: object, count: int) -> None:
+    """Refuse what ``filter_nodes`` must not answer about so many nodes."""
+    if answer is not None and (type(answer) is not Verdicts or len(answer.codes) != count):
+        size = f" of {len(answer)}" if hasattr(answer, "__len__") else ""
+        raise BadAnswerError(
+            f"filter_nodes returned {type(answer).__name__}{size}; return None or Verdicts, one a node"
+        )
 
 
 class PluginFailure(Exception):

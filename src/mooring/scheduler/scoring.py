@@ -162,7 +162,8 @@ class Scoring:
     @staticmethod
     def _normalize(plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints) -> Ints | int:
         try:
-            return checked_scores(plugin.normalize(state, pod, scores), len(scores))  # type: ignore[misc]
+            answer = plugin.normalize(state, pod, scores)  # type: ignore[misc]
+            return checked_scores(answer, len(scores), "normalize_scores")
         except Exception as error:
             raise failure(f'normalizing scores of plugin "{plugin.name}"', plugin.name, error) from error
 

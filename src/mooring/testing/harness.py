@@ -23,11 +23,11 @@ from mooring.framework.handle import Handle
 from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.framework.nodes import Nodes, WhatIfNodes
 from mooring.framework.plugin import Plugin
-from mooring.framework.results import PreFilterResult
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.table import NodeTable
 from mooring.framework.verdicts import Verdicts
+from mooring.scheduler.answers import as_score, as_status, check_columns, checked_scores, pre_filter_answer
 
 #: Which form of filter and score to run: in columns, node by node, or whichever there is (columns first).
 Form = Literal["any", "columns", "per_node"]
@@ -130,9 +130,8 @@ class PluginHarness:
         if not hasattr(self.plugin, "pre_filter"):
             return SUCCESS, None
         answer = self.plugin.pre_filter(state, pod, Nodes(self.table))
-        if isinstance(answer, PreFilterResult):
-            return SUCCESS, answer.node_names
-        return as_status(answer), None
+        status, narrowed = pre_filter_answer(answer)
+        return status, narrowed.node_names if narrowed is not None else None
 
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, form: Form = "any") -> dict[str, Status]:
         """Filter, by node name."""
@@ -155,7 +154,7 @@ class PluginHarness:
         if form != "per_node" and hasattr(plugin, "score_nodes"):
             raw = spread_out(plugin.score_nodes(state, pod, nodes), len(nodes))
         elif hasattr(plugin, "score"):
-            raw = np.array([plugin.score(state, pod, node) for node in nodes], dtype=np.int64)
+            raw = np.array([as_score(plugin.score(state, pod, node)) for node in nodes], dtype=np.int64)
         else:
             return status, {}, {}
         final = raw
@@ -216,20 +215,11 @@ def statuses(verdicts: Verdicts | None, count: int) -> list[Status]:
     """A status for each node of what ``filter_nodes`` answered."""
     if verdicts is None:
         return [SUCCESS] * count
-    if len(verdicts) != count:
-        raise AssertionError(f"{len(verdicts)} verdicts for {count} nodes")
+    check_columns(verdicts, count)
     return [verdicts.status(code) if code else SUCCESS for code in verdicts.codes.tolist()]
 
 
-def as_status(answer: Status | str | None) -> Status:
-    """What ``filter`` answered, as a Status."""
-    return SUCCESS if answer is None else Status.unschedulable(answer) if isinstance(answer, str) else answer
-
-
-def spread_out(scores: npt.NDArray[np.integer] | int, count: int) -> npt.NDArray[np.int64]:
+def spread_out(answer: object, count: int) -> npt.NDArray[np.int64]:
     """A score for each node of what ``score_nodes`` answered."""
-    if isinstance(scores, int):
-        return np.full(count, scores, dtype=np.int64)
-    if scores.shape != (count,) or scores.dtype != np.int64:
-        raise AssertionError(f"scores of shape {scores.shape} and type {scores.dtype} for {count} nodes")
-    return scores.astype(np.int64)
+    scores = checked_scores(answer, count)
+    return np.full(count, scores, dtype=np.int64) if isinstance(scores, int) else scores
