@@ -7,6 +7,7 @@ files (kept current), and as the service account that it names. When the pod wou
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,8 @@ _REPLACED = 3
 @click.argument("folder", type=click.Path(path_type=Path))
 def main(kubeconfig: str, namespace: str, deployment: str, folder: Path) -> None:
     """Run the pod until the end."""
+    # So that what was started here ends in order, too.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     raise SystemExit(run(kubeconfig, lambda kube: play(kube, kubeconfig, namespace, deployment, folder)))
 
 
