@@ -67,6 +67,25 @@ def test_arguments_in_a_configuration(tmp_path: Path) -> None:
     assert told in result.stdout
 
 
+def test_arguments_in_mappings_are_told_with_their_key(tmp_path: Path) -> None:
+    (tmp_path / "pools.py").write_text(
+        "from mooring.framework import Plugin\n"
+        "class Pools(Plugin):\n"
+        "    class Args:\n        node_pools: dict[str, dict[str, list[int]]] = {}\n"
+        "    def score(self, state, pod, node): return 1\n"
+    )
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+        "- plugins: {multiPoint: {enabled: [{name: Pools}]}}\n"
+        "  pluginConfig:\n  - name: Pools\n    args:\n      nodePools:\n"
+        "        east: {a: [1]}\n        west:\n          a: [1]\n          b: [1, x]\n"
+    )
+    result = check(tmp_path / "pools.py", "--config", config)
+    told = f"{config}:12: profiles[0].pluginConfig[0].args.nodePools.west.b[1]: Expected `int`, got `str`"
+    assert told in result.stdout
+
+
 @pytest.mark.parametrize(
     ("path", "told"),
     [

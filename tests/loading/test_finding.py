@@ -164,6 +164,9 @@ def test_line_numbers_hold_in_both_documents(tmp_path: Path) -> None:
         ("plugins: [{name: A, path: a, sha256: 12}]", "sha256"),
         (f"plugins: [{{name: A, sha256: {'a' * 64}}}]", "which file it is in is not said"),
         ("plugins: [", "while parsing|expected|end"),
+        ("plugins: [{name: A, failurePolicy: Ignor}]", r"f:3: plugins\[0\].failurePolicy: .*'Ignor'. Write Fail or Ig"),
+        ("plugins:\n- name: A\n  budgets: {scor: 5ms}", r"f:5: plugins\[0\].budgets: .*'scor' for a key. Write preE"),
+        ("plugins:\n- name: A\n  budgets:\n    filter: 1s\n    score: 5", r"f:7: plugins\[0\].budgets.score: Expected"),
     ],
 )
 def test_bad_documents(document: str, message: str) -> None:

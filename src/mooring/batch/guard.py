@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.api.complaints import complaint
 from mooring.batch.arguments import Arguments
 from mooring.batch.callbacks import ABSTAIN
 from mooring.batch.plugin import BatchPlugin
@@ -75,11 +76,11 @@ def _decoded(cls: type[Any], arguments: Arguments) -> Any:
     declared = getattr(cls, "Args", None)
     if declared is None:
         return dict(arguments)
+    raw, struct = dict(arguments), _struct(cls, declared)
     try:
-        return msgspec.convert(dict(arguments), _struct(cls, declared))
+        return msgspec.convert(raw, struct)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        where = path.rstrip("`").lstrip(".")
+        where, message = complaint(error, raw, struct)
         name = getattr(cls, "name", "") or cls.__name__
         raise PluginArgumentsError(f"{name}: arguments{'.' + where if where else ''}: {message}") from None
 

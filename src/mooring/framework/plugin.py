@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, get_typ
 
 import msgspec
 
+from mooring.api.complaints import complaint
+
 if TYPE_CHECKING:
     from mooring.framework.handle import Handle
     from mooring.framework.permissions import Rule
@@ -144,8 +146,7 @@ def decode_args(cls: type[Plugin], raw: Any) -> Any:
     try:
         return msgspec.convert(raw, struct)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        raise ArgsError(cls.name, path.rstrip("`").lstrip("."), message) from None
+        raise ArgsError(cls.name, *complaint(error, raw, struct)) from None
 
 
 def args_struct(cls: type[Plugin]) -> type:

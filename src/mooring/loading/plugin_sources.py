@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
+from mooring.api.complaints import complaint
 from mooring.api.quantity import QuantityError, value
 from mooring.config import ConfigError, FieldError
 from mooring.config.durations import SECOND, DurationError, parse_duration
@@ -29,6 +30,12 @@ PointName = Literal[
     "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit", "preBind",
     "bind", "postBind"
 ]  # fmt: skip
+#: What some fields may say.
+_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "budgets": get_args(PointName),
+    "failurePolicy": get_args(FailurePolicy),
+    "isolation": get_args(Isolation),
+}
 Sha256 = Annotated[
     str, msgspec.Meta(pattern=r"^((sha256:)?[0-9a-fA-F]{64})?$", description="A SHA-256 in hexadecimal.")
 ]
@@ -163,30 +170,30 @@ def read_sources(text: str, *, source: str) -> PluginSources:
         root = read_yaml(text)
     except ReadError as error:
         raise fail("", str(error), error.line) from None
+    written = plain(root)
     try:
-        sources = msgspec.convert(plain(root), PluginSources)
+        sources = msgspec.convert(written, PluginSources)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        path = path.rstrip("`").lstrip(".").replace("[...]", "")
+        path, message = complaint(error, written, PluginSources)
         unknown = _UNKNOWN.search(message)
         if unknown is not None:
             message, path = f'unknown field "{unknown[1]}"', f"{path}.{unknown[1]}".lstrip(".")
-        raise fail(path, message, line_of(root, path), _remedy(message, unknown)) from None
+        raise fail(path, message, line_of(root, path), _remedy(path, message, unknown)) from None
     names = [entry.name for entry in sources.plugins]
     for index, name in enumerate(names):
         if name in names[:index]:
             path = f"plugins[{index}].name"
             raise fail(path, f"{name} is listed twice", line_of(root, path), "Leave one out.")
     for index, entry in enumerate(sources.plugins):
-        for field, written in entry.durations():
+        for field, length in entry.durations():
             try:
-                positive = parse_duration(written) > 0
+                positive = parse_duration(length) > 0
             except DurationError:
                 positive = False
             if not positive:
                 path = f"plugins[{index}].{field}"
                 raise fail(
-                    path, f'"{written}" is no length of time', line_of(root, path), "Write for example 100ms or 5s."
+                    path, f'"{length}" is no length of time', line_of(root, path), "Write for example 100ms or 5s."
                 )
         if entry.memory_limit and _bytes(entry.memory_limit) < _LEAST_MEMORY:
             path = f"plugins[{index}].memoryLimit"
@@ -199,7 +206,10 @@ def read_sources(text: str, *, source: str) -> PluginSources:
     return sources
 
 
-def _remedy(message: str, unknown: re.Match[str] | None) -> str | None:
+def _remedy(path: str, message: str, unknown: re.Match[str] | None) -> str | None:
+    choices = _CHOICES.get(path.rpartition(".")[2]) if "enum value" in message else None
+    if choices is not None:
+        return f"Write {', '.join(choices[:-1])} or {choices[-1]}."
     if unknown is None:
         return f"Write  apiVersion: {API_VERSION}." if "mooring.dev" in message or "apiVersion" in message else None
     known = [field.encode_name for struct in (PluginSources, PluginEntry) for field in msgspec.structs.fields(struct)]
