@@ -76,6 +76,8 @@ def test_a_session_plugin(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["nodenumber"], "'nodenumber' is no name of a class; write for example NodeNumber"),
+        (["NodeAffinity"], "a plugin NodeAffinity is built in; give yours another name"),
+        (["TaskTopology", "--batch"], "a plugin TaskTopology is built in; give yours another name"),
         (["N", "--points", "filter,scoring"], "scoring: no extension point; there are pre_enqueue, queue_sort"),
         (["N", "--points", ""], "nothing: no extension point"),
         (["N", "--crd", "N"], "the plugin and its resource need different names"),

@@ -27,10 +27,13 @@ def new(name: str, points: str, crd: str, batch: bool, folder: Path | None) -> N
     NAME is the plugin's class, such as NodeNumber.
     """
     from mooring.cli.plugin.scaffold.pod import snake
+    from mooring.loading import POD, SESSION
 
     for given, what in ((name, "NAME"), (crd, "--crd")):
         if given and not (given.isidentifier() and given[0].isupper()):
             raise click.BadParameter(f"{given!r} is no name of a class; write for example NodeNumber", param_hint=what)
+    if (snake(name).replace("_", "-") in SESSION.builtin) if batch else (name in POD.builtin):
+        raise click.BadParameter(f"a plugin {name} is built in; give yours another name", param_hint="NAME")
     folder = folder or Path(snake(name))
     texts = _session(name, crd) if batch else _pod(name, points, crd)
     there = [str(folder / file) for file in texts if (folder / file).exists()]
