@@ -49,6 +49,8 @@ def _placement(decision: DecisionView) -> list[Part]:
     text = f"Chosen: {decision.node}; {decision.evaluated_nodes} node(s) evaluated, {decision.feasible_nodes} feasible."
     if decision.was_nominated:
         return [f"{text} Room had been made there before, so it was looked at first."]
+    if decision.message:  # a session decided about the pod, together with others
+        return [f"Chosen: {decision.node}, {decision.message}; {decision.evaluated_nodes} node(s) evaluated."]
     if not decision.candidates:
         alone = f"{text} No scores were needed." if decision.feasible_nodes == 1 else text
         return [alone, *_verdicts("Turned down by extenders", decision.verdicts)]

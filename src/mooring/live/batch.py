@@ -36,11 +36,13 @@ from mooring.framework.volume_writer import VolumeWriter
 from mooring.kube import AlreadyExists, Change, Client, KubeError, NotFound
 from mooring.live.batch_conf import ConfFile
 from mooring.live.batch_plugins import session_actions, session_plugins
+from mooring.live.batch_records import SessionRecords
 from mooring.live.batch_writer import BatchWriter
 from mooring.live.binder import ApiBinder
 from mooring.live.custom import CustomInformers
 from mooring.live.reporter import Reporter
 from mooring.loading import Catalog
+from mooring.observe.records import DecisionRecords
 from mooring.observe.session_metrics import SessionMetrics
 from mooring.plugins.volume_binding import VolumeBinding
 from mooring.scheduler.cache import Cache
@@ -98,6 +100,7 @@ class BatchScheduler:
         release: Callable[[], None],
         busy: Callable[[], bool],
         metrics: SessionMetrics | None = None,
+        records: DecisionRecords | None = None,
         catalog: Catalog | None = None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
@@ -108,6 +111,7 @@ class BatchScheduler:
         """
         self._busy = busy
         self._metrics = metrics if metrics is not None else SessionMetrics()
+        self._records = SessionRecords(records, clock)
         self._settings = settings
         self._cache = cache
         self._client = client
@@ -139,6 +143,7 @@ class BatchScheduler:
             reporter,
             clock=clock,
             component=settings.scheduler_names[0],
+            on_bound=self._records.bound,
             on_failed_bind=self._bind_failed,
             on_failed_eviction=lambda pod: self.cluster.evicting.discard(pod.uid),
         )
@@ -159,6 +164,8 @@ class BatchScheduler:
             self.cluster.put(new)
         elif old is not None:
             self.cluster.remove(old)
+            if isinstance(old, Pod):
+                self._records.gone(old)
         if self._could_help(old, new):
             self._wake.set()
 
@@ -302,6 +309,7 @@ class BatchScheduler:
         for task in session.bindings[done.bindings :]:
             done.bindings += 1
             self.cluster.binding[task.uid] = task.node_name
+            self._records.placed(session, task)
             self.writer.bind(task.pod, task.node_name, self._pre_bind(session, task))
         for task, reason in session.evictions[done.evictions :]:
             done.evictions += 1
@@ -333,8 +341,9 @@ class BatchScheduler:
             else:
                 self._cache.assume(task.pod, task.node_name)
 
-    def _bind_failed(self, pod: Pod, _node_name: str) -> None:
+    def _bind_failed(self, pod: Pod, problem: str) -> None:
         self._failed.append(pod)
+        self._records.failed(pod, problem)
         if not self.in_session:
             self._take_back_failed()
 
@@ -357,6 +366,7 @@ class BatchScheduler:
                 objects.put(msgspec.structs.replace(group, status=status))
         for note in outcome.pods:
             self.writer.pod_note(note)
+        self._records.waiting(session, outcome.pods)
         for name, held in outcome.queues.items():
             queue = session.queues[name].queue
             if queue.status.allocated != held:

@@ -26,7 +26,7 @@ _BINDERS, _STATUS_WRITERS = 64, 8
 
 #: Work to do before a pod is bound (volumes); what went wrong, if anything.
 PreBind = Callable[[], Awaitable[str]]
-#: Told when a bind failed.
+#: Told when a bind failed, and why.
 Failed = Callable[[Pod, str], None]
 
 
@@ -41,6 +41,7 @@ class BatchWriter:
         *,
         clock: Callable[[], float],
         component: str,
+        on_bound: Callable[[Pod], None],
         on_failed_bind: Failed,
         on_failed_eviction: Callable[[Pod], None],
     ) -> None:
@@ -49,6 +50,7 @@ class BatchWriter:
         self._reporter = reporter
         self._clock = clock
         self._component = component
+        self._on_bound = on_bound
         self._on_failed_bind = on_failed_bind
         self._on_failed_eviction = on_failed_eviction
         self._binds: deque[tuple[Pod, str, PreBind | None]] = deque()
@@ -94,6 +96,7 @@ class BatchWriter:
                 self._tell_failed_bind(pod, node_name, problem)
             else:
                 self.bound += 1
+                self._on_bound(pod)
                 self._tell_bound(pod, node_name)
 
     def _tell_bound(self, pod: Pod, node_name: str) -> None:
@@ -103,7 +106,7 @@ class BatchWriter:
 
     def _tell_failed_bind(self, pod: Pod, node_name: str, problem: str) -> None:
         log.warning("could not bind a pod", pod=pod.key, node=node_name, error=problem)
-        self._on_failed_bind(pod, node_name)
+        self._on_failed_bind(pod, problem)
         self._condition(pod, "SchedulerError", problem, "")
 
     # Evictions

@@ -155,6 +155,7 @@ class LiveScheduler:
         batch = BatchScheduler(
             settings,
             metrics=None if metrics is None else SessionMetrics(metrics.registry),
+            records=self.engine.watch.records if self.engine.watch is not None else None,
             cache=self.engine.cache,
             client=self._client,
             binder=self._binder,

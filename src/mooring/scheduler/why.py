@@ -27,8 +27,10 @@ def explain(engine: Engine, key: str) -> Explanation | None:
         return Explanation(pod=key, state=state, decision=shown, waiting=waiting(engine, place, queued))
     if placed is not None:
         return _on_node(engine, placed, shown)
-    if shown is None:
+    if decision is None or shown is None:
         return None
+    if decision.waits and decision.profile not in engine.profiles.cycles:
+        return None  # it is for others to say what it waits for: batch sessions decide about whole gangs
     return Explanation(
         pod=key,
         state="gone",
@@ -50,9 +52,11 @@ def _placed(engine: Engine, key: str, uid: str) -> Pod | None:
 def _on_node(engine: Engine, pod: Pod, shown: DecisionView | None) -> Explanation:
     state = "binding" if pod.uid in engine.cache.assumed and (shown is None or shown.outcome != "bound") else "bound"
     note = ""
-    if shown is None or (shown.node and shown.node != pod.node_name) or shown.outcome in ("unschedulable", "error"):
+    # A pod that a session bound is counted before the watch tells its node.
+    node = pod.node_name or (shown.node if shown is not None else "")
+    if shown is None or (shown.node and shown.node != node) or shown.outcome in ("unschedulable", "error"):
         note = "It was bound by somebody else, or so long ago that the record is gone."
-    return Explanation(pod=pod.key, state=state, node=pod.node_name, decision=shown, note=note)
+    return Explanation(pod=pod.key, state=state, node=node, decision=shown, note=note)
 
 
 def waiting(engine: Engine, place: Place, queued: QueuedPod) -> WaitingView:
