@@ -10,16 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
+from mooring.batch.fit_errors import Everywhere, FitErrors
 from mooring.cluster import EmbeddedCluster
 from mooring.config import ConfigError, load_config
+from mooring.framework import Status
 from mooring.kube import Client, NotFound, load_access
 from mooring.live import LiveScheduler
 from mooring.live.batch import BatchSettings
+from mooring.live.batch_records import grouped
 from mooring.loading import Catalog, Requested, Setup
 from mooring.loading.reread import SetupFiles
+from mooring.observe.records import Verdict
 from mooring.scheduler.why import explain
 from tests.live.volcano_crds import POD_GROUP, POD_GROUP_WITH_STATUS, QUEUE
 
@@ -193,16 +198,21 @@ async def test_sessions_and_cycles_keep_the_same_records(world: World) -> None:
         assert made.decision is not None
         assert (made.state, made.node) == ("bound", (await world.placed("fits-task-0"))["fits-task-0"])
         assert made.decision.message == "by a session, with gang default/fits of queue default"
-        # Why a gang waits is told by its group and queue; the record has what was said of the nodes.
+        # Why a gang waits is told by its group and queue.
         assert explain(engine, "default/huge-task-8") is None
-
-        def said() -> set[tuple[str, ...]]:
-            waits = [each for number in range(9) if (each := records.get(f"default/huge-task-{number}"))]
-            return {verdict.reasons for each in waits for verdict in each.verdicts if each.message}
-
-        await until(lambda: ("Insufficient cpu",) in said())
+        waits = [records.get(f"default/huge-task-{number}") for number in range(9)]
+        assert all(each is not None and each.waits and each.message for each in waits)
         await world.ask("DELETE", f"{PODS}/huge-task-8")
         await until(lambda: "default/huge-task-8" not in records._waiting)
+
+
+def test_what_was_said_of_nodes_is_grouped() -> None:
+    small = Everywhere(np.array([True, True, True, True, False]), (Status.unschedulable("Insufficient cpu"),))
+    closed = Everywhere(np.array([False, False, False, False, True]), (Status.unresolvable("node is closed"),))
+    assert grouped(FitErrors([small, closed]), ["a", "b", "c", "d", "e"]) == (
+        Verdict("", "Unschedulable", ("Insufficient cpu",), 4, ("a", "b", "c")),
+        Verdict("", "UnschedulableAndUnresolvable", ("node is closed",), 1, ("e",)),
+    )
 
 
 async def _phase(world: World, name: str, phase: str) -> bool:

@@ -113,6 +113,7 @@ async def test_a_thousand_reloads_under_load_leave_nothing_behind(tmp_path: Path
         assert placed > 50
         assert sum(each() is not None for each in old) <= 3 * 3  # attempts under way hold the last ones
         assert after["objects"] < before["objects"] + 1000  # a leak would make dozens each time
-        assert after | {"objects": 0} == before | {"objects": 0}
+        assert after["threads"] < before["threads"] + 8  # the loop's own pool may still grow
+        assert after | {"objects": 0, "threads": 0} == before | {"objects": 0, "threads": 0}
         assert len(engine.cache.table._listeners) <= 3
     await cluster.stop()

@@ -58,7 +58,7 @@ class SessionRecords:
             verdicts: tuple[Verdict, ...] = ()
             if errors is not None:
                 verdicts = known.get(id(errors)) or known.setdefault(
-                    id(errors), self._records.share(_grouped(errors, names))
+                    id(errors), self._records.share(grouped(errors, names))
                 )
             made = self._decision(task.pod, "unschedulable", reason.message, evaluated=len(names), verdicts=verdicts)
             self._records.put(made)
@@ -95,7 +95,7 @@ class SessionRecords:
         )
 
 
-def _grouped(errors: FitErrors, names: list[str]) -> tuple[Verdict, ...]:
+def grouped(errors: FitErrors, names: list[str]) -> tuple[Verdict, ...]:
     """What was said of the nodes, alike ones together, the most frequent first."""
     groups: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for row, verdict in errors.verdicts():
