@@ -181,7 +181,7 @@ async def test_a_gang_is_bound_whole_or_not_at_all(world: World, definition: dic
 async def test_sessions_and_cycles_keep_the_same_records(world: World) -> None:
     await world.define(QUEUE, POD_GROUP)
     await world.gang("fits", 2, cpu="2")
-    await world.gang("huge", 9, cpu="3")
+    await world.gang("huge", 9, cpu="5")
     async with scheduling(world) as scheduler:
         engine = scheduler.engine
         assert engine.watch is not None
