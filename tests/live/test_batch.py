@@ -21,7 +21,7 @@ from mooring.framework import Status
 from mooring.kube import Client, NotFound, load_access
 from mooring.live import LiveScheduler
 from mooring.live.batch import BatchSettings
-from mooring.live.batch_records import grouped
+from mooring.live.batch_records import fit_verdicts
 from mooring.loading import Catalog, Requested, Setup
 from mooring.loading.reread import SetupFiles
 from mooring.observe.records import Verdict
@@ -209,7 +209,7 @@ async def test_sessions_and_cycles_keep_the_same_records(world: World) -> None:
 def test_what_was_said_of_nodes_is_grouped() -> None:
     small = Everywhere(np.array([True, True, True, True, False]), (Status.unschedulable("Insufficient cpu"),))
     closed = Everywhere(np.array([False, False, False, False, True]), (Status.unresolvable("node is closed"),))
-    assert grouped(FitErrors([small, closed]), ["a", "b", "c", "d", "e"]) == (
+    assert fit_verdicts(FitErrors([small, closed]), ["a", "b", "c", "d", "e"]) == (
         Verdict("", "Unschedulable", ("Insufficient cpu",), 4, ("a", "b", "c")),
         Verdict("", "UnschedulableAndUnresolvable", ("node is closed",), 1, ("e",)),
     )

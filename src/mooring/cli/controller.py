@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 import uuid
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from mooring.cli.flags.command import DropInCommand, notes
 from mooring.cli.flags.flag import Flag, Foreign
 from mooring.cli.flags.known import FLAGS
 from mooring.cli.rbac import LEASE
+from mooring.cli.until_stopped import until_stopped
 
 if TYPE_CHECKING:
     from mooring.controllers.program import ControllerProgram, ProgramSettings
@@ -153,7 +153,7 @@ async def _run(access: Access, settings: ProgramSettings) -> int:
     from mooring.controllers import community
     from mooring.controllers.program import RECONCILERS, ControllerProgram
     from mooring.kube import Client
-    from mooring.live import LostLeaseError, ServerError
+    from mooring.live import ServerError
 
     log = structlog.get_logger("mooring")
     log.info("Starting controllers", version=__version__, server=access.server, found=access.origin)
@@ -166,15 +166,4 @@ async def _run(access: Access, settings: ProgramSettings) -> int:
     except ServerError as error:
         log.error(str(error))
         return 1
-    task = asyncio.ensure_future(program.run())
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    try:
-        await task
-    except asyncio.CancelledError:
-        log.info("Requested to terminate, exiting")
-        return 0
-    except (LostLeaseError, ServerError) as error:
-        log.error(str(error))
-        return 1
-    return 0
+    return await until_stopped(program.run())

@@ -19,6 +19,7 @@ from mooring.cli.flags.command import DropInCommand, notes
 from mooring.cli.flags.foreign import FOREIGN
 from mooring.cli.flags.known import FLAGS
 from mooring.cli.plugin_options import plugin_options
+from mooring.cli.until_stopped import until_stopped
 
 if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
@@ -130,7 +131,6 @@ async def _run(make: Callable[[], LiveScheduler], access: Access, given: Mapping
     import structlog
 
     from mooring.config import ConfigError
-    from mooring.live import LostLeaseError
     from mooring.live.server import ServerError
     from mooring.scheduler.profile import ProfileError
 
@@ -151,17 +151,5 @@ async def _run(make: Callable[[], LiveScheduler], access: Access, given: Mapping
     watch = scheduler.engine.watch
     if watch is not None and watch.metrics is not None:
         watch.metrics.disabled = frozenset(given["disabled_metrics"])
-    task = asyncio.ensure_future(scheduler.run())
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
-    loop.add_signal_handler(signal.SIGUSR2, scheduler.debug)
-    try:
-        await task
-    except asyncio.CancelledError:
-        log.info("Requested to terminate, exiting")
-        return 0
-    except (LostLeaseError, ServerError) as error:
-        log.error(str(error))
-        return 1
-    return 0
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, scheduler.debug)
+    return await until_stopped(scheduler.run())

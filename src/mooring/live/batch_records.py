@@ -10,6 +10,7 @@ from mooring.batch.run import PodNote
 from mooring.batch.session import Session
 from mooring.batch.task import TaskInfo
 from mooring.observe.records import Decision, DecisionRecords, Phases, Verdict
+from mooring.scheduler.watch import grouped
 
 #: So many of the nodes that were turned down for the same reasons are named.
 _NAMES = 3
@@ -55,11 +56,9 @@ class SessionRecords:
                 continue
             job = session.jobs.get(task.job)
             errors = job.fit_errors.get(task.uid) if job is not None else None
-            verdicts: tuple[Verdict, ...] = ()
-            if errors is not None:
-                verdicts = known.get(id(errors)) or known.setdefault(
-                    id(errors), self._records.share(grouped(errors, names))
-                )
+            if errors is not None and id(errors) not in known:
+                known[id(errors)] = self._records.share(fit_verdicts(errors, names))
+            verdicts = known[id(errors)] if errors is not None else ()
             made = self._decision(task.pod, "unschedulable", reason.message, evaluated=len(names), verdicts=verdicts)
             self._records.put(made)
 
@@ -95,13 +94,7 @@ class SessionRecords:
         )
 
 
-def grouped(errors: FitErrors, names: list[str]) -> tuple[Verdict, ...]:
+def fit_verdicts(errors: FitErrors, names: list[str]) -> tuple[Verdict, ...]:
     """What was said of the nodes, alike ones together, the most frequent first."""
-    groups: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for row, verdict in errors.verdicts():
-        for status in verdict:
-            groups.setdefault((status.plugin, status.code.title, status.reasons), []).append(names[row])
-    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
-    return tuple(
-        Verdict(plugin, code, reasons, len(nodes), tuple(nodes[:_NAMES])) for (plugin, code, reasons), nodes in ordered
-    )
+    said = ((status, 1, [names[row]]) for row, verdict in errors.verdicts() for status in verdict)
+    return tuple(sorted(grouped(said, names_kept=_NAMES), key=lambda verdict: -verdict.count))

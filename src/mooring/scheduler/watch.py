@@ -252,20 +252,21 @@ def verdicts(unplaced: Unplaced) -> tuple[Verdict, ...]:
         status = unplaced.status
         return (Verdict(status.plugin, status.code.title, status.reasons, 0, ()),) if status.plugin else ()
     nodes = statuses.table.nodes
-    return _grouped(
+    return grouped(
         (status, len(rows), [nodes[row].name for row in rows[:_NAMES].tolist()]) for status, rows in statuses.groups()
     )
 
 
 def _said(said: tuple[Said, ...]) -> tuple[Verdict, ...]:
     """What extenders had against nodes, although a node was found."""
-    return _grouped((status, 1, [node]) for each in said for node, status in each.rejected.items())
+    return grouped((status, 1, [node]) for each in said for node, status in each.rejected.items())
 
 
-def _grouped(verdicts: Iterable[tuple[Status, int, list[str]]]) -> tuple[Verdict, ...]:
+def grouped(verdicts: Iterable[tuple[Status, int, list[str]]], *, names_kept: int = _NAMES) -> tuple[Verdict, ...]:
+    """What was said of how many nodes, and some of their names: alike verdicts as one."""
     found: dict[tuple[str, str, tuple[str, ...]], tuple[int, list[str]]] = {}
     for status, count, names in verdicts:
         key = (status.plugin, status.code.title, status.reasons)
         before, known = found.get(key, (0, []))
-        found[key] = (before + count, (known + names)[:_NAMES])
+        found[key] = (before + count, (known + names)[:names_kept])
     return tuple(Verdict(*key, count, tuple(names)) for key, (count, names) in found.items())
