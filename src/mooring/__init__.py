@@ -1,6 +1,6 @@
 """Mooring: a Kubernetes scheduler that you extend in Python.
 
-``from mooring import Scheduler`` runs it inside a program of your own; see `mooring.live.library`.
+``from mooring import Scheduler`` runs it inside a program of your own; see `mooring.live.embedding`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mooring.live.library import Scheduler, SchedulerError
+    from mooring.live.embedding import Scheduler, SchedulerError
 
 __version__ = "0.1.0"
 #: The version of kube-scheduler whose decisions are made here.
@@ -20,5 +20,5 @@ __all__ = ["DECIDES_AS", "Scheduler", "SchedulerError", "__version__"]
 def __getattr__(name: str) -> object:
     """Imported on use: whoever writes a plugin needs none of it."""
     if name in ("Scheduler", "SchedulerError"):
-        return getattr(importlib.import_module("mooring.live.library"), name)
+        return getattr(importlib.import_module("mooring.live.embedding"), name)
     raise AttributeError(f"module 'mooring' has no attribute {name!r}")

@@ -12,7 +12,7 @@ from typing import Final
 import yaml
 
 from mooring import __version__
-from mooring.live.reload import _CHANGEABLE
+from mooring.live.reload.reloader import _CHANGEABLE
 
 CHART: Final = Path(__file__).parents[2] / "charts" / "mooring"
 

@@ -36,7 +36,7 @@ from mooring.kube import (
     User,
     custom_resource,
 )
-from mooring.kube.collector import CollectorRelief
+from mooring.kube.gc_pause import CollectorRelief
 from mooring.kube.transport import HttpTransport
 from tests.kube.server import PODS, Api, Fault
 
@@ -355,7 +355,7 @@ async def test_impersonation_and_agent_go_with_every_request(tls_api: Api) -> No
 
 async def test_without_httptools_the_lane_is_aiohttp(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httptools", None)
-    monkeypatch.delitem(sys.modules, "mooring.kube.lane", raising=False)
+    monkeypatch.delitem(sys.modules, "mooring.kube.fast_writer", raising=False)
     api.put(f"{PODS}/p", {})
     async with client(api) as kube:
         assert isinstance(kube._lane, HttpTransport)

@@ -114,7 +114,7 @@ def test_the_names_that_batch_sessions_have_built_in() -> None:
 
 
 def test_a_files_name_does_not_take_the_place_of_a_built_in_plugin(tmp_path: Path) -> None:
-    from mooring.live.batch_plugins import session_plugins
+    from mooring.live.batch.user_plugins import session_plugins
 
     write(tmp_path, {"gang.py": "class Magic:\n    def on_session_open(self, session): ...\n"})
     assert set(session_plugins(find_plugins(Requested(directories=(tmp_path,))))) == {"magic"}

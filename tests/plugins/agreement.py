@@ -13,7 +13,8 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.framework import Plugin
 from mooring.framework.status import SUCCESS, Code
-from mooring.plugins import kept_columns, resource_columns
+from mooring.plugins import derived_columns as kept_columns
+from mooring.plugins import resource_columns
 from mooring.testing import PluginHarness, check_what_if
 from mooring.testing.harness import Form
 from tests.plugins.reference.cluster import Cluster

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.pod import Pod
+from mooring.columns.node_info import WhatIfNode
+from mooring.columns.nodes import WhatIfNodes
 from mooring.framework import Code, CycleState, Nodes, Status
-from mooring.framework.node_info import WhatIfNode
-from mooring.framework.nodes import WhatIfNodes
 from mooring.framework.status import SKIP, SUCCESS
 from mooring.plugins.node_volume_limits import NodeVolumeLimits
 from mooring.plugins.volume_binding import VolumeBinding

@@ -14,7 +14,8 @@ from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.workloads import ReplicaSet, StatefulSet
-from mooring.framework import Nodes, counters, counts, regions
+from mooring.columns import counters, counts, regions
+from mooring.framework import Nodes
 from mooring.testing import (
     PluginHarness,
     PodBuilder,

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 import structlog.testing
 
-from mooring.api.whole import keep_json, whole_json
+from mooring.api.raw_objects import keep_json, whole_json
 from mooring.config import load_config
 from mooring.framework import Status
 from mooring.framework.binding import Binding
 from mooring.observe.metrics import SchedulerMetrics
 from mooring.observe.records import DecisionRecords
+from mooring.scheduler.decision_log import Story
 from mooring.scheduler.engine import Asking, Decided, Engine, Failed
 from mooring.scheduler.extenders import Extenders, Question, Reply
+from mooring.scheduler.observer import Watch
+from mooring.scheduler.pod_explanation import explain
 from mooring.scheduler.queue import Place
-from mooring.scheduler.story import Story
-from mooring.scheduler.watch import Watch
-from mooring.scheduler.why import explain
 from mooring.testing import make_node, make_pod
 
 Answer = Callable[[dict[str, Any]], Any]

@@ -20,15 +20,15 @@ from mooring.api.volcano import PodGroup, PodGroupStatus, Queue
 from mooring.batch.actions import ACTIONS
 from mooring.batch.cluster import BatchCluster
 from mooring.batch.conf import BatchConf, read_conf
+from mooring.batch.debug_dump import at_open
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.run import Outcome, PodNote, close_session, open_session, run_actions
 from mooring.batch.session import Session
 from mooring.batch.task import ALLOCATED, PIPELINED
-from mooring.batch.trace import at_open
+from mooring.columns.table import NodeTable
 from mooring.config.errors import ConfigError
 from mooring.framework.handle import Handle
 from mooring.framework.objects import ObjectStore
-from mooring.framework.table import NodeTable
 
 _MONTH = 30 * 86_400
 _NOON = 12

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.api.complaints import complaint
+from mooring.api.decode_errors import complaint
 from mooring.batch.arguments import Arguments
 from mooring.batch.callbacks import ABSTAIN
 from mooring.batch.plugin import BatchPlugin

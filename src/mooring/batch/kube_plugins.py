@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
-from mooring.framework.counters import TermCounter
-from mooring.framework.counts import Counts
+from mooring.columns.counters import TermCounter
+from mooring.columns.counts import Counts
+from mooring.columns.nodes import Nodes
+from mooring.columns.table import NodeTable
+from mooring.columns.templates import PodTemplate
 from mooring.framework.handle import Handle
-from mooring.framework.nodes import Nodes
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
-from mooring.framework.table import NodeTable
-from mooring.framework.templates import PodTemplate
 from mooring.plugins.balance import BalanceColumns, Plan
 from mooring.plugins.image_locality import ImageLocality, locality_score
 from mooring.plugins.inter_pod_affinity import InterPodAffinity

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.batch.node import NodeInfo
-from mooring.framework.nodes import Nodes
+from mooring.columns.nodes import Nodes
 
 if TYPE_CHECKING:
     from mooring.batch.session import Session

@@ -21,12 +21,12 @@ from mooring.batch.node import Ledger, NodeInfo
 from mooring.batch.nodes import SessionNodes
 from mooring.batch.queue import Heap, QueueInfo
 from mooring.batch.resource import MIN_RESOURCE, Resource
+from mooring.batch.rollback import View
 from mooring.batch.statement import Statement
 from mooring.batch.task import ALLOCATED, BINDING, PENDING, Status, TaskInfo
-from mooring.batch.view import View
+from mooring.columns.table import NodeTable
 from mooring.framework.handle import Handle
 from mooring.framework.state import CycleState
-from mooring.framework.table import NodeTable
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from mooring.cli.asking import kubeconfig_option
+from mooring.cli.cluster_access import kubeconfig_option
 
 
 @click.group()
@@ -49,7 +49,7 @@ def install(kubeconfig: str, dry_run: bool, output: str | None) -> None:
 
     Definitions that are there already and were not put there by Mooring, such as Volcano's own, are left as they are.
     """
-    from mooring.cli.asking import on_cluster
+    from mooring.cli.cluster_access import on_cluster
     from mooring.cli.documents import echo_documents
     from mooring.controllers.definitions import DEFINITIONS
     from mooring.controllers.install import InstallError

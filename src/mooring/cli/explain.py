@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mooring.cli.asking import kubeconfig_option, on_cluster, output_option
+from mooring.cli.cluster_access import kubeconfig_option, on_cluster, output_option
 from mooring.cli.plugin_options import plugin_options
 from mooring.cli.running_options import Address, running_options
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mooring.api.meta import KubeObject
     from mooring.cli.running import Running
-    from mooring.controllers.why import Facts
+    from mooring.controllers.gang_explanation import Facts
     from mooring.kube import Access
     from mooring.loading import Requested, Setup
     from mooring.observe.explanation import Explanation
@@ -100,9 +100,9 @@ def job(job: str, namespace: str, kubeconfig: str, output: str) -> None:
 
 def _show_why(facts: Facts, output: str) -> None:
     from mooring.cli.documents import echo_value
+    from mooring.cli.gang_explanation_parts import why_parts
     from mooring.cli.tables import show
-    from mooring.cli.why_parts import why_parts
-    from mooring.controllers.why import why_waiting
+    from mooring.controllers.gang_explanation import why_waiting
 
     why = why_waiting(facts)
     if output == "table":
@@ -118,7 +118,7 @@ def _gang(kubeconfig: str, key: str) -> Facts | None:
     """What is known about the gang of a pod; None if it is in none, or the cluster does not tell."""
     import asyncio
 
-    from mooring.controllers.asking import facts_of_pod
+    from mooring.controllers.queries import facts_of_pod
     from mooring.kube import AccessError, Client, KubeError, load_access
 
     async def ask() -> Facts | None:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.asking import kubeconfig_option, on_cluster, output_option
+from mooring.cli.cluster_access import kubeconfig_option, on_cluster, output_option
 
 if TYPE_CHECKING:
     from mooring.api.events import Event
     from mooring.api.volcano import PodGroup
     from mooring.api.volcano_jobs import VolcanoJob
-    from mooring.controllers.why import Facts
+    from mooring.controllers.gang_explanation import Facts
     from mooring.kube import Client
     from mooring.simulate.report import Part
 
@@ -74,7 +74,7 @@ def list_(namespace: str, all_namespaces: bool, queue: str, scheduler: str, kube
 @output_option
 def view(job: str, namespace: str, kubeconfig: str, output: str) -> None:
     """Show one job: its tasks, its pods, why it waits, and what happened."""
-    from mooring.controllers.why import why_waiting
+    from mooring.controllers.gang_explanation import why_waiting
 
     facts, events = on_cluster(kubeconfig, lambda client: _facts(client, *split(job, namespace)))
     assert facts.job is not None
@@ -88,8 +88,8 @@ def view(job: str, namespace: str, kubeconfig: str, output: str) -> None:
         told = [{"type": each.type, "reason": each.reason, "note": each.note} for each in events]
         echo_value({**shown, "why": None if why is None else msgspec.to_builtins(why), "events": told}, output)
         return
+    from mooring.cli.gang_explanation_parts import why_parts
     from mooring.cli.tables import show
-    from mooring.cli.why_parts import why_parts
 
     show([*_parts(facts.job), *(why_parts(why) if why is not None else []), *_told(events)])
 
@@ -157,7 +157,7 @@ def split(name: str, namespace: str) -> tuple[str, str]:
 
 
 def _command(kubeconfig: str, namespace: str, name: str, action: str) -> None:
-    from mooring.controllers.asking import command
+    from mooring.controllers.queries import command
 
     async def ask(client: Client) -> str:
         found = await _job(client, namespace, name)
@@ -180,7 +180,7 @@ async def _job(client: Client, namespace: str, name: str) -> VolcanoJob:
 
 async def facts(client: Client, namespace: str, name: str) -> Facts:
     """What is known about a job. Ends the command where there is none."""
-    from mooring.controllers.asking import facts_of_job
+    from mooring.controllers.queries import facts_of_job
     from mooring.kube import NotFound
 
     try:
@@ -190,7 +190,7 @@ async def facts(client: Client, namespace: str, name: str) -> Facts:
 
 
 async def _facts(client: Client, namespace: str, name: str) -> tuple[Facts, list[Event]]:
-    from mooring.controllers.asking import events_about
+    from mooring.controllers.queries import events_about
 
     found = await facts(client, namespace, name)
     return found, (await events_about(client, namespace, name))[-_EVENTS:]
@@ -205,9 +205,9 @@ async def _read(client: Client, namespace: str) -> tuple[list[VolcanoJob], list[
 
 
 def _summary(job: VolcanoJob, groups: list[PodGroup]) -> dict[str, Any]:
+    from mooring.controllers.gang_explanation import is_waiting
     from mooring.controllers.jobs.documents import group_name
     from mooring.controllers.jobs.state import replicas
-    from mooring.controllers.why import is_waiting
 
     status = job.status
     group = next((each for each in groups if each.namespace == job.namespace and each.name == group_name(job)), None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.asking import kubeconfig_option, on_cluster, output_option
+from mooring.cli.cluster_access import kubeconfig_option, on_cluster, output_option
 
 if TYPE_CHECKING:
     from mooring.api.volcano import PodGroup, Queue
@@ -66,8 +66,8 @@ def get(name: str, kubeconfig: str, output: str) -> None:
 
 def _details(queue: Queue, groups: list[PodGroup]) -> list[Part]:
     from mooring.api.resources import amount
-    from mooring.cli.why_parts import shown
-    from mooring.controllers.why import is_waiting
+    from mooring.cli.gang_explanation_parts import shown
+    from mooring.controllers.gang_explanation import is_waiting
     from mooring.simulate.report import Column, Grid, Listing
 
     spec, status = queue.spec, queue.status
@@ -120,7 +120,7 @@ def close(name: str, kubeconfig: str) -> None:
 
 def _command(kubeconfig: str, name: str, action: str) -> None:
     from mooring.api.volcano import Queue
-    from mooring.controllers.asking import command
+    from mooring.controllers.queries import command
     from mooring.kube import NotFound
 
     async def ask(client: Client) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
     from mooring.kube import Access
     from mooring.live import LiveScheduler
-    from mooring.live.batch import BatchSettings
+    from mooring.live.batch.scheduler import BatchSettings
     from mooring.loading import Requested
 
 
@@ -131,7 +131,7 @@ async def _run(make: Callable[[], LiveScheduler], access: Access, given: Mapping
     import structlog
 
     from mooring.config import ConfigError
-    from mooring.live.server import ServerError
+    from mooring.live.endpoints.server import ServerError
     from mooring.scheduler.profile import ProfileError
 
     log = structlog.get_logger("mooring")

@@ -128,9 +128,9 @@ def _tell(cluster: AttachedCluster, nodes: int, kubeconfig: Path, secure_port: i
 def _controllers(kubeconfig: Path, scheduler_options: tuple[str, ...]) -> contextlib.AbstractContextManager[object]:
     """The controllers of batch objects, for the schedulers that the options name."""
     from mooring.cli.flags.command import given_values
-    from mooring.controllers.beside import ControllersBeside
     from mooring.controllers.program import ProgramSettings
     from mooring.controllers.reconciler import Settings
+    from mooring.controllers.thread_runner import ControllersBeside
     from mooring.kube import load_access
 
     names = given_values(scheduler_options, "scheduler-name") or ("volcano",)

@@ -15,10 +15,10 @@ from mooring.controllers.informers import Informers
 from mooring.controllers.jobs import FinishedJobs, Jobs
 from mooring.controllers.loop import Loop
 from mooring.controllers.metrics import ControllerMetrics
-from mooring.controllers.neighbours import Neighbours
 from mooring.controllers.queues import Queues
 from mooring.controllers.reconciler import Reconciler, Settings, Tools
 from mooring.controllers.serving import Endpoints, make_endpoints
+from mooring.controllers.volcano_detection import Neighbours
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
 from mooring.live import LostLeaseError, ServerSettings
 from mooring.live.scheduler import from_thread

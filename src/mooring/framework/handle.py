@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
+from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.columns.nodes import Nodes
+from mooring.columns.table import NodeTable, PodListener
+from mooring.columns.templates import PodTemplate
 from mooring.framework.api_reader import ApiReader
 from mooring.framework.binding import Binder, NoBinder
-from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
-from mooring.framework.nodes import Nodes
 from mooring.framework.nominator import Nominator
 from mooring.framework.objects import Lister, ObjectStore
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
-from mooring.framework.table import NodeTable, PodListener
-from mooring.framework.templates import PodTemplate
 from mooring.framework.volume_writer import VolumeWriter
 from mooring.framework.waiting import WaitingPods
 
 if TYPE_CHECKING:
-    from mooring.framework.preemption.asking import PreemptionExtenders
+    from mooring.framework.preemption.extender_requests import PreemptionExtenders
 
 T = TypeVar("T", bound=KubeObject)
 

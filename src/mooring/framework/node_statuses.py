@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from mooring.columns.table import NodeTable
 from mooring.framework.status import Code, Status
-from mooring.framework.table import NodeTable
 
 Rows = npt.NDArray[np.intp]
 

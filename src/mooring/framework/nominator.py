@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mooring.framework.node_info import PodInfo
+from mooring.columns.node_info import PodInfo
 
 
 class Nominator:

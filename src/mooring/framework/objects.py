@@ -8,8 +8,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from mooring.api.label_selectors import Selector, compile_selector, selector_from_labels
 from mooring.api.meta import KubeObject, LabelSelector
+from mooring.columns.listening import note_listener
 from mooring.framework.events import ActionType
-from mooring.framework.listening import note_listener
 
 T = TypeVar("T", bound=KubeObject)
 F = TypeVar("F", bound=Callable[..., Any])

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, get_typ
 
 import msgspec
 
-from mooring.api.complaints import complaint
+from mooring.api.decode_errors import complaint
 
 if TYPE_CHECKING:
+    from mooring.columns.templates import PodTemplate
     from mooring.framework.handle import Handle
     from mooring.framework.permissions import Rule
-    from mooring.framework.templates import PodTemplate
 
 F = TypeVar("F", bound=Callable[..., Any])
 Dependence = Literal["node", "pods", "template"]

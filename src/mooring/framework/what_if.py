@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.nodes import Nodes
-from mooring.framework.templates import PodTemplate
+from mooring.columns.nodes import Nodes
+from mooring.columns.templates import PodTemplate
 from mooring.framework.verdicts import Verdicts
 
 if TYPE_CHECKING:
-    from mooring.framework.node_info import PodInfo
+    from mooring.columns.node_info import PodInfo
 
 Ints = npt.NDArray[np.int64]
 

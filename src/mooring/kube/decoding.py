@@ -16,7 +16,7 @@ from mooring.api.codec import decode_json
 from mooring.api.manifest_error import ManifestError
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.api.whole import keep_json
+from mooring.api.raw_objects import keep_json
 from mooring.kube.errors import ApiError, BadAnswer, error_from_status
 from mooring.kube.resources import Resource
 

@@ -49,7 +49,7 @@ class Resource(Generic[ObjectT]):
     kind: str
     plural: str
     namespaced: bool
-    #: Of which objects the text they were read from is kept too (see `mooring.api.whole`); None for none.
+    #: Of which objects the text they were read from is kept too (see `mooring.api.raw_objects`); None for none.
     keep_json: Callable[[ObjectT], bool] | None = None
 
     @property

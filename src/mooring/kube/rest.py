@@ -19,7 +19,6 @@ from mooring.api.codec import decode_json, encode_json
 from mooring.api.manifest_error import ManifestError
 from mooring.kube.access import Access
 from mooring.kube.backoff import Backoff
-from mooring.kube.collector import CollectorRelief
 from mooring.kube.decoding import Page, decode_page
 from mooring.kube.errors import (
     NOT_LEADING,
@@ -32,6 +31,7 @@ from mooring.kube.errors import (
     TooManyRequests,
     error_from_answer,
 )
+from mooring.kube.gc_pause import CollectorRelief
 from mooring.kube.identity import identity_source
 from mooring.kube.rate import RateLimiter
 from mooring.kube.resources import Resource, resource_of
@@ -114,7 +114,7 @@ class Client:
         self._lane: Transport = self._http
         if lean and not access.proxy:
             with contextlib.suppress(ImportError):
-                from mooring.kube.lane import LeanLane
+                from mooring.kube.fast_writer import LeanLane
 
                 self._lane = LeanLane(
                     access,

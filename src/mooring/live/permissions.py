@@ -18,7 +18,7 @@ from mooring.framework.declared import declared_kinds
 from mooring.framework.permissions import READING, Rule, rules_of
 from mooring.framework.plugin import Plugin
 from mooring.kube import resource_of
-from mooring.live.batch import KINDS as BATCH_KINDS
+from mooring.live.batch.scheduler import KINDS as BATCH_KINDS
 from mooring.live.informers import KINDS
 
 RBAC: Final = "rbac.authorization.k8s.io"

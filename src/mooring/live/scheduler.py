@@ -24,18 +24,18 @@ from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
 from mooring.live.api_reader import LiveApiReader
 from mooring.live.background import Background
-from mooring.live.batch import BatchScheduler, BatchSettings
+from mooring.live.batch.scheduler import BatchScheduler, BatchSettings
 from mooring.live.binder import ApiBinder
 from mooring.live.debugger import CacheDebugger
-from mooring.live.endpoints import Endpoints, make_server, make_watch
+from mooring.live.endpoints.answers import Endpoints, make_server, make_watch
+from mooring.live.endpoints.plugin_status import plugin_status
+from mooring.live.endpoints.server import ServerSettings
 from mooring.live.evictions import Evictions
 from mooring.live.extenders import ExtenderClient
-from mooring.live.file_watch import FileWatch
 from mooring.live.informers import Informers, Shown
-from mooring.live.plugin_status import plugin_status
-from mooring.live.reload import Reloader
+from mooring.live.reload.file_watch import FileWatch
+from mooring.live.reload.reloader import Reloader
 from mooring.live.reporter import PluginEvents, Reporter
-from mooring.live.server import ServerSettings
 from mooring.live.volumes import ApiVolumeWriter
 from mooring.live.watchdog import Watchdog
 from mooring.loading import Catalog, Setup

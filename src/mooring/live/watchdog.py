@@ -12,7 +12,7 @@ from collections.abc import Callable
 import structlog
 
 from mooring.loading.deadline import stack_of
-from mooring.scheduler.guards import Guards
+from mooring.scheduler.circuit_breaker import Guards
 
 log = structlog.get_logger("mooring.live")
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
-from mooring.api.complaints import complaint
+from mooring.api.decode_errors import complaint
 from mooring.api.quantity import QuantityError, value
 from mooring.config import ConfigError, FieldError
 from mooring.config.durations import SECOND, DurationError, parse_duration

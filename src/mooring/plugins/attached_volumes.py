@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from mooring.api.pod import Pod
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.columns.counts import Counts
 from mooring.framework import Handle, PodInfo, PodListener
-from mooring.framework.counts import Counts
 from mooring.plugins.attachments import Attachments
 from mooring.plugins.csi_volumes import CSIVolume, VolumeResolver
 from mooring.plugins.pod_volumes import ClaimUse, ownership_fault, volumes_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from mooring.columns.counts import Counts
 from mooring.framework import PodInfo, PodListener
-from mooring.framework.counts import Counts
 from mooring.plugins.pod_volumes import Disk, volumes_of
 
 Ints = npt.NDArray[np.int64]

@@ -9,6 +9,9 @@ import numpy as np
 
 from mooring.api.pod import Pod
 from mooring.api.resources import container_host_ports
+from mooring.columns.host_ports import ANY_ADDRESS, ports_conflict
+from mooring.columns.node_info import WhatIfNode
+from mooring.columns.templates import HostPort
 from mooring.framework import (
     ActionType,
     ClusterEvent,
@@ -25,9 +28,6 @@ from mooring.framework import (
     WhatIf,
     depends_on,
 )
-from mooring.framework.node_info import WhatIfNode
-from mooring.framework.ports import ANY_ADDRESS, ports_conflict
-from mooring.framework.templates import HostPort
 from mooring.framework.what_if import Ints
 
 _REJECTED = Status.unschedulable("node(s) didn't have free ports for the requested pod ports")

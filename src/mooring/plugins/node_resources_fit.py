@@ -29,7 +29,7 @@ from mooring.framework import (
 )
 from mooring.framework.what_if import Ints
 from mooring.plugins.allocation_scorer import AllocationScorer, Plan
-from mooring.plugins.kept_columns import RoomColumns
+from mooring.plugins.derived_columns import RoomColumns
 from mooring.plugins.resource_requests import fits_empty, freed_by, grown, has_given_amounts, tracked, tracked_requests
 from mooring.plugins.resource_scoring import ScoringStrategy
 

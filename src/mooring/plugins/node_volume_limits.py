@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.api.storage import CSINode, VolumeAttachment
+from mooring.columns.nodes import WhatIfNodes
 from mooring.framework import (
     ActionType,
     ClusterEvent,
@@ -22,7 +23,6 @@ from mooring.framework import (
     Victims,
     WhatIf,
 )
-from mooring.framework.nodes import WhatIfNodes
 from mooring.framework.status import SKIP_TEMPLATE
 from mooring.plugins.attached_volumes import AttachedVolumes
 from mooring.plugins.csi_nodes import CSINodeColumns, volume_limits

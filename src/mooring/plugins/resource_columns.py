@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.framework import NodeTable
-from mooring.plugins.kept_columns import KeptColumns
+from mooring.plugins.derived_columns import KeptColumns
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -8,6 +8,7 @@ import numpy as np
 
 from mooring.api.pod import Pod
 from mooring.api.storage import PersistentVolumeClaim
+from mooring.columns.nodes import WhatIfNodes
 from mooring.framework import (
     ActionType,
     ClusterEvent,
@@ -23,7 +24,6 @@ from mooring.framework import (
     Victims,
     WhatIf,
 )
-from mooring.framework.nodes import WhatIfNodes
 from mooring.framework.status import SKIP, SKIP_TEMPLATE
 from mooring.plugins.disk_index import DiskIndex
 from mooring.plugins.pod_volumes import conflicts, summarise, volumes_of

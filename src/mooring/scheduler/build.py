@@ -16,14 +16,14 @@ from mooring.framework.binding import Binder
 from mooring.framework.declared import CustomKinds, custom_kinds, declared_kinds
 from mooring.framework.handle import EventRecorder, Handle
 from mooring.framework.plugin import Plugin
-from mooring.framework.preemption.asking import PreemptionExtenders
+from mooring.framework.preemption.extender_requests import PreemptionExtenders
 from mooring.framework.volume_writer import VolumeWriter
 from mooring.framework.waiting import WaitingPods
 from mooring.observe.plugin_times import PluginTimes
 from mooring.plugins.registry import BUILTIN
 from mooring.scheduler.cache import Cache
+from mooring.scheduler.circuit_breaker import Guards
 from mooring.scheduler.cycle import Cycle
-from mooring.scheduler.guards import Guards
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler
 

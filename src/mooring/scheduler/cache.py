@@ -8,10 +8,10 @@ from mooring.api.core import Namespace
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.framework.node_info import PodInfo
+from mooring.columns.node_info import PodInfo
+from mooring.columns.table import NodeTable
 from mooring.framework.nominator import Nominator
 from mooring.framework.objects import ObjectStore
-from mooring.framework.table import NodeTable
 
 
 class CacheError(RuntimeError):

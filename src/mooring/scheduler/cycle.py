@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
-from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.columns.nodes import Nodes
+from mooring.columns.templates import PodTemplate
 from mooring.framework.node_statuses import NodeStatuses, fit_message
-from mooring.framework.nodes import Nodes
-from mooring.framework.preemption.asking import AskExtenders
 from mooring.framework.preemption.candidate import Candidate
+from mooring.framework.preemption.extender_requests import AskExtenders
 from mooring.framework.results import NO_NOMINATION, PostFilterResult
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
-from mooring.framework.templates import PodTemplate
 from mooring.observe.trace import Trace
+from mooring.scheduler.answer_cache import FindingsCache
 from mooring.scheduler.answers import PluginFailure, failure, post_filter_answer, pre_filter_answer
 from mooring.scheduler.filtering import Filtering
-from mooring.scheduler.findings import FindingsCache
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler, nodes_to_find
 from mooring.scheduler.scoring import Scoring, pick

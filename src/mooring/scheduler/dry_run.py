@@ -14,21 +14,21 @@ import numpy as np
 from mooring.api.codec import decode_object
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
+from mooring.columns.nodes import Nodes
+from mooring.columns.table import NodeTable
 from mooring.config import ConfigError, load_config
-from mooring.framework.nodes import Nodes
 from mooring.framework.plugin import ArgsError, Plugin, decode_args
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
-from mooring.framework.table import NodeTable
 from mooring.loading import POD, Fault, Found, plugin_spec
 from mooring.loading.deadline import HangsError, within
 from mooring.loading.source_checks import class_source
 from mooring.scheduler import binding
+from mooring.scheduler.answer_cache import ask_filter, ask_single
 from mooring.scheduler.answers import BadAnswerError, PluginFailure, as_status
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle
-from mooring.scheduler.findings import ask_filter, ask_single
 from mooring.scheduler.profile import FilterPlugin, ProfileError
 from mooring.scheduler.queue.queued_pod import QueuedPod
 

@@ -34,16 +34,16 @@ from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
+from mooring.scheduler.circuit_breaker import Guards, Tell
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced
+from mooring.scheduler.event_handlers import Intake
 from mooring.scheduler.extenders import Extenders, Question, Reply
 from mooring.scheduler.extenders.attempt import ExtendedAttempt, Steps
-from mooring.scheduler.guards import Guards, Tell
-from mooring.scheduler.intake import Intake
+from mooring.scheduler.observer import Watch
 from mooring.scheduler.pre_binds import PreBinds
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.queue.interests import ErrorReport
 from mooring.scheduler.swap import queue_settings
-from mooring.scheduler.watch import Watch
 
 
 class Decided(msgspec.Struct, frozen=True):

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
-from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.columns.nodes import Nodes, WhatIfNodes
+from mooring.columns.templates import PodTemplate
 from mooring.framework.node_statuses import NodeStatuses, Rejections
-from mooring.framework.nodes import Nodes, WhatIfNodes
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Status
-from mooring.framework.templates import PodTemplate
+from mooring.scheduler.answer_cache import FindingsCache, ask_filter, ask_single
 from mooring.scheduler.answers import PluginFailure, as_status, failure
-from mooring.scheduler.findings import FindingsCache, ask_filter, ask_single
 from mooring.scheduler.profile import FilterPlugin, Profile
 from mooring.scheduler.sampling import Sampler
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring.columns.listening import listeners_made
+from mooring.columns.templates import PodTemplate
 from mooring.framework.declared import declared_events
 from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
-from mooring.framework.listening import listeners_made
 from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
 from mooring.framework.points import check_methods, points_of
-from mooring.framework.templates import PodTemplate
 from mooring.observe.plugin_times import PluginTimes
 from mooring.scheduler.answers import failure
-from mooring.scheduler.guards import Guards
+from mooring.scheduler.circuit_breaker import Guards
 
 if TYPE_CHECKING:
     from mooring.config import Profile as ProfileConfig

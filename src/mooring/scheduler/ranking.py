@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
-from mooring.framework.nodes import Nodes
+from mooring.columns.nodes import Nodes
+from mooring.columns.table import NodeTable
+from mooring.columns.templates import PodTemplate
 from mooring.framework.state import CycleState
-from mooring.framework.table import NodeTable
-from mooring.framework.templates import PodTemplate
 from mooring.observe.records import Candidate
-from mooring.scheduler.findings import ask_score
+from mooring.scheduler.answer_cache import ask_score
 from mooring.scheduler.profile import Profile, ScorePlugin
 
 Rows = npt.NDArray[np.intp]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.table import NodeTable
+from mooring.columns.table import NodeTable
 
 _MIN_FEASIBLE = 100
 _MIN_PERCENT = 5

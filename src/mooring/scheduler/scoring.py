@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
-from mooring.framework.nodes import Nodes
+from mooring.columns.nodes import Nodes
+from mooring.columns.templates import PodTemplate
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
-from mooring.framework.templates import PodTemplate
 from mooring.observe.trace import Trace
+from mooring.scheduler.answer_cache import FindingsCache, ask_score
 from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
-from mooring.scheduler.findings import FindingsCache, ask_score
 from mooring.scheduler.profile import Profile, ScorePlugin
 from mooring.scheduler.ranking import Ranking, Weighted, best_places
 from mooring.scheduler.template_calls import TemplateCalls

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from mooring.columns.listening import listeners_made
 from mooring.config import SchedulerConfiguration
-from mooring.framework.listening import listeners_made
 from mooring.framework.plugin import Plugin
 from mooring.loading.options import DEFAULT, PluginOptions
 from mooring.scheduler.build import Profiles

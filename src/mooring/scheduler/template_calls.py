@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mooring.columns.templates import PodTemplate
 from mooring.framework.plugin import dependence
 from mooring.framework.state import CycleState, StateKey
-from mooring.framework.templates import PodTemplate
 from mooring.scheduler.profile import Bound
 
 

@@ -15,8 +15,8 @@ from mooring.framework.plugin import Plugin
 from mooring.observe.explanation import Explanation
 from mooring.observe.records import DecisionRecords
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.watch import Watch
-from mooring.scheduler.why import explain
+from mooring.scheduler.observer import Watch
+from mooring.scheduler.pod_explanation import explain
 from mooring.simulate.sources import InputError
 
 _replace = msgspec.structs.replace

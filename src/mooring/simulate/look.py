@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from mooring.api.pod import Pod
+from mooring.columns.nodes import Nodes
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.nodes import Nodes
 from mooring.framework.results import PostFilterResult
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status

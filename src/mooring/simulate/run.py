@@ -23,8 +23,8 @@ from mooring.framework.plugin import Plugin
 from mooring.scheduler.engine import Decided, Engine, Failed
 from mooring.scheduler.queue import QueuedPod
 from mooring.scheduler.queue.queued_pod import Place
-from mooring.simulate.books import Books
 from mooring.simulate.outcome import Outcome
+from mooring.simulate.results import Books
 from mooring.simulate.scenario import Scenario
 
 #: Failures without any change in the cluster after which a pod is left alone: what is turned down will be turned down

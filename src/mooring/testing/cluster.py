@@ -24,7 +24,7 @@ from mooring.api.pod import Container, Pod
 from mooring.cluster import EmbeddedCluster
 from mooring.framework.plugin import Plugin
 from mooring.kube import Client, load_access
-from mooring.live.library import Scheduler
+from mooring.live.embedding import Scheduler
 from mooring.loading.listing import PluginRow
 from mooring.observe.explanation import Explanation
 

@@ -19,13 +19,13 @@ from mooring.api.core import Namespace
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
+from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.columns.nodes import Nodes, WhatIfNodes
+from mooring.columns.table import NodeTable
 from mooring.framework.handle import Handle
-from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
-from mooring.framework.nodes import Nodes, WhatIfNodes
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.framework.table import NodeTable
 from mooring.framework.verdicts import Verdicts
 from mooring.scheduler.answers import as_score, as_status, check_columns, checked_scores, pre_filter_answer
 

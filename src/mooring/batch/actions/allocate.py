@@ -8,8 +8,8 @@ import numpy as np
 
 from mooring.batch.fit_errors import FitErrors
 from mooring.batch.job import INQUEUE, JobInfo
-from mooring.batch.kept import KeptAnswers
 from mooring.batch.queue import Heap
+from mooring.batch.score_cache import KeptAnswers
 from mooring.batch.search import ErrorCache, Found, best_with_room, find_nodes, nowhere, pre_predicate
 from mooring.batch.session import Session
 from mooring.batch.statement import Statement

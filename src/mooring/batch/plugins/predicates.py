@@ -15,7 +15,7 @@ from mooring.batch.plugin import BatchPlugin
 from mooring.batch.queue import QueueInfo
 from mooring.batch.session import UNKEEPABLE, Session
 from mooring.batch.task import TaskInfo
-from mooring.framework.nodes import Nodes
+from mooring.columns.nodes import Nodes
 from mooring.framework.plugin import Plugin
 from mooring.framework.results import PreFilterResult
 from mooring.framework.state import CycleState, MissingStateError

@@ -11,8 +11,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
-    from mooring.live.batch import BatchSettings
-    from mooring.live.server import ServerSettings
+    from mooring.live.batch.scheduler import BatchSettings
+    from mooring.live.endpoints.server import ServerSettings
 
 _NAMES: Final = ("volcano",)
 #: vc-scheduler's own limits of requests a second: kube-scheduler's are made for one pod at a time.
@@ -21,7 +21,7 @@ _QPS, _BURST = 2000.0, 2000
 
 def batch_settings(given: Mapping[str, Any]) -> BatchSettings | None:
     """How batch sessions are to be run; None where no flag asks for any."""
-    from mooring.live.batch import BatchSettings
+    from mooring.live.batch.scheduler import BatchSettings
 
     names, conf = tuple(given["scheduler_name"]), given["scheduler_conf"]
     if not conf and names in ((), ("default-scheduler",)):
@@ -66,7 +66,7 @@ def with_sessions(
 
 def plain_endpoints(given: Mapping[str, Any]) -> list[ServerSettings]:
     """Where health and metrics are served in plain HTTP, as vc-scheduler serves them when it is asked to."""
-    from mooring.live.server import ServerSettings
+    from mooring.live.endpoints.server import ServerSettings
 
     found: dict[tuple[str, int], tuple[str, ...]] = {}
     for switch, flag, path in (

@@ -8,7 +8,7 @@ import msgspec
 
 from mooring.api.volcano_jobs import LifecyclePolicy, TaskSpec, VolcanoJob, VolcanoJobSpec
 from mooring.config.durations import DurationError, parse_duration
-from mooring.controllers.jobs import words
+from mooring.controllers.jobs import constants
 from mooring.controllers.jobs.plugins import PLUGINS
 from mooring.controllers.jobs.policies import events_of
 from mooring.controllers.jobs.state import replicas
@@ -95,11 +95,11 @@ def _policy_problems(policies: Iterable[LifecyclePolicy]) -> Iterator[str]:
             yield "a policy needs either events or an exitCode"
         if policy.exit_code == 0:
             yield "0 is not a valid error code"
-        if policy.action not in words.POLICY_ACTIONS:
-            yield f"invalid policy action {policy.action!r}: use one of {', '.join(words.POLICY_ACTIONS)}"
+        if policy.action not in constants.POLICY_ACTIONS:
+            yield f"invalid policy action {policy.action!r}: use one of {', '.join(constants.POLICY_ACTIONS)}"
         for event in events:
-            if event not in words.POLICY_EVENTS:
-                yield f"invalid policy event {event!r}: use one of {', '.join(words.POLICY_EVENTS)}"
+            if event not in constants.POLICY_EVENTS:
+                yield f"invalid policy event {event!r}: use one of {', '.join(constants.POLICY_EVENTS)}"
             elif event in seen:
                 yield f"duplicate event {event} across different policies"
             seen.append(event)
@@ -108,7 +108,7 @@ def _policy_problems(policies: Iterable[LifecyclePolicy]) -> Iterator[str]:
                 parse_duration(policy.timeout)
             except DurationError as error:
                 yield f"timeout: {error}"
-    if words.ANY in seen and len(seen) > 1:
+    if constants.ANY in seen and len(seen) > 1:
         yield "if there is a policy for *, no other event may have one"
 
 

@@ -10,7 +10,7 @@ import structlog
 
 from mooring.api.meta import parse_time
 from mooring.api.volcano_jobs import VolcanoJob
-from mooring.controllers.jobs.words import FINISHED
+from mooring.controllers.jobs.constants import FINISHED
 from mooring.controllers.reconciler import Reconciler, Selection
 from mooring.kube import Change, Conflict, NotFound, resource_of
 

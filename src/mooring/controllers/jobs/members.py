@@ -9,7 +9,7 @@ from mooring.api.meta import Model, NamespacedObject
 from mooring.api.volcano_jobs import JOB_VERSION as JOB_API
 from mooring.api.volcano_jobs import TaskSpec
 from mooring.controllers import names
-from mooring.controllers.jobs import words
+from mooring.controllers.jobs import constants
 from mooring.controllers.jobs.policies import Request
 from mooring.controllers.jobs.state import Counts
 from mooring.kube import Resource
@@ -82,9 +82,9 @@ class Member(NamespacedObject, kw_only=True):
     @property
     def is_started(self) -> bool:
         """Whether others may rely on it: it is done, or all of its containers are ready."""
-        if self.status.phase == words.SUCCEEDED:
+        if self.status.phase == constants.SUCCEEDED:
             return True
-        return self.status.phase == words.RUNNING and all(each.ready for each in self.status.container_statuses)
+        return self.status.phase == constants.RUNNING and all(each.ready for each in self.status.container_statuses)
 
     @property
     def restarts(self) -> int:
@@ -102,14 +102,14 @@ def request_of(old: Member | None, new: Member | None, task: TaskSpec | None, po
     assert pod is not None
     exit_code = 0
     if new is None:
-        event = words.POD_EVICTED
+        event = constants.POD_EVICTED
     else:
         event = _event(old, new, task, pods)
         statuses = new.status.container_statuses
-        if event == words.POD_FAILED and statuses and statuses[0].state.terminated is not None:
+        if event == constants.POD_FAILED and statuses and statuses[0].state.terminated is not None:
             exit_code = statuses[0].state.terminated.exit_code
     if names.OUT_OF_SYNC in pod.annotations:
-        event = words.OUT_OF_SYNC
+        event = constants.OUT_OF_SYNC
     return Request(
         event=event,
         task=pod.task,
@@ -124,20 +124,20 @@ def request_of(old: Member | None, new: Member | None, task: TaskSpec | None, po
 def _event(old: Member | None, new: Member, task: TaskSpec | None, pods: Iterable[Member]) -> str:
     phase = new.status.phase
     is_news = old is None or old.status.phase != phase
-    if phase == words.FAILED:
-        return words.POD_FAILED if is_news else words.OUT_OF_SYNC
-    if phase == words.SUCCEEDED:
-        return words.TASK_COMPLETED if is_news and _is_complete(task, pods) else words.OUT_OF_SYNC
-    if is_news and phase in {words.PENDING, ""}:
-        return words.POD_PENDING
-    if is_news and phase == words.RUNNING:
-        return words.POD_RUNNING
+    if phase == constants.FAILED:
+        return constants.POD_FAILED if is_news else constants.OUT_OF_SYNC
+    if phase == constants.SUCCEEDED:
+        return constants.TASK_COMPLETED if is_news and _is_complete(task, pods) else constants.OUT_OF_SYNC
+    if is_news and phase in {constants.PENDING, ""}:
+        return constants.POD_PENDING
+    if is_news and phase == constants.RUNNING:
+        return constants.POD_RUNNING
     # All pods of the task are looked at only if this one gives reason to.
-    return words.TASK_FAILED if new.restarts and _has_failed(task, pods) else words.OUT_OF_SYNC
+    return constants.TASK_FAILED if new.restarts and _has_failed(task, pods) else constants.OUT_OF_SYNC
 
 
 def _is_complete(task: TaskSpec | None, pods: Iterable[Member]) -> bool:
-    done = sum(each.status.phase == words.SUCCEEDED for each in pods)
+    done = sum(each.status.phase == constants.SUCCEEDED for each in pods)
     return task is not None and 0 < task.replicas <= done
 
 
@@ -145,7 +145,7 @@ def _has_failed(task: TaskSpec | None, pods: Iterable[Member]) -> bool:
     """Whether the containers of a task were started again more often than it allows."""
     if task is None or not task.replicas or task.max_retry < 0:
         return False
-    active = (each for each in pods if each.status.phase in {words.RUNNING, words.PENDING})
+    active = (each for each in pods if each.status.phase in {constants.RUNNING, constants.PENDING})
     return sum(each.restarts for each in active) >= (task.max_retry or 3)
 
 
@@ -156,18 +156,18 @@ def count(pods: Iterable[Member], going: Iterable[str]) -> Counts:
         if pod.is_terminating or pod.uid in told:
             found.terminating += 1
             continue
-        phase = pod.status.phase or words.PENDING
+        phase = pod.status.phase or constants.PENDING
         match phase:
-            case words.PENDING:
+            case constants.PENDING:
                 found.pending += 1
-            case words.RUNNING:
+            case constants.RUNNING:
                 found.running += 1
-            case words.SUCCEEDED:
+            case constants.SUCCEEDED:
                 found.succeeded += 1
-            case words.FAILED:
+            case constants.FAILED:
                 found.failed += 1
             case _:
-                phase = words.UNKNOWN
+                phase = constants.UNKNOWN
                 found.unknown += 1
         phases = found.tasks.setdefault(pod.task, {})
         phases[phase] = phases.get(phase, 0) + 1

@@ -9,16 +9,16 @@ import msgspec
 
 from mooring.api.volcano_jobs import LifecyclePolicy, VolcanoJob
 from mooring.config.durations import DurationError, parse_duration
-from mooring.controllers.jobs import words
+from mooring.controllers.jobs import constants
 
 #: Never the reason for anything but a look at the job.
-_INTERNAL: Final = frozenset({"", words.OUT_OF_SYNC, words.COMMAND_ISSUED, words.POD_RUNNING})
+_INTERNAL: Final = frozenset({"", constants.OUT_OF_SYNC, constants.COMMAND_ISSUED, constants.POD_RUNNING})
 
 
 class Request(msgspec.Struct, frozen=True):
     """Something happened: to a pod of a job, to its group, or somebody asked for an action."""
 
-    event: str = words.OUT_OF_SYNC
+    event: str = constants.OUT_OF_SYNC
     action: str = ""
     task: str = ""
     pod: str = ""
@@ -36,7 +36,7 @@ class Decision(NamedTuple):
     delay: float = 0.0
 
 
-_LOOK: Final = Decision(words.SYNC)
+_LOOK: Final = Decision(constants.SYNC)
 
 
 def decide(job: VolcanoJob, request: Request) -> Decision:
@@ -54,9 +54,9 @@ def decide(job: VolcanoJob, request: Request) -> Decision:
 def _first(policies: Iterable[LifecyclePolicy], request: Request) -> Decision | None:
     for policy in policies:
         events = events_of(policy)
-        if request.event in events or words.ANY in events:
+        if request.event in events or constants.ANY in events:
             # Every pod is pending at first: that alone means nothing, only for how long.
-            if request.event != words.POD_PENDING or policy.timeout is not None:
+            if request.event != constants.POD_PENDING or policy.timeout is not None:
                 return Decision(policy.action, _seconds(policy))
         elif policy.exit_code is not None and policy.exit_code == request.exit_code:
             return Decision(policy.action, _seconds(policy))
@@ -86,19 +86,19 @@ class Delayed(msgspec.Struct):
 def cancels(request: Request, delayed: Delayed) -> bool:
     """Whether what happened to a pod makes an action on its account pointless."""
     waited_for = delayed.request.event
-    if waited_for == words.POD_PENDING:
+    if waited_for == constants.POD_PENDING:
         # A pod that was made anew under its name is waited for anew.
-        is_pod_event = request.event in {words.POD_RUNNING, words.POD_FAILED, words.POD_EVICTED}
+        is_pod_event = request.event in {constants.POD_RUNNING, constants.POD_FAILED, constants.POD_EVICTED}
         return is_pod_event and request.pod_uid == delayed.request.pod_uid
-    return waited_for in {words.POD_FAILED, words.POD_EVICTED} and request.event == words.POD_RUNNING
+    return waited_for in {constants.POD_FAILED, constants.POD_EVICTED} and request.event == constants.POD_RUNNING
 
 
 def supersedes(action: str, request: Request, delayed: Delayed) -> bool:
     """Whether an action that was just carried out makes a later one of its kind pointless."""
-    if action == words.RESTART_TASK:
+    if action == constants.RESTART_TASK:
         return delayed.action == action and delayed.request.task == request.task
-    if action == words.RESTART_POD:
+    if action == constants.RESTART_POD:
         return delayed.action == action and delayed.request.pod == request.pod
-    if action == words.RESTART_PARTITION:
+    if action == constants.RESTART_PARTITION:
         return delayed.action == action and delayed.request.partition == request.partition
-    return action != words.SYNC and delayed.action not in words.PARTIAL
+    return action != constants.SYNC and delayed.action not in constants.PARTIAL

@@ -12,9 +12,9 @@ from mooring.api.volcano import PodGroup, Queue
 from mooring.api.volcano_jobs import JOB_GROUP, Command, VolcanoJob, VolcanoJobStatus
 from mooring.config.durations import SECOND, format_duration
 from mooring.controllers.commands import commands_for, take
-from mooring.controllers.jobs import words
-from mooring.controllers.jobs.book import Book, with_status
+from mooring.controllers.jobs import constants
 from mooring.controllers.jobs.defaults import completed, problems
+from mooring.controllers.jobs.job_state import Book, with_status
 from mooring.controllers.jobs.members import MEMBERS, Member, count, request_of
 from mooring.controllers.jobs.plugins import PluginError
 from mooring.controllers.jobs.policies import Delayed, Request, cancels, decide, supersedes
@@ -89,7 +89,7 @@ class Jobs(Reconciler):
         name = new.task if new is not None else old.task if old is not None else ""
         task = next((each for each in self._completed(job).spec.tasks if each.name == name), None)
         request = request_of(old, new, task, book.of_task(name))
-        if request.event != words.OUT_OF_SYNC:
+        if request.event != constants.OUT_OF_SYNC:
             book.requests.append(request)
 
     def _group_changed(self, change: Change[PodGroup]) -> Iterable[str]:
@@ -101,10 +101,10 @@ class Jobs(Reconciler):
         old, new = change.old, change.new
         if new is None:
             self._books.setdefault(key, Book()).going.discard(group.uid)
-        elif old is not None and old.status.phase != new.status.phase and new.status.phase == words.UNKNOWN:
+        elif old is not None and old.status.phase != new.status.phase and new.status.phase == constants.UNKNOWN:
             job = self.view.get(VolcanoJob, key)
             version = 0 if job is None else job.status.version
-            self._books.setdefault(key, Book()).requests.append(Request(event=words.JOB_UNKNOWN, version=version))
+            self._books.setdefault(key, Book()).requests.append(Request(event=constants.JOB_UNKNOWN, version=version))
         return (key,)
 
     def _completed(self, job: VolcanoJob) -> VolcanoJob:
@@ -151,7 +151,7 @@ class Jobs(Reconciler):
         text = "; ".join(faults)
         self._say(job, book, "JobStatusError", text)
         if job.status.state.message != text:
-            state = {"phase": job.status.state.phase or words.PENDING, "reason": "InvalidJob", "message": text}
+            state = {"phase": job.status.state.phase or constants.PENDING, "reason": "InvalidJob", "message": text}
             patch = {"status": {"state": state}}
             made = await self.tools.client.patch(
                 VolcanoJob, job.name, patch, namespace=job.namespace, subresource="status"
@@ -169,7 +169,7 @@ class Jobs(Reconciler):
             if command.target.uid in {"", job.uid} and await take(self.tools.client, command):
                 note = f"Start to execute command {command.action}, and clean it up to make sure executed not more"
                 self.tools.tell(job, "CommandIssued", f"{note} than once.", type="Normal")
-                book.requests.append(Request(event=words.COMMAND_ISSUED, action=command.action))
+                book.requests.append(Request(event=constants.COMMAND_ISSUED, action=command.action))
         while book.requests:
             job = await self._consider(job, book, book.requests[0])
             book.requests.popleft()
@@ -185,7 +185,7 @@ class Jobs(Reconciler):
         if delayed is not None and cancels(request, delayed):
             del book.delayed[request.pod]
         action, delay = decide(job, request)
-        if action == words.SYNC or job.status.state.phase in words.FINISHED:
+        if action == constants.SYNC or job.status.state.phase in constants.FINISHED:
             return job  # the job is looked at in any case
         if not delay:
             return await self._act(job, book, action, request)
@@ -200,13 +200,13 @@ class Jobs(Reconciler):
         """Bring the pods up to the spec; one phase may lead to the next."""
         for _ in range(_MOST_STEPS):
             phase = job.status.state.phase
-            job = await self._act(job, book, words.SYNC, _LOOK)
+            job = await self._act(job, book, constants.SYNC, _LOOK)
             if job.status.state.phase == phase:
                 return
 
     async def _act(self, job: VolcanoJob, book: Book, action: str, request: Request) -> VolcanoJob:
         what = step(job.status.state.phase, action)
-        if action != words.SYNC:
+        if action != constants.SYNC:
             self.tools.tell(job, "ExecuteAction", f"Start to execute action {action} ", type="Normal")
         match what.verb:
             case "sync":
@@ -222,7 +222,7 @@ class Jobs(Reconciler):
 
     async def _sync(self, job: VolcanoJob, book: Book, what: Step) -> VolcanoJob:
         if not job.status.state.phase:
-            job = await self._write(job, book, Place(words.PENDING, 0), job.status.version, {})
+            job = await self._write(job, book, Place(constants.PENDING, 0), job.status.version, {})
         controlled = await self._work.prepare(job, book)
         await self._work.ensure_group(job, book)
         group = self._work.group(job, book)
@@ -249,7 +249,7 @@ class Jobs(Reconciler):
 
     async def _kill_part(self, job: VolcanoJob, book: Book, what: Step, action: str, request: Request) -> VolcanoJob:
         victims = [pod for pod in book.members(job).values() if _is_meant(pod, action, request)]
-        if action == words.RESTART_PARTITION and not victims:
+        if action == constants.RESTART_PARTITION and not victims:
             return job
         alive = [pod for pod in victims if not book.is_going(pod)]
         await self._work.delete(job, book, alive, mark=True)
@@ -296,8 +296,8 @@ class Jobs(Reconciler):
             return with_status(job, status)
         await self._send(job, book, status)
         book.written_at = now
-        if place.phase != job.status.state.phase and place.phase in {words.COMPLETED, words.FAILED}:
-            self.tools.metrics.job_ended(job.key, job.spec.queue, completed=place.phase == words.COMPLETED)
+        if place.phase != job.status.state.phase and place.phase in {constants.COMPLETED, constants.FAILED}:
+            self.tools.metrics.job_ended(job.key, job.spec.queue, completed=place.phase == constants.COMPLETED)
         return with_status(job, status)
 
     def _may_wait(self, old: VolcanoJobStatus, new: VolcanoJobStatus) -> bool:
@@ -325,9 +325,9 @@ class Jobs(Reconciler):
 def _is_meant(pod: Member, action: str, request: Request) -> bool:
     if pod.task != request.task:
         return False
-    if action == words.RESTART_POD:
+    if action == constants.RESTART_POD:
         return pod.name == request.pod
-    if action == words.RESTART_PARTITION:
+    if action == constants.RESTART_PARTITION:
         return request_of(pod, pod, None, ()).partition == request.partition
     return True
 

@@ -11,10 +11,10 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from mooring.api.volcano_jobs import VolcanoJobSpec
-from mooring.controllers.jobs import words
+from mooring.controllers.jobs import constants
 
 #: Pods in these phases stay when a job is stopped: people want to read their logs.
-SOFT: Final = frozenset({words.SUCCEEDED, words.FAILED})
+SOFT: Final = frozenset({constants.SUCCEEDED, constants.FAILED})
 
 
 class Counts(msgspec.Struct):
@@ -55,27 +55,27 @@ class Step(NamedTuple):
 
 def step(phase: str, action: str) -> Step:
     """What to do in a phase when an action is due."""
-    if phase in {"", words.PENDING, words.RUNNING}:
+    if phase in {"", constants.PENDING, constants.RUNNING}:
         return _step_of_active(phase, action)
-    if phase == words.RESTARTING:
-        if action == words.SYNC:
+    if phase == constants.RESTARTING:
+        if action == constants.SYNC:
             return Step("sync", SOFT, _restarting)
-        if action in words.PARTIAL:
+        if action in constants.PARTIAL:
             return Step("kill part", SOFT, _restarting)
         return Step("kill", frozenset(), _restarting)
-    if phase in {words.ABORTING, words.ABORTED} and action == words.RESUME:
+    if phase in {constants.ABORTING, constants.ABORTED} and action == constants.RESUME:
         return Step("kill", SOFT, _restart)
     return Step("kill", SOFT, _ENDS.get(phase, _stay))
 
 
 def _step_of_active(phase: str, action: str) -> Step:
-    if action == words.RESTART:
+    if action == constants.RESTART:
         return Step("kill", frozenset(), _restart)
-    if action in words.PARTIAL:
+    if action in constants.PARTIAL:
         return Step("kill part", SOFT, _restart)
     if action in _BEGINS:
         return Step("kill", SOFT, _to(_BEGINS[action]))
-    return Step("sync", SOFT, _running if phase == words.RUNNING else _pending)
+    return Step("sync", SOFT, _running if phase == constants.RUNNING else _pending)
 
 
 def _to(phase: str) -> Advance:
@@ -87,7 +87,7 @@ def _stay(_spec: VolcanoJobSpec, _place: Place, _counts: Counts) -> Place | None
 
 
 def _restart(_spec: VolcanoJobSpec, place: Place, _counts: Counts) -> Place:
-    return Place(words.RESTARTING, place.retries + 1)
+    return Place(constants.RESTARTING, place.retries + 1)
 
 
 def _when_quiet(phase: str) -> Advance:
@@ -97,28 +97,28 @@ def _when_quiet(phase: str) -> Advance:
 
 #: What stops a job for good, or until it is resumed.
 _BEGINS: Final = {
-    words.ABORT: words.ABORTING,
-    words.COMPLETE: words.COMPLETING,
-    words.TERMINATE: words.TERMINATING,
+    constants.ABORT: constants.ABORTING,
+    constants.COMPLETE: constants.COMPLETING,
+    constants.TERMINATE: constants.TERMINATING,
 }
 _ENDS: Final[dict[str, Advance]] = {
-    words.ABORTING: _when_quiet(words.ABORTED),
-    words.COMPLETING: _when_quiet(words.COMPLETED),
-    words.TERMINATING: _when_quiet(words.TERMINATED),
+    constants.ABORTING: _when_quiet(constants.ABORTED),
+    constants.COMPLETING: _when_quiet(constants.COMPLETED),
+    constants.TERMINATING: _when_quiet(constants.TERMINATED),
 }
 
 
 def _pending(spec: VolcanoJobSpec, place: Place, counts: Counts) -> Place | None:
     if spec.min_available <= counts.running + counts.succeeded + counts.failed:
-        return Place(words.RUNNING, place.retries)
+        return Place(constants.RUNNING, place.retries)
     return None
 
 
 def _restarting(spec: VolcanoJobSpec, place: Place, counts: Counts) -> Place | None:
     if place.retries >= spec.max_retry:
-        return Place(words.FAILED, place.retries)
+        return Place(constants.FAILED, place.retries)
     if replicas(spec) - counts.terminating >= spec.min_available:
-        return Place(words.PENDING, place.retries)
+        return Place(constants.PENDING, place.retries)
     return None
 
 
@@ -127,11 +127,11 @@ def _running(spec: VolcanoJobSpec, place: Place, counts: Counts) -> Place | None
     if not total:
         return None  # scaled down to nothing: it goes on as it is
     if spec.min_success is not None and counts.succeeded >= spec.min_success:
-        return Place(words.COMPLETED, place.retries)
+        return Place(constants.COMPLETED, place.retries)
     if counts.succeeded + counts.failed == total:
-        return Place(words.COMPLETED if _is_success(spec, counts) else words.FAILED, place.retries)
+        return Place(constants.COMPLETED if _is_success(spec, counts) else constants.FAILED, place.retries)
     if counts.pending > total - spec.min_available:
-        return Place(words.PENDING, place.retries)
+        return Place(constants.PENDING, place.retries)
     return None
 
 
@@ -140,8 +140,8 @@ def _is_success(spec: VolcanoJobSpec, counts: Counts) -> bool:
     least = sum(task.replicas if task.min_available is None else task.min_available for task in spec.tasks)
     if spec.min_available >= least:
         for task in spec.tasks:
-            phases = counts.tasks.get(task.name, {words.SUCCEEDED: task.replicas})
-            if phases.get(words.SUCCEEDED, 0) < (task.min_available or 0):
+            phases = counts.tasks.get(task.name, {constants.SUCCEEDED: task.replicas})
+            if phases.get(constants.SUCCEEDED, 0) < (task.min_available or 0):
                 return False
     if spec.min_success is not None:
         return counts.succeeded >= spec.min_success

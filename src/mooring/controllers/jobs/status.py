@@ -9,7 +9,7 @@ import msgspec
 from mooring.api.meta import format_time, parse_time
 from mooring.api.volcano_jobs import JobCondition, JobState, TaskState, VolcanoJob, VolcanoJobStatus
 from mooring.config.durations import SECOND, format_duration
-from mooring.controllers.jobs import words
+from mooring.controllers.jobs import constants
 from mooring.controllers.jobs.state import Counts, Place
 
 
@@ -24,7 +24,7 @@ def next_status(
         state = JobState(phase=place.phase, last_transition_time=moment)
         others = tuple(each for each in conditions if each.status != place.phase)
         conditions = (*others, JobCondition(status=place.phase, last_transition_time=moment))
-        if place.phase in words.FINISHED:
+        if place.phase in constants.FINISHED:
             duration = _lasted(job, now)
     return VolcanoJobStatus(
         state=state,

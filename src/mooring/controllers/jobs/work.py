@@ -14,9 +14,9 @@ from mooring.api.storage import PersistentVolumeClaim
 from mooring.api.volcano import PodGroup
 from mooring.api.volcano_jobs import TaskSpec, VolcanoJob
 from mooring.controllers import names
-from mooring.controllers.jobs.book import Book
 from mooring.controllers.jobs.documents import claim_name, group_name, pod_document
 from mooring.controllers.jobs.group import changes, group_for
+from mooring.controllers.jobs.job_state import Book
 from mooring.controllers.jobs.members import Member
 from mooring.controllers.jobs.plugins import PLUGINS, JobPlugin, owner_of, pod_name
 from mooring.controllers.reconciler import Tools

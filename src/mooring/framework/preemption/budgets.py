@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from mooring.api.policy import PodDisruptionBudget
 from mooring.api.selectors import Selector, SelectorError, compile_selector
-from mooring.framework.node_info import PodInfo
-from mooring.framework.templates import PodTemplate
+from mooring.columns.node_info import PodInfo
+from mooring.columns.templates import PodTemplate
 from mooring.framework.what_if import Victims
 
 Mask = npt.NDArray[np.bool_]

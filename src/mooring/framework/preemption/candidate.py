@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mooring.framework.node_info import PodInfo
-from mooring.framework.pod_columns import start_of
+from mooring.columns.node_info import PodInfo
+from mooring.columns.pod_columns import start_of
 
 #: Added to each priority so that sums of negative ones compare as counts do.
 PRIORITY_OFFSET = 1 << 31

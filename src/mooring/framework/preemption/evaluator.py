@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.api.policy import PodDisruptionBudget
+from mooring.columns.node_info import NodeInfo
 from mooring.framework.handle import Handle
-from mooring.framework.node_info import NodeInfo
 from mooring.framework.node_statuses import NodeStatuses, fit_message
-from mooring.framework.preemption.asking import AskExtenders
 from mooring.framework.preemption.budgets import Budgets
 from mooring.framework.preemption.candidate import Candidate, best
+from mooring.framework.preemption.extender_requests import AskExtenders
 from mooring.framework.preemption.search import can_search_together, search_one, search_together
 from mooring.framework.results import PostFilterResult
 from mooring.framework.state import CycleState

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
+from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
+from mooring.columns.nodes import Nodes
 from mooring.framework.handle import Handle
-from mooring.framework.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.framework.node_statuses import NodeStatuses, Rejections
-from mooring.framework.nodes import Nodes
 from mooring.framework.plugin import Plugin, dependence
 from mooring.framework.preemption.budgets import Budgets
 from mooring.framework.preemption.candidate import PRIORITY_OFFSET, Candidate, by_importance

@@ -26,14 +26,14 @@ from mooring.api.core import Namespace
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
+from mooring.columns.nodes import Nodes
+from mooring.columns.table import NodeTable
 from mooring.framework.declared import declared_kinds
 from mooring.framework.handle import Handle
-from mooring.framework.nodes import Nodes
 from mooring.framework.objects import ObjectStore
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
-from mooring.framework.table import NodeTable
 from mooring.framework.verdicts import Verdicts
 from mooring.loading.files import load_file, pick
 from mooring.loading.isolation.wire import Closed, pack, receive, send

@@ -16,12 +16,12 @@ from mooring.framework import Handle, Nodes
 from mooring.loading.wasm import abi
 from mooring.loading.wasm.args import GuestArgs
 from mooring.loading.wasm.calls import NO_CALL, Call
-from mooring.loading.wasm.desk import PAGE, Desk
 from mooring.loading.wasm.engine import engine
 from mooring.loading.wasm.errors import GuestError
 from mooring.loading.wasm.host import METHODS, Host
 from mooring.loading.wasm.memory import GuestMemory
 from mooring.loading.wasm.objects import NodeTexts
+from mooring.loading.wasm.shared_memory import PAGE, Desk
 
 if TYPE_CHECKING:
     from wasmtime import Func, FuncType, Instance, Module, Store

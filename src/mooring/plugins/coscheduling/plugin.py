@@ -21,7 +21,7 @@ from mooring.framework import (
     Status,
 )
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.plugins.coscheduling.books import Expiring, Members
+from mooring.plugins.coscheduling.group_state import Expiring, Members
 from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup, group_key
 from mooring.plugins.coscheduling.room import gap
 

@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.counters import TermCounter
-from mooring.framework.labels import LabelColumn
-from mooring.framework.nodes import Nodes
+from mooring.columns.counters import TermCounter
+from mooring.columns.interned import LabelColumn
+from mooring.columns.nodes import Nodes
+from mooring.columns.table import NodeTable
+from mooring.columns.templates import PodTemplate
 from mooring.framework.status import Status
-from mooring.framework.table import NodeTable
-from mooring.framework.templates import PodTemplate
 from mooring.framework.verdicts import Verdicts
 from mooring.framework.what_if import Victims, WhatIf
 from mooring.plugins.inter_pod_affinity.own_terms import OwnTerms

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mooring.framework.counters import CounterRegistry, PodCounter
-from mooring.framework.templates import PodTemplate
-from mooring.framework.terms import AffinityTerm, PodTerm
+from mooring.columns.counters import CounterRegistry, PodCounter
+from mooring.columns.templates import PodTemplate
+from mooring.columns.terms import AffinityTerm, PodTerm
 
 
 class Counted:

@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.framework.counters import TermCounter
+from mooring.columns.counters import TermCounter
+from mooring.columns.node_info import NodeInfo, PodInfo
+from mooring.columns.nodes import Nodes
+from mooring.columns.templates import PodTemplate
+from mooring.columns.terms import PodAffinityTerms, affinity_terms
 from mooring.framework.events import ActionType, ClusterEvent, Hint
-from mooring.framework.node_info import NodeInfo, PodInfo
-from mooring.framework.nodes import Nodes
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import Status
-from mooring.framework.templates import PodTemplate
-from mooring.framework.terms import PodAffinityTerms, affinity_terms
 from mooring.framework.verdicts import Verdicts
 from mooring.framework.what_if import Victims, WhatIf
 from mooring.plugins.inter_pod_affinity import hints

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.counters import TermCounter
-from mooring.framework.counts import Counts
-from mooring.framework.labels import LabelColumn
-from mooring.framework.nodes import Nodes
-from mooring.framework.table import NodeTable
+from mooring.columns.counters import TermCounter
+from mooring.columns.counts import Counts
+from mooring.columns.interned import LabelColumn
+from mooring.columns.nodes import Nodes
+from mooring.columns.table import NodeTable
 from mooring.plugins.inter_pod_affinity.own_terms import OwnTerms
 
 Ints = npt.NDArray[np.int64]

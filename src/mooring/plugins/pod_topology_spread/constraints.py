@@ -9,10 +9,10 @@ import msgspec
 
 from mooring.api.affinity import TopologySpreadConstraint
 from mooring.api.selectors import Selector, compile_selector, selector_from_labels
-from mooring.framework.counters import CounterRegistry, PodCounter
-from mooring.framework.regions import Region, Regions
-from mooring.framework.templates import PodTemplate
-from mooring.framework.terms import PodTerm
+from mooring.columns.counters import CounterRegistry, PodCounter
+from mooring.columns.regions import Region, Regions
+from mooring.columns.templates import PodTemplate
+from mooring.columns.terms import PodTerm
 
 HARD: Final = "DoNotSchedule"
 SOFT: Final = "ScheduleAnyway"

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.labels import Codes, LabelColumn, Mask
-from mooring.framework.nodes import Nodes
+from mooring.columns.interned import Codes, LabelColumn, Mask
+from mooring.columns.nodes import Nodes
+from mooring.columns.templates import PodTemplate
 from mooring.framework.status import Status
-from mooring.framework.templates import PodTemplate
 from mooring.framework.verdicts import Verdicts
 from mooring.framework.what_if import Victims, WhatIf
 from mooring.plugins.pod_topology_spread.constraints import Plan, Target

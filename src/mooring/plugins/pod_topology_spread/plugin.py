@@ -12,14 +12,14 @@ from mooring.api.affinity import TopologySpreadConstraint
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.selectors import SelectorError
+from mooring.columns.node_info import NodeInfo, PodInfo
+from mooring.columns.nodes import Nodes
+from mooring.columns.regions import Regions
+from mooring.columns.templates import PodTemplate
 from mooring.framework.events import ActionType, ClusterEvent, Hint
-from mooring.framework.node_info import NodeInfo, PodInfo
-from mooring.framework.nodes import Nodes
 from mooring.framework.plugin import Plugin
-from mooring.framework.regions import Regions
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import Status
-from mooring.framework.templates import PodTemplate
 from mooring.framework.verdicts import Verdicts
 from mooring.framework.what_if import Victims, WhatIf
 from mooring.plugins.default_selector import DefaultSelectors

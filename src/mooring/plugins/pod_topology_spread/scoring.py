@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.labels import LabelColumn, Mask
-from mooring.framework.nodes import Nodes
+from mooring.columns.interned import LabelColumn, Mask
+from mooring.columns.nodes import Nodes
 from mooring.plugins.pod_topology_spread.constraints import HOSTNAME, Plan, Target
 
 Ints = npt.NDArray[np.int64]

@@ -8,8 +8,8 @@ import numpy.typing as npt
 from mooring.api.quantity import value
 from mooring.api.selectors import IN, NodeTerm, Selector, SelectorError, compile_selector
 from mooring.api.storage import CSIStorageCapacity
+from mooring.columns.interned import LabelColumn
 from mooring.framework import Lister, Nodes
-from mooring.framework.labels import LabelColumn
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

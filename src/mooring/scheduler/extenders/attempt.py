@@ -16,7 +16,7 @@ import numpy.typing as npt
 import structlog
 
 from mooring.api.pod import Pod
-from mooring.framework.node_info import NodeInfo
+from mooring.columns.node_info import NodeInfo
 from mooring.framework.preemption.candidate import Candidate
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status

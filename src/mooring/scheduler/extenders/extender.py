@@ -10,8 +10,8 @@ import structlog
 
 from mooring.api.node import Node
 from mooring.api.pod import Container, Pod
+from mooring.columns.node_info import NodeInfo
 from mooring.config import Extender as ExtenderConfig
-from mooring.framework.node_info import NodeInfo
 from mooring.framework.preemption.candidate import Candidate
 from mooring.framework.status import SUCCESS, Status
 from mooring.scheduler.extenders import replies

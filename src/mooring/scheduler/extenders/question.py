@@ -13,7 +13,7 @@ import msgspec
 
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.api.whole import whole_json
+from mooring.api.raw_objects import whole_json
 
 if TYPE_CHECKING:
     from mooring.scheduler.extenders.extender import Extender

@@ -1,0 +1,1 @@
+"""The node table: nodes and pods in columns. Every decision reads it."""

@@ -1,0 +1,301 @@
+"""Counters of pods by selector and by affinity term, kept current as pods come and go.
+
+Hot path. kube-scheduler recounts matching pods for every pod it places; here a selector that a decision asked about
+once is counted from then on, by node and by topology domain, and the next decision is a gather.
+
+Two kinds:
+
+- ``PodCounter``: existing pods that match all of some terms (what spread constraints and an incoming pod's own terms
+  ask about).
+- ``TermCounter``: existing pods that *carry* a term (what an incoming pod may collide with or be drawn to).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from mooring.columns.counts import Counts
+from mooring.columns.interned import LabelColumn
+from mooring.columns.regions import Region
+from mooring.columns.templates import PodTemplate
+from mooring.columns.terms import AffinityTerm, PodTerm, SelectorIndex, label_pairs
+
+TermKind = Literal["required", "required_anti", "preferred"]
+ColumnOf = Callable[[str], LabelColumn]
+
+#: Selectors counted at once; beyond that, the ones not asked about for longest are dropped.
+_KEEP_COUNTERS = 4096
+_MATCHED = "counters.matched_terms"
+
+
+class DomainCounts:
+    """Counts by the codes of one topology key, on all nodes or on those of a region."""
+
+    __slots__ = ("column", "counts", "region", "version")
+
+    def __init__(self, column: LabelColumn, region: Region | None) -> None:
+        self.column = column
+        self.region = region
+        #: The region's version that the counts are made for.
+        self.version = -1
+        self.counts = Counts()
+
+    def recount(self, rows: Counts) -> None:
+        """Count anew from the counts by row."""
+        region = self.region
+        self.counts = rows.grouped(self.column.codes, None if region is None else region.mask)
+        self.version = 0 if region is None else region.version
+
+
+class PodCounter:
+    """How many pods match all ``terms``, by row and by the domains of the topology keys that were asked about."""
+
+    __slots__ = ("_columns", "_domains", "alive", "living_only", "rows", "terms", "used")
+
+    def __init__(self, terms: tuple[PodTerm, ...], *, living_only: bool, columns: ColumnOf) -> None:
+        self.terms = terms
+        #: Whether pods that are being deleted are left out (spread constraints do that).
+        self.living_only = living_only
+        self.rows = Counts()
+        #: False once dropped: ask the registry for a new one.
+        self.alive = True
+        self.used = 0
+        self._columns = columns
+        self._domains: dict[tuple[str, Region | None], DomainCounts] = {}
+
+    def matches(self, template: PodTemplate, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
+        """Whether pods of a template are counted."""
+        return all(
+            term.selector.matches(template.labels)
+            and term.covers_namespace(template.namespace, namespaces, must_exist=True)
+            for term in self.terms
+        )
+
+    def add(self, row: int, delta: int) -> None:
+        """Count pods on a row."""
+        self.rows.add(row, delta)
+        for domain in self._domains.values():
+            region = domain.region
+            if region is None or region.covers(row):
+                code = int(domain.column.codes[row])
+                if code >= 0:
+                    domain.counts.add(code, delta)
+
+    def by_domain(self, key: str, within: Region | None = None) -> Counts:
+        """The counts by code of a topology key; nodes without the key, or not in the region, are left out.
+
+        The region must be fresh.
+        """
+        if within is not None and within.everything:
+            within = None
+        known = self._domains.get((key, within))
+        if known is None:
+            known = self._domains[key, within] = DomainCounts(self._columns(key), within)
+            known.recount(self.rows)
+        elif within is not None and known.version != within.version:
+            known.recount(self.rows)
+        return known.counts
+
+
+class TermCounter:
+    """How many placed pods carry a term, by the code of its topology key."""
+
+    __slots__ = ("_column", "counts", "kind", "templates", "term")
+
+    def __init__(self, kind: TermKind, term: AffinityTerm, column: LabelColumn) -> None:
+        self.kind = kind
+        self.term = term
+        self.counts = Counts()
+        #: Templates with placed pods that carry the term.
+        self.templates = 0
+        self._column = column
+
+    def add(self, row: int, delta: int) -> None:
+        """Count carriers on a row."""
+        code = int(self._column.codes[row])
+        if code >= 0:
+            self.counts.add(code, delta)
+
+
+class CounterRegistry:
+    """All counters of a table, and the placed templates they count."""
+
+    def __init__(self, columns: ColumnOf, namespaces: Mapping[str, Mapping[str, str]]) -> None:
+        self._columns = columns
+        self._namespaces = namespaces
+        self._counters: dict[tuple[tuple[PodTerm, ...], bool], PodCounter] = {}
+        self._counter_index: SelectorIndex[PodCounter] = SelectorIndex()
+        #: Rises when a counter comes or goes: the counters remembered by a template are stale then.
+        self._epoch = 0
+        self._terms: dict[tuple[TermKind, AffinityTerm], TermCounter] = {}
+        self._term_index: SelectorIndex[TermCounter] = SelectorIndex()
+        #: Rises when a term comes or goes or a namespace changes: which terms match a template is stale then.
+        self.terms_epoch = 0
+        self._live: dict[int, PodTemplate] = {}
+        self._live_by_label: dict[tuple[str, str], dict[int, PodTemplate]] = {}
+        self._clock = 0
+
+    # What decisions ask
+
+    def counter(self, terms: tuple[PodTerm, ...], *, living_only: bool = False) -> PodCounter:
+        """The counter of pods that match all terms; counted once, then kept current."""
+        self._clock += 1
+        key = (terms, living_only)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = PodCounter(terms, living_only=living_only, columns=self._columns)
+            counter.used = self._clock  # so that making room does not take this one
+            self._count_placed(counter)
+            self._counters[key] = counter
+            self._counter_index.add(terms[0].selector, counter)
+            self._epoch += 1
+            if len(self._counters) > _KEEP_COUNTERS:
+                self._drop_oldest()
+        counter.used = self._clock
+        return counter
+
+    def renew(self, counter: PodCounter) -> PodCounter:
+        """The counter itself, noted as in use, or its successor if it was dropped."""
+        if not counter.alive:
+            return self.counter(counter.terms, living_only=counter.living_only)
+        self._clock += 1
+        counter.used = self._clock
+        return counter
+
+    def terms_matching(self, template: PodTemplate) -> tuple[TermCounter, ...]:
+        """The terms of placed pods that mean pods of this template."""
+        if not self._terms:
+            return ()
+        known = template.cache.get(_MATCHED)
+        if known is not None and known[0] == self.terms_epoch and known[2] is self:  # type: ignore[index]
+            return known[1]  # type: ignore[index, no-any-return]
+        matched = tuple(
+            counter
+            for counter in self._term_index.candidates(template.labels)
+            if counter.term.pods.selector.matches(template.labels)
+            and counter.term.pods.covers_namespace(template.namespace, self._namespaces, must_exist=False)
+        )
+        template.cache[_MATCHED] = (self.terms_epoch, matched, self)
+        return matched
+
+    # What the table tells
+
+    def pods_changed(self, template: PodTemplate, row: int, delta: int, *, terminating: bool) -> None:
+        """A pod of a template came to a row (+1) or left it (-1)."""
+        placed = template.placed
+        if not placed and delta > 0:
+            self._template_placed(template)
+        pair = placed.get(row)
+        if pair is None:
+            pair = placed[row] = [0, 0]
+        pair[terminating] += delta
+        if template.counters_epoch != self._epoch:
+            self._find_counters(template)
+        for counter in template.counters:
+            if not (terminating and counter.living_only):
+                counter.add(row, delta)
+        for term in template.term_counters or ():
+            term.add(row, delta)
+        if not pair[0] and not pair[1]:
+            del placed[row]
+            if not placed:
+                self._template_gone(template)
+
+    def namespace_changed(self) -> None:
+        """Namespace labels changed: forget what depended on them."""
+        self.terms_epoch += 1
+        choosy = [
+            counter
+            for counter in self._counters.values()
+            if any(not (t.namespace_selector.matches_nothing or t.namespace_selector.is_empty) for t in counter.terms)
+        ]
+        for counter in choosy:
+            self._drop(counter)
+
+    # Book-keeping
+
+    def _find_counters(self, template: PodTemplate) -> None:
+        candidates = self._counter_index.candidates(template.labels) if self._counters else ()
+        template.counters = tuple(c for c in candidates if c.matches(template, self._namespaces))
+        template.counters_epoch = self._epoch
+
+    def _count_placed(self, counter: PodCounter) -> None:
+        for template in self._placed_candidates(counter.terms):
+            if counter.matches(template, self._namespaces):
+                for row, (living, terminating) in template.placed.items():
+                    count = living if counter.living_only else living + terminating
+                    if count:
+                        counter.add(row, count)
+
+    def _placed_candidates(self, terms: tuple[PodTerm, ...]) -> list[PodTemplate]:
+        if any(term.selector.matches_nothing for term in terms):
+            return []
+        for term in terms:
+            pairs = label_pairs(term.selector)
+            if pairs:
+                return [t for pair in pairs for t in self._live_by_label.get(pair, {}).values()]
+        return list(self._live.values())
+
+    def _template_placed(self, template: PodTemplate) -> None:
+        self._live[id(template)] = template
+        for pair in template.labels.items():
+            self._live_by_label.setdefault(pair, {})[id(template)] = template
+        affinity = template.affinity
+        if affinity.is_empty:
+            template.term_counters = ()
+            return
+        kinds: tuple[tuple[TermKind, tuple[AffinityTerm, ...]], ...] = (
+            ("required", affinity.required),
+            ("required_anti", affinity.required_anti),
+            ("preferred", affinity.preferred),
+        )
+        template.term_counters = tuple(self._acquire(kind, term) for kind, terms in kinds for term in terms)
+
+    def _template_gone(self, template: PodTemplate) -> None:
+        del self._live[id(template)]
+        for pair in template.labels.items():
+            bucket = self._live_by_label[pair]
+            del bucket[id(template)]
+            if not bucket:
+                del self._live_by_label[pair]
+        for counter in template.term_counters or ():
+            counter.templates -= 1
+            if not counter.templates:
+                del self._terms[counter.kind, counter.term]
+                self._term_index.remove(counter.term.pods.selector, counter)
+                self.terms_epoch += 1
+        template.term_counters = None
+
+    def _acquire(self, kind: TermKind, term: AffinityTerm) -> TermCounter:
+        counter = self._terms.get((kind, term))
+        if counter is None:
+            counter = self._terms[kind, term] = TermCounter(kind, term, self._columns(term.topology_key))
+            self._term_index.add(term.pods.selector, counter)
+            self.terms_epoch += 1
+        counter.templates += 1
+        return counter
+
+    def _drop_oldest(self) -> None:
+        for counter in sorted(self._counters.values(), key=lambda c: c.used)[: _KEEP_COUNTERS // 2]:
+            self._drop(counter)
+
+    def _drop(self, counter: PodCounter) -> None:
+        counter.alive = False
+        del self._counters[counter.terms, counter.living_only]
+        self._counter_index.remove(counter.terms[0].selector, counter)
+        self._epoch += 1
+
+    # For checks
+
+    def all_counters(self) -> list[PodCounter]:
+        """Every counter kept."""
+        return list(self._counters.values())
+
+    def carriers(self) -> list[PodTemplate]:
+        """The templates of placed pods that carry a term."""
+        return [template for template in self._live.values() if template.term_counters] if self._terms else []
+
+    def all_terms(self) -> list[TermCounter]:
+        """Every term carried by a placed pod."""
+        return list(self._terms.values())

@@ -1,0 +1,85 @@
+"""Placed pods in columns: row, priority, start time and amounts. Preemption weighs all of them at once."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.meta import parse_time
+from mooring.api.pod import Pod
+
+if TYPE_CHECKING:
+    from mooring.columns.node_info import PodInfo
+
+_PODS = 256
+
+
+class PodColumns:
+    """One entry a placed pod, dense: removing one moves the last into its place."""
+
+    def __init__(self, slots: int) -> None:
+        self.infos: list[PodInfo] = []
+        self.rows: npt.NDArray[np.int32] = np.zeros(_PODS, dtype=np.int32)
+        self.priorities: npt.NDArray[np.int64] = np.zeros(_PODS, dtype=np.int64)
+        #: Seconds since the epoch; infinity where a pod has not started.
+        self.starts: npt.NDArray[np.float64] = np.zeros(_PODS, dtype=np.float64)
+        self.amounts: npt.NDArray[np.int64] = np.zeros((_PODS, slots), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.infos)
+
+    def add(self, info: PodInfo, row: int) -> None:
+        """Enter a pod."""
+        index = len(self.infos)
+        if index >= len(self.rows):
+            self._grow()
+        pod = info.pod
+        info.index = index
+        self.infos.append(info)
+        self.rows[index] = row
+        self.priorities[index] = pod.priority
+        self.starts[index] = start_of(pod)
+        amounts = self.amounts[index]
+        amounts[:] = 0
+        for slot, amount in info.template.scalars:
+            amounts[slot] = amount
+
+    def restart(self, info: PodInfo) -> None:
+        """A pod's start became known, perhaps."""
+        self.starts[info.index] = start_of(info.pod)
+
+    def remove(self, info: PodInfo) -> None:
+        """Take a pod out."""
+        index, last = info.index, len(self.infos) - 1
+        mover = self.infos.pop()
+        info.index = -1
+        if index != last:
+            self.infos[index] = mover
+            mover.index = index
+            self.rows[index] = self.rows[last]
+            self.priorities[index] = self.priorities[last]
+            self.starts[index] = self.starts[last]
+            self.amounts[index] = self.amounts[last]
+
+    def _grow(self) -> None:
+        size = 2 * len(self.rows)
+        for name in ("rows", "priorities", "starts", "amounts"):
+            column = getattr(self, name)
+            bigger = np.zeros((size, *column.shape[1:]), dtype=column.dtype)
+            bigger[: len(column)] = column
+            setattr(self, name, bigger)
+
+    def grow_slots(self, slots: int) -> None:
+        """Make room for more resources."""
+        bigger = np.zeros((len(self.amounts), slots), dtype=np.int64)
+        bigger[:, : self.amounts.shape[1]] = self.amounts
+        self.amounts = bigger
+
+
+def start_of(pod: Pod) -> float:
+    """When a pod started; infinity if it has not."""
+    start = pod.status.start_time
+    return parse_time(start) if start else math.inf

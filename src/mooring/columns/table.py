@@ -1,0 +1,405 @@
+"""NodeTable: every node a row, everything a decision asks about a column.
+
+Rows are dense (0 to len - 1): removing a node moves the last row into its place. All changes go through ``add_node``,
+``update_node``, ``remove_node``, ``add_pod`` and ``remove_pod``, which touch single rows and log them, so that what was
+decided about the other rows stays valid. ``check`` compares everything with a table built from scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.affinity import Taint
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.api.quantity import milli_value, value
+from mooring.api.resources import is_scalar
+from mooring.columns.counters import CounterRegistry
+from mooring.columns.host_ports import PortIndex
+from mooring.columns.images import ImageIndex
+from mooring.columns.interned import CodeColumn, LabelColumn
+from mooring.columns.listening import note_listener
+from mooring.columns.node_info import NodeInfo, PodInfo
+from mooring.columns.pod_columns import PodColumns
+from mooring.columns.row_changes import ChangeLog
+from mooring.columns.table_check import differences
+from mooring.columns.templates import PodTemplate, TemplateRegistry
+
+Ints = npt.NDArray[np.int64]
+CPU, MEMORY, EPHEMERAL = 0, 1, 2
+BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_ROWS, _SLOTS = 64, 8
+
+
+class PodListener:
+    """Told about pods that come to, or leave, a row of the table; for indexes that a plugin keeps itself."""
+
+    #: Whether pods without volumes are of no interest; most pods have none, and every call costs.
+    volumes_only = False
+
+    def pod_added(self, info: PodInfo, row: int) -> None:
+        """A pod is on a row now."""
+
+    def pod_removed(self, info: PodInfo, row: int) -> None:
+        """A pod is no longer on a row."""
+
+
+class NodeTable:
+    """The cluster's nodes and the pods on them, in columns."""
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeInfo] = []
+        self.row_of: dict[str, int] = {}
+        #: Resource name -> slot of the amount columns.
+        self.slots: dict[str, int] = {name: slot for slot, name in enumerate(BASE_RESOURCES)}
+        self.allocatable: Ints = np.zeros((_SLOTS, _ROWS), dtype=np.int64)
+        self.requested: Ints = np.zeros((_SLOTS, _ROWS), dtype=np.int64)
+        #: cpu and memory where containers that ask for none count as small ones.
+        self.nonzero: Ints = np.zeros((2, _ROWS), dtype=np.int64)
+        self.pod_count: Ints = np.zeros(_ROWS, dtype=np.int64)
+        self.allowed_pods: Ints = np.zeros(_ROWS, dtype=np.int64)
+        self.unschedulable: npt.NDArray[np.bool_] = np.zeros(_ROWS, dtype=np.bool_)
+        #: How many nodes are unschedulable.
+        self.cordoned = 0
+        self.taints: CodeColumn[tuple[Taint, ...]] = CodeColumn(_ROWS)
+        self.features: CodeColumn[tuple[str, ...]] = CodeColumn(_ROWS)
+        self._labels: dict[str, LabelColumn] = {}
+        self.images = ImageIndex()
+        self.ports = PortIndex()
+        #: Namespace -> its labels.
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self.counters = CounterRegistry(self.label, self.namespaces)
+        self.templates = TemplateRegistry(self._prepare)
+        self.pods: dict[str, PodInfo] = {}
+        self.pod_columns = PodColumns(_SLOTS)
+        #: Pods on nodes that are not (or no longer) known: they count nowhere until the node appears.
+        self._orphans: dict[str, dict[str, PodInfo]] = {}
+        self._listeners: list[PodListener] = []
+        #: Rows whose node changed, and rows whose node or pods changed.
+        self.node_changes = ChangeLog()
+        self.changes = ChangeLog()
+        #: Rises when rows come or go: what was computed for all rows is stale then.
+        self.structure = 0
+        self._arrivals = 0
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    # Nodes
+
+    def add_node(self, node: Node) -> NodeInfo:
+        """Add a node, or replace one of the same name."""
+        row = self.row_of.get(node.name)
+        if row is not None:
+            self.update_node(node)
+            return self.nodes[row]
+        row = len(self.nodes)
+        if row >= len(self.pod_count):
+            self._grow_rows(2 * len(self.pod_count))
+        self._arrivals += 1
+        info = NodeInfo(self, row, node, self._arrivals)
+        self.nodes.append(info)
+        self.row_of[node.name] = row
+        self.structure += 1
+        self._write_node(row, node)
+        for pod in self._orphans.pop(node.name, {}).values():
+            self._attach(pod, info)
+        self._node_changed(row)
+        return info
+
+    def update_node(self, node: Node) -> None:
+        """Take over a changed node; its pods stay."""
+        row = self.row_of[node.name]
+        info = self.nodes[row]
+        old = info.node
+        if old.spec == node.spec and old.status == node.status and _same_metadata(old, node):
+            info.node = node  # a heartbeat: nothing to decide anew
+            return
+        moved = old.labels != node.labels
+        pods = list(info.pods) if moved else []
+        for pod in pods:  # counters file pods by the labels of their node
+            self._detach(pod)
+        self.images.remove_node(row, info.node)
+        info.node = node
+        self._write_node(row, node)
+        for pod in pods:
+            self._attach(pod, info)
+        self._node_changed(row)
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node; pods still on it wait for a node of that name to come back."""
+        row = self.row_of.pop(name)
+        info = self.nodes[row]
+        orphans = {pod.pod.uid: pod for pod in info.pods}
+        for pod in list(orphans.values()):
+            self._detach(pod)
+        if orphans:
+            self._orphans[name] = orphans
+        self._clear_row(row, info)
+        last = len(self.nodes) - 1
+        mover = self.nodes.pop()
+        self.structure += 1
+        if row != last:
+            self._move_row(mover, row)
+            self._node_changed(row)
+
+    def _move_row(self, info: NodeInfo, row: int) -> None:
+        pods = list(info.pods)
+        for pod in pods:
+            self._detach(pod)
+        self._clear_row(info.row, info)
+        info.row = row
+        self.nodes[row] = info
+        self.row_of[info.name] = row
+        self._write_node(row, info.node)
+        for pod in pods:
+            self._attach(pod, info)
+
+    def _write_node(self, row: int, node: Node) -> None:
+        self.allocatable[:, row] = 0
+        self.allowed_pods[row] = 0
+        for resource, quantity in node.status.allocatable.items():
+            if resource == "pods":
+                self.allowed_pods[row] = value(quantity)
+            elif resource == "cpu":
+                self.allocatable[CPU, row] = milli_value(quantity)
+            elif resource in self.slots or is_scalar(resource):
+                slot = self.slot(resource)  # may replace the columns by bigger ones
+                self.allocatable[slot, row] = value(quantity)
+        self.cordoned += int(node.unschedulable) - int(self.unschedulable[row])
+        self.unschedulable[row] = node.unschedulable
+        self.taints.set(row, node.taints or None)
+        self.features.set(row, tuple(sorted(node.status.declared_features)) or None)
+        labels = node.labels
+        for key, column in self._labels.items():
+            column.set(row, labels.get(key))
+        self.images.add_node(row, node)
+
+    def _clear_row(self, row: int, info: NodeInfo) -> None:
+        self.images.remove_node(row, info.node)
+        self.cordoned -= int(self.unschedulable[row])
+        self.unschedulable[row] = False
+        self.taints.set(row, None)
+        self.features.set(row, None)
+        for column in self._labels.values():
+            column.set(row, None)
+
+    def _node_changed(self, row: int) -> None:
+        self.node_changes.mark(row)
+        self.changes.mark(row)
+
+    def touch(self, name: str) -> None:
+        """Something beside the node object that answers about a node depend on is another now."""
+        row = self.row_of.get(name)
+        if row is not None:
+            self._node_changed(row)
+
+    # Pods
+
+    def template(self, pod: Pod) -> PodTemplate:
+        """The pod's compiled template."""
+        return self.templates.of(pod)
+
+    def add_pod(self, pod: Pod, node_name: str | None = None) -> PodInfo:
+        """Put a pod on a node (by default the one its spec names), or replace the pod of that uid."""
+        name, template = node_name or pod.node_name, self.templates.of(pod)
+        known = self.pods.get(pod.uid)
+        if known is not None:
+            if _counts_alike(known, pod, template, name):
+                # What most updates are: a binding seen that was assumed, a kubelet's report. No answer changes by it.
+                known.pod = pod
+                self.pod_columns.restart(known)
+                return known
+            self.remove_pod(pod.uid)
+        info = PodInfo(pod, template)
+        self.pods[pod.uid] = info
+        row = self.row_of.get(name)
+        if row is None:
+            self._orphans.setdefault(name, {})[pod.uid] = info
+        else:
+            self._attach(info, self.nodes[row])
+        return info
+
+    def remove_pod(self, uid: str) -> PodInfo | None:
+        """Take a pod away; None if it is not known."""
+        info = self.pods.pop(uid, None)
+        if info is None:
+            return None
+        if info.node is not None:
+            self._detach(info)
+            return info
+        for name, orphans in self._orphans.items():
+            if orphans.pop(uid, None) is not None:
+                if not orphans:
+                    del self._orphans[name]
+                break
+        return info
+
+    def _attach(self, info: PodInfo, node: NodeInfo) -> None:
+        row, template, pod = node.row, info.template, info.pod
+        info.node = node
+        node._pods[pod.uid] = info
+        self._count_amounts(template, row, 1)
+        self.pod_columns.add(info, row)
+        if template.host_ports:
+            self.ports.add(template.host_ports, row, 1)
+        self.counters.pods_changed(template, row, 1, terminating=pod.is_terminating)
+        for listener in self._listeners_for(template):
+            listener.pod_added(info, row)
+        self.changes.mark(row)
+
+    def _detach(self, info: PodInfo) -> None:
+        node = info.node
+        if node is None:
+            return
+        row, template, pod = node.row, info.template, info.pod
+        for listener in self._listeners_for(template):
+            listener.pod_removed(info, row)
+        self.counters.pods_changed(template, row, -1, terminating=pod.is_terminating)
+        if template.host_ports:
+            self.ports.add(template.host_ports, row, -1)
+        self.pod_columns.remove(info)
+        self._count_amounts(template, row, -1)
+        del node._pods[pod.uid]
+        info.node = None
+        self.changes.mark(row)
+
+    def _count_amounts(self, template: PodTemplate, row: int, sign: int) -> None:
+        requested = self.requested
+        for slot, amount in template.scalars:
+            requested[slot, row] += sign * amount
+        cpu, memory = template.nonzero
+        self.nonzero[0, row] += sign * cpu
+        self.nonzero[1, row] += sign * memory
+        self.pod_count[row] += sign
+
+    def _prepare(self, template: PodTemplate) -> None:
+        """Give a new template the slots of what it asks for."""
+        template.scalars = tuple(
+            (self.slot(resource), amount)
+            for resource, amount in template.requests.items()
+            if amount and (resource in self.slots or is_scalar(resource))
+        )
+
+    # Namespaces
+
+    def set_namespace(self, name: str, labels: dict[str, str] | None) -> None:
+        """Take over a namespace's labels; None removes it."""
+        if self.namespaces.get(name) == labels:
+            return
+        if labels is None:
+            self.namespaces.pop(name, None)
+        else:
+            self.namespaces[name] = labels
+        self.counters.namespace_changed()
+
+    # Columns
+
+    def slot(self, resource: str) -> int:
+        """The slot of a resource's amounts, made when first heard of."""
+        slot = self.slots.get(resource)
+        if slot is None:
+            slot = self.slots[resource] = len(self.slots)
+            if slot >= len(self.allocatable):
+                self._grow_slots(2 * len(self.allocatable))
+        return slot
+
+    def label(self, key: str) -> LabelColumn:
+        """The codes of a label, read from the nodes when first asked for and kept current from then on."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = LabelColumn(len(self.pod_count))
+            for row, info in enumerate(self.nodes):
+                column.set(row, info.labels.get(key))
+        return column
+
+    def amount(self, row: int, resource: str, of: Literal["allocatable", "requested"]) -> int:
+        """One amount of one row."""
+        if resource == "pods":
+            return int((self.allowed_pods if of == "allocatable" else self.pod_count)[row])
+        slot = self.slots.get(resource)
+        if slot is None:
+            return 0
+        return int((self.allocatable if of == "allocatable" else self.requested)[slot, row])
+
+    def listen(self, listener: PodListener) -> None:
+        """Tell a listener about all pods, those already here first."""
+        for info in self.pods.values():
+            if info.node is not None and (info.pod.spec.volumes or not listener.volumes_only):
+                listener.pod_added(info, info.node.row)
+        self._listeners.append(listener)
+        note_listener(listener)
+
+    def stop_telling(self, is_gone: Callable[[object], bool]) -> None:
+        """Forget listeners of plugins that are in force no more."""
+        self._listeners = [listener for listener in self._listeners if not is_gone(listener)]
+
+    def _listeners_for(self, template: PodTemplate) -> list[PodListener]:
+        if not self._listeners or template.pod.spec.volumes:
+            return self._listeners
+        return [listener for listener in self._listeners if not listener.volumes_only]
+
+    def _grow_rows(self, capacity: int) -> None:
+        def grown(column: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+            bigger = np.zeros((*column.shape[:-1], capacity), dtype=column.dtype)
+            bigger[..., : column.shape[-1]] = column
+            return bigger
+
+        for name in ("allocatable", "requested", "nonzero", "pod_count", "allowed_pods", "unschedulable"):
+            setattr(self, name, grown(getattr(self, name)))
+        self.taints.grow(capacity)
+        self.features.grow(capacity)
+        for column in self._labels.values():
+            column.grow(capacity)
+
+    def _grow_slots(self, capacity: int) -> None:
+        for name in ("allocatable", "requested"):
+            column = getattr(self, name)
+            bigger = np.zeros((capacity, column.shape[1]), dtype=np.int64)
+            bigger[: len(column)] = column
+            setattr(self, name, bigger)
+        self.pod_columns.grow_slots(capacity)
+
+    def label_keys(self) -> list[str]:
+        """The label keys that have a column."""
+        return list(self._labels)
+
+    # Checks
+
+    def rebuilt(self) -> NodeTable:
+        """A table with the same nodes, pods and namespaces, built from scratch."""
+        fresh = NodeTable()
+        for name, labels in self.namespaces.items():
+            fresh.set_namespace(name, labels)
+        for info in sorted(self.nodes, key=lambda info: info.sequence):
+            fresh.add_node(info.node)
+        for pod in self.pods.values():
+            home = pod.node.name if pod.node is not None else pod.pod.node_name
+            fresh.add_pod(pod.pod, home)
+        return fresh
+
+    def check(self) -> list[str]:
+        """What this table says otherwise than one built from scratch: nothing, unless there is a bug."""
+        return differences(self, self.rebuilt())
+
+
+def _counts_alike(known: PodInfo, pod: Pod, template: PodTemplate, node_name: str) -> bool:
+    """Whether a newer version of a pod counts on its node exactly as the known one does."""
+    old, node = known.pod, known.node
+    return (
+        known.template is template
+        and node is not None
+        and node.name == node_name
+        and old.is_terminating == pod.is_terminating
+        and old.priority == pod.priority
+        and old.annotations == pod.annotations
+        and not pod.spec.volumes
+    )
+
+
+def _same_metadata(old: Node, new: Node) -> bool:
+    return old.labels == new.labels and old.annotations == new.annotations

@@ -1,0 +1,213 @@
+"""Pod templates: the compiled plan that all pods of one kind share.
+
+Pods made by one controller differ in name only. What the scheduler needs of a pod (amounts, ports, terms, selectors)
+is compiled once per template and shared; what a plugin learnt about the nodes for one pod is kept for the next one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import msgspec
+
+from mooring.api.pod import Pod
+from mooring.api.resources import container_host_ports, pod_requests, pod_requests_nonzero
+from mooring.api.selectors import RequiredNodeAffinity, required_node_affinity
+from mooring.columns.terms import PodAffinityTerms, affinity_terms
+
+if TYPE_CHECKING:
+    from mooring.columns.counters import PodCounter, TermCounter
+
+T = TypeVar("T")
+HostPort = tuple[str, str, int]
+
+_encode = msgspec.msgpack.Encoder().encode
+_CACHE = "_mooring_template"
+_numbers = itertools.count(1)
+#: Templates kept although no pod of theirs is placed.
+_KEEP_IDLE = 4096
+
+
+class PodTemplate:
+    """What pods with equal scheduling-relevant parts share."""
+
+    __slots__ = (
+        "_affinity",
+        "_requirement",
+        "_resource_key",
+        "cache",
+        "counters",
+        "counters_epoch",
+        "host_ports",
+        "labels",
+        "namespace",
+        "nonzero",
+        "placed",
+        "pod",
+        "registry_number",
+        "requests",
+        "scalars",
+        "term_counters",
+    )
+
+    def __init__(self, pod: Pod) -> None:
+        #: A pod of this template; read only what all of them share. It is a copy: the pod itself knows its template,
+        #: and the collector cannot see cycles through pods.
+        self.pod = msgspec.structs.replace(pod)
+        self.namespace = pod.namespace
+        self.labels = pod.labels
+        #: What the pod asks for, by resource: millicores for cpu, whole numbers for the rest, rounded up.
+        self.requests: dict[str, int] = pod_requests(pod, use_status=True)
+        #: (cpu, memory) where a container that asks for none counts as a small one.
+        nonzero = pod_requests_nonzero(pod, use_status=True)
+        self.nonzero: tuple[int, int] = (nonzero.get("cpu", 0), nonzero.get("memory", 0))
+        ports = container_host_ports(pod)
+        #: (address, protocol, port) of every host port.
+        self.host_ports: tuple[HostPort, ...] = (
+            tuple((port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port) for port in ports)
+            if ports
+            else ()
+        )
+        #: Room for plugins: compiled selectors, verdicts kept for the next pod. Keyed by the plugin that owns it.
+        self.cache: dict[object, object] = {}
+        self._affinity: PodAffinityTerms | None = None
+        self._requirement: RequiredNodeAffinity | None = None
+        self._resource_key = b""
+        #: Whose template it is: a pod may be looked at by several tables. A number, for it must not keep them alive.
+        self.registry_number = 0
+        # Below: owned by the node table.
+        #: Rows with pods of this template -> [living, terminating] pods there.
+        self.placed: dict[int, list[int]] = {}
+        self.counters: tuple[PodCounter, ...] = ()
+        self.counters_epoch = -1
+        self.term_counters: tuple[TermCounter, ...] | None = None
+        self.scalars: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def affinity(self) -> PodAffinityTerms:
+        """The pod's affinity and anti-affinity terms, compiled."""
+        if self._affinity is None:
+            self._affinity = affinity_terms(self.pod)
+        return self._affinity
+
+    @property
+    def node_requirement(self) -> RequiredNodeAffinity:
+        """nodeSelector and required node affinity, compiled."""
+        if self._requirement is None:
+            self._requirement = required_node_affinity(self.pod)
+        return self._requirement
+
+    @property
+    def resource_key(self) -> bytes:
+        """Equal for templates that ask for the same amounts in the same way."""
+        if not self._resource_key:
+            self._resource_key = resource_key(self.pod)
+        return self._resource_key
+
+    def kept(self, key: object, make: Callable[[], T]) -> T:
+        """What was kept under a key, made the first time it is asked for."""
+        value = self.cache.get(key)
+        if value is None:
+            value = self.cache[key] = make()
+        return cast(T, value)
+
+
+class TemplateRegistry:
+    """Finds the template of a pod; equal pods get the same one."""
+
+    def __init__(self, prepare: Callable[[PodTemplate], None]) -> None:
+        self._templates: OrderedDict[bytes, PodTemplate] = OrderedDict()
+        self._number = next(_numbers)
+        self._prepare = prepare
+        self._evict_at = 2 * _KEEP_IDLE
+
+    def of(self, pod: Pod) -> PodTemplate:
+        """The pod's template."""
+        attributes = pod.__dict__
+        known: PodTemplate | None = attributes.get(_CACHE)
+        if known is not None and known.registry_number == self._number:
+            return known
+        key = template_key(pod)
+        template = self._templates.get(key)
+        if template is None:
+            template = PodTemplate(pod)
+            template.registry_number = self._number
+            self._prepare(template)
+            self._templates[key] = template
+            self._evict()
+        attributes[_CACHE] = template
+        return template
+
+    def _evict(self) -> None:
+        """Forget the oldest templates without pods; amortised, so that a stream of unique pods stays cheap."""
+        if len(self._templates) <= self._evict_at:
+            return
+        idle = [key for key, template in self._templates.items() if not template.placed]
+        for key in idle[:-_KEEP_IDLE]:
+            del self._templates[key]
+        self._evict_at = 2 * max(_KEEP_IDLE, len(self._templates))
+
+    def forget_answers(self) -> None:
+        """Forget what plugins keep with templates: some of them are in force no more."""
+        for template in self._templates.values():
+            template.cache.clear()
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+
+def template_key(pod: Pod) -> bytes:
+    """Everything of a pod that a scheduling decision may depend on, but for its name, node and priority."""
+    spec = pod.spec
+    parts: list[object] = [
+        pod.namespace,
+        pod.labels,
+        pod.metadata.owner_references,
+        spec.containers,
+        spec.init_containers,
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        spec.topology_spread_constraints,
+        spec.volumes,
+        spec.overhead,
+        spec.resources,
+        spec.resource_claims,
+        spec.host_network,
+        spec.host_users,
+    ]
+    parts += _given(pod)
+    return _encode(parts)
+
+
+def resource_key(pod: Pod) -> bytes:
+    """Everything of a pod that its amounts follow from."""
+    spec = pod.spec
+    parts: list[object] = [
+        [container.resources.requests for container in spec.containers],
+        [(container.resources.requests, container.restart_policy) for container in spec.init_containers],
+        spec.overhead,
+        spec.resources,
+    ]
+    given = _given(pod)
+    if given:
+        parts += [[container.name for container in spec.containers], spec.init_containers, *given]
+    return _encode(parts)
+
+
+def _given(pod: Pod) -> list[object]:
+    """What the node gave the pod, where it says so (pods can be resized in place)."""
+    status = pod.status
+    pod_level = status.allocated_resources or status.resources is not None
+    if not (status.container_statuses or status.init_container_statuses or pod_level):
+        return []
+    return [
+        [(c.name, c.allocated_resources, c.resources) for c in status.container_statuses],
+        [(c.name, c.allocated_resources, c.resources) for c in status.init_container_statuses],
+        status.resources,
+        status.allocated_resources,
+        [c for c in status.conditions if c.type.startswith("PodResize")],
+    ]

@@ -1,0 +1,1 @@
+"""Batch sessions on a live cluster."""

@@ -1,0 +1,422 @@
+"""BatchScheduler: batch sessions on a live cluster, beside the pod-by-pod engine and on the same cache.
+
+A session starts by the period, or as soon as something changed that could help. It runs in short slices of the event
+loop; changes that come in meanwhile wait until it is over, and what it decided is written while it still runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from mooring.api.meta import KubeObject, ObjectMeta
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.api.policy import PriorityClass
+from mooring.api.volcano import PodGroup, PodGroupStatus, Queue, QueueSpec, ResourceQuota
+from mooring.batch.actions import ACTIONS, Action
+from mooring.batch.actions.complete import complete
+from mooring.batch.cluster import BatchCluster
+from mooring.batch.plugins import PLUGINS
+from mooring.batch.plugins.gang import UNSCHEDULABLE
+from mooring.batch.queue import ROOT
+from mooring.batch.resource import Resource
+from mooring.batch.run import Outcome, action_steps, close_session, open_session
+from mooring.batch.session import Session
+from mooring.batch.task import PENDING, TaskInfo
+from mooring.framework.handle import Handle
+from mooring.framework.volume_writer import VolumeWriter
+from mooring.kube import AlreadyExists, Change, Client, KubeError, NotFound
+from mooring.live.batch.conf_file import ConfFile
+from mooring.live.batch.records import SessionRecords
+from mooring.live.batch.user_plugins import session_actions, session_plugins
+from mooring.live.batch.writer import BatchWriter
+from mooring.live.binder import ApiBinder
+from mooring.live.custom import CustomInformers
+from mooring.live.reporter import Reporter
+from mooring.loading import Catalog
+from mooring.observe.records import DecisionRecords
+from mooring.observe.session_metrics import SessionMetrics
+from mooring.plugins.volume_binding import VolumeBinding
+from mooring.scheduler.cache import Cache
+
+log = structlog.get_logger("mooring.batch")
+
+#: Kinds that sessions read beside those of the pod-by-pod engine.
+KINDS: Final = (PriorityClass, ResourceQuota, Queue, PodGroup)
+#: A session decides for so long before the loop turns to its other duties.
+_SLICE_SECONDS: Final = 0.02
+#: Changes are gathered for so long before a session starts.
+_GATHER_SECONDS: Final = 0.02
+#: Without any change, and nothing decided, sessions become this rare: time alone helps few.
+_IDLE_SECONDS: Final = 10.0
+#: Plugins that go by the time.
+_TIMELY: Final = frozenset({"sla", "tdm", "cdp", "usage"})
+#: How often the queues are looked for that every cluster has.
+_QUEUES_SECONDS: Final = 2.0
+
+
+class BatchSettings(msgspec.Struct, frozen=True):
+    """How sessions are run; the fields are vc-scheduler's flags."""
+
+    #: None for Volcano's default configuration.
+    scheduler_conf: Path | None = None
+    scheduler_names: tuple[str, ...] = ("volcano",)
+    schedule_period: float = 1.0
+    default_queue: str = "default"
+    #: Plugins and actions of users, by name; they go before built-in ones.
+    plugins: dict[str, Any] = msgspec.field(default_factory=dict)
+    actions: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class _Done:
+    """How much of what a session decided was handed over."""
+
+    def __init__(self) -> None:
+        self.bindings = 0
+        self.evictions = 0
+
+
+class BatchScheduler:
+    """Runs one session after the other until cancelled."""
+
+    def __init__(
+        self,
+        settings: BatchSettings,
+        *,
+        cache: Cache,
+        client: Client,
+        binder: ApiBinder,
+        volumes: VolumeWriter,
+        reporter: Reporter,
+        hold: Callable[[], None],
+        release: Callable[[], None],
+        busy: Callable[[], bool],
+        metrics: SessionMetrics | None = None,
+        records: DecisionRecords | None = None,
+        catalog: Catalog | None = None,
+        clock: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+    ) -> None:
+        """``hold`` makes changes wait, ``release`` lets them in again; while ``busy``, somebody else has the cache.
+
+        ``catalog`` has what users wrote and was loaded from files. Raises ConfigError for a bad configuration.
+        """
+        self._busy = busy
+        self._metrics = metrics if metrics is not None else SessionMetrics()
+        self._records = SessionRecords(records, clock)
+        self._settings = settings
+        self._cache = cache
+        self._client = client
+        self._hold, self._release = hold, release
+        #: Plugins of users, then all plugins and actions.
+        self._users: Mapping[str, type[Any]] = {}
+        self._plugins: Mapping[str, type[Any]] = {}
+        self._actions: Mapping[str, Action] = {}
+        self._know(catalog or Catalog())
+        self.conf = ConfFile(settings.scheduler_conf, actions=self._actions, plugins=self._plugins)
+        handle = Handle(
+            profile_name=settings.scheduler_names[0],
+            table=cache.table,
+            objects=cache.objects,
+            clock=clock,
+            rng=rng,
+            binder=binder,
+            volumes=volumes,
+        )
+        self.cluster = BatchCluster(
+            handle,
+            scheduler_names=settings.scheduler_names,
+            default_queue=settings.default_queue,
+            unset_is_open=True,
+        )
+        self.writer = BatchWriter(
+            client,
+            binder,
+            reporter,
+            clock=clock,
+            component=settings.scheduler_names[0],
+            on_bound=self._records.bound,
+            on_failed_bind=self._bind_failed,
+            on_failed_eviction=lambda pod: self.cluster.evicting.discard(pod.uid),
+        )
+        self._metrics.binds = lambda: {"bound": self.writer.bound, "failed": self.writer.failed}
+        self._wake = asyncio.Event()
+        self._said: set[str] = set()
+        self._failed: list[Pod] = []
+        #: Whether a session is open: nothing else may touch the cache.
+        self.in_session = False
+        #: How many sessions there were, and how long the last one took.
+        self.sessions, self.last_seconds = 0, 0.0
+
+    # What happens in the cluster
+
+    def changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        """An object came, changed or went; the cache knows already."""
+        if new is not None:
+            self.cluster.put(new)
+        elif old is not None:
+            self.cluster.remove(old)
+            if isinstance(old, Pod):
+                self._records.gone(old)
+        if self._could_help(old, new):
+            self._wake.set()
+
+    def _could_help(self, old: KubeObject | None, new: KubeObject | None) -> bool:
+        if isinstance(new or old, Pod):
+            return self._pod_could_help(old, new)  # type: ignore[arg-type]  # both are pods
+        if old is None or new is None:
+            return True
+        if isinstance(new, PodGroup) and isinstance(old, PodGroup):
+            return new.spec != old.spec or new.annotations != old.annotations
+        if isinstance(new, Queue) and isinstance(old, Queue):
+            return new.spec != old.spec or new.status.state != old.status.state
+        if isinstance(new, Node) and isinstance(old, Node):
+            return new.spec != old.spec or new.labels != old.labels or new.status.allocatable != old.status.allocatable
+        return isinstance(new, PriorityClass | ResourceQuota)
+
+    def _pod_could_help(self, old: Pod | None, new: Pod | None) -> bool:
+        """A pod of ours that waits, or one that made room."""
+        if new is None or new.is_finished or (new.is_terminating and old is not None and not old.is_terminating):
+            return old is not None and bool(old.node_name)
+        return not new.node_name and new.scheduler_name in self.cluster.scheduler_names and old is None
+
+    # Sessions
+
+    async def conf_changed(self) -> None:
+        """The file with the configuration changed."""
+        if self.conf.reread():
+            self._wake.set()
+
+    def _know(self, catalog: Catalog) -> None:
+        settings = self._settings
+        self._users = {**settings.plugins, **session_plugins(catalog)}
+        self._plugins = {**PLUGINS, **self._users}
+        self._actions = {**ACTIONS, **settings.actions, **session_actions(catalog)}
+
+    def use(self, catalog: Catalog) -> None:
+        """Use what this catalog has from the next session on; must not be called within one."""
+        self._know(catalog)
+        self._said.clear()
+        self.conf.reread(actions=self._actions, plugins=self._plugins)
+        self._wake.set()
+
+    async def begin(self, tasks: asyncio.TaskGroup, apply: Callable[[list[Change[Any]]], None]) -> None:
+        """Read what sessions need beside the pods, then run sessions among some tasks."""
+        informers = CustomInformers(self._client, apply, known=(), drop=self._cache.objects.drop, hint=_hint)
+        informers.begin(tasks)
+        await informers.watch(KINDS)
+        tasks.create_task(self.run(), name="batch sessions")
+
+    async def run(self) -> None:
+        """Run sessions until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.writer.run(), name="batch writes")
+            tasks.create_task(self._make_queues(), name="batch queues")
+            ended, decided = -_IDLE_SECONDS, True
+            while True:
+                changed = self._wake.is_set()
+                self._wake.clear()
+                if changed or time.monotonic() - ended >= self._patience(decided=decided):
+                    decided = await self._session()
+                    ended = time.monotonic()
+                await self._pause()
+
+    def _patience(self, *, decided: bool) -> float:
+        """How long to leave it at that while nothing changes: time alone helps few, unless a plugin goes by it."""
+        named = {option.name for option in self.conf.current.options()}
+        timely = decided or bool(named & _TIMELY) or bool(named & self._users.keys())
+        return self._settings.schedule_period if timely else max(_IDLE_SECONDS, self._settings.schedule_period)
+
+    async def _pause(self) -> None:
+        """Wait for the period or a change; and as long as the last session took, so that others get their turn."""
+        await asyncio.sleep(max(_GATHER_SECONDS, min(self.last_seconds, 1.0)))
+        try:
+            async with asyncio.timeout(self._settings.schedule_period):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(_GATHER_SECONDS)
+
+    async def _session(self) -> bool:
+        """Run a session; whether it decided anything."""
+        while self._busy():
+            await asyncio.sleep(_GATHER_SECONDS)
+        started = time.perf_counter()
+        self.in_session = True
+        self._hold()
+        try:
+            decided = await self._run_session()
+        finally:
+            self.in_session = False
+            self._release()
+            self._take_back_failed()
+        self.sessions += 1
+        self.last_seconds = time.perf_counter() - started
+        self._metrics.closed(self.last_seconds)
+        return decided
+
+    async def _run_session(self) -> bool:
+        started = time.perf_counter()
+        session = self.cluster.session(self.conf.current)
+        done = _Done()
+        try:
+            opened = open_session(session, self._plugins, self._tell)
+            self._metrics.opened(time.perf_counter() - started)
+            await self._act(session, done)
+            self._publish(session, close_session(session, opened))
+        finally:
+            bound = session.bindings[: done.bindings]
+            session.view.restore(keep={task.uid for task in bound})
+            self._settle(bound)
+        for warning in session.warnings:
+            self._tell(warning)
+        return bool(done.bindings or done.evictions)
+
+    async def _act(self, session: Session, done: _Done) -> None:
+        """Run the actions in slices, and hand over what they decide."""
+        spent: dict[str, float] = {}
+        complete(session)
+        begun = time.perf_counter()
+        until = begun + _SLICE_SECONDS
+        for action in action_steps(session, self._actions):
+            self._carry_out(session, done)
+            now = time.perf_counter()
+            spent[action] = spent.get(action, 0.0) + now - begun
+            if now > until:
+                await asyncio.sleep(0)
+                now = time.perf_counter()
+                until = now + _SLICE_SECONDS
+            begun = now
+        for action, seconds in spent.items():
+            self._metrics.acted(action, seconds)
+
+    def _tell(self, text: str) -> None:
+        """Warn, once for each thing there is to say."""
+        if text not in self._said:
+            self._said.add(text)
+            log.warning(text)
+
+    def _carry_out(self, session: Session, done: _Done) -> None:
+        """Hand over what was committed since the last time."""
+        for task in session.bindings[done.bindings :]:
+            done.bindings += 1
+            self.cluster.binding[task.uid] = task.node_name
+            self._records.placed(session, task)
+            self.writer.bind(task.pod, task.node_name, self._pre_bind(session, task))
+        for task, reason in session.evictions[done.evictions :]:
+            done.evictions += 1
+            self._metrics.evicted += 1
+            self.cluster.evicting.add(task.uid)
+            self.writer.evict(task.pod, reason)
+            job = session.jobs.get(task.job)
+            if job is not None:
+                self.writer.tell_group(job.group, "Normal", "Evict", reason)
+
+    def _pre_bind(self, session: Session, task: TaskInfo) -> Any:
+        """What is to be done about a pod's volumes before it is bound."""
+        if not any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in task.pod.spec.volumes):
+            return None
+        plugin, state, node_name = self.cluster.kube.get(VolumeBinding), session.state_of(task), task.node_name
+
+        async def pre_bind() -> str:
+            answer = plugin.pre_bind(state, task.pod, node_name)
+            status = await answer if hasattr(answer, "__await__") else answer
+            return "" if status is None or status.is_success else str(status.message)
+
+        return pre_bind
+
+    def _settle(self, bound: Sequence[TaskInfo]) -> None:
+        """Count bound pods on their nodes until the watch tells of them."""
+        for task in bound:
+            if task.uid in self._cache.table.pods:
+                self._cache.assumed.add(task.uid)
+            else:
+                self._cache.assume(task.pod, task.node_name)
+
+    def _bind_failed(self, pod: Pod, problem: str) -> None:
+        self._failed.append(pod)
+        self._records.failed(pod, problem)
+        if not self.in_session:
+            self._take_back_failed()
+
+    def _take_back_failed(self) -> None:
+        """Forget about binds that failed; their pods are tried again."""
+        for pod in self._failed:
+            if self.cluster.binding.pop(pod.uid, None) is not None:
+                self._cache.forget(pod)
+                self._wake.set()
+        self._failed.clear()
+
+    # Statuses
+
+    def _publish(self, session: Session, outcome: Outcome) -> None:
+        objects = self._cache.objects
+        for uid, status in outcome.groups.items():
+            group = session.jobs[uid].group
+            if _differs(group.status, status):
+                self.writer.group_status(group, status)
+                objects.put(msgspec.structs.replace(group, status=status))
+        for note in outcome.pods:
+            self.writer.pod_note(note)
+        self._records.waiting(session, outcome.pods)
+        for name, held in outcome.queues.items():
+            queue = session.queues[name].queue
+            if queue.status.allocated != held:
+                self.writer.queue_amounts(queue, held)
+                after = msgspec.structs.replace(queue.status, allocated=dict(held))
+                objects.put(msgspec.structs.replace(queue, status=after))
+        for job, text in session.notes:
+            self.writer.tell_group(job.group, "Normal", "Unschedulable", text)
+        self._metrics.unscheduled = {
+            job.uid: job.count(PENDING)
+            for job in session.jobs.values()
+            if any(each.type == UNSCHEDULABLE and each.transition_id == session.uid for each in job.conditions)
+        }
+        self._metrics.allocated = {name: Resource.of(held).as_dict() for name, held in outcome.queues.items()}
+
+    async def _make_queues(self) -> None:
+        """Make the root queue and the default queue, where nobody else has."""
+        wanted = {ROOT: Queue(metadata=ObjectMeta(name=ROOT), spec=QueueSpec(reclaimable=False))}
+        default = self._settings.default_queue
+        wanted[default] = Queue(metadata=ObjectMeta(name=default), spec=QueueSpec(reclaimable=True))
+        lister = self._cache.objects.lister(Queue)
+        while wanted:
+            await asyncio.sleep(_QUEUES_SECONDS if lister.version else 0.1)
+            for name in list(wanted):
+                if lister.get(name) is not None:
+                    del wanted[name]
+                    continue
+                try:
+                    await self._client.create(wanted[name])
+                except AlreadyExists:
+                    pass
+                except NotFound:
+                    await asyncio.sleep(_QUEUES_SECONDS)  # no queues are served yet: their informer says so
+                    continue
+                except KubeError as error:
+                    log.warning("could not make a queue", queue=name, error=str(error))
+                    await asyncio.sleep(_QUEUES_SECONDS)
+                    continue
+                del wanted[name]
+
+
+def _hint(kind: str) -> str:
+    return f"no batch session finds a {kind} until its CustomResourceDefinition is applied"
+
+
+def _differs(old: PodGroupStatus, new: PodGroupStatus) -> bool:
+    """Whether a status says something new, times and session ids aside."""
+
+    def plain(status: PodGroupStatus) -> tuple[Any, ...]:
+        conditions = [(c.type, c.status, c.reason, c.message) for c in status.conditions]
+        return status.phase, status.running, status.succeeded, status.failed, conditions
+
+    return plain(old) != plain(new)

@@ -1,0 +1,185 @@
+"""Scheduler: Mooring inside somebody's own asyncio program.
+
+It does what `mooring run` does and leaves the process alone: no signal handlers, no logging set up, no settings of the
+garbage collector but for moments (while lists are read, it is made to look for cycles less often).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from mooring.config import ConfigError, SchedulerConfiguration
+from mooring.framework.plugin import Plugin
+from mooring.kube import Access, AccessError, load_access
+from mooring.live.endpoints.plugin_status import plugin_status
+from mooring.live.endpoints.server import ServerError, ServerSettings
+from mooring.live.scheduler import LiveScheduler, LostLeaseError
+from mooring.loading import PluginLoadError, Requested, Setup, find_plugins
+from mooring.loading.listing import PluginRow
+from mooring.loading.reread import SetupFiles
+from mooring.observe.explanation import Explanation
+from mooring.scheduler.pod_explanation import explain
+from mooring.scheduler.profile import ProfileError
+
+
+class SchedulerError(Exception):
+    """The scheduler cannot start, or had to stop. The message says what is wrong, where, and what to do about it."""
+
+
+class Scheduler:
+    """Schedules the pods of a cluster, in the program that makes it.
+
+    Either for a while::
+
+        async with Scheduler(config="scheduler.yaml", custom_plugin_files={"NodeNumber": "nodenumber.py"}) as scheduler:
+            await scheduler.ready()
+            ...
+
+    or until cancelled, or stopped by somebody else: ``await scheduler.run()``. An object is good for one run.
+    """
+
+    def __init__(
+        self,
+        config: str | Path | SchedulerConfiguration | None = None,
+        *,
+        kubeconfig: str | Path = "",
+        master: str = "",
+        access: Access | None = None,
+        custom_plugin_files: Mapping[str, str | Path] | None = None,
+        plugins: Mapping[str, type[Plugin]] | None = None,
+        plugins_dir: str | Path | None = None,
+        leader_elect: bool | None = None,
+        reload: bool = True,
+        serve: ServerSettings | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Read and check everything; nothing is sent yet. Raises SchedulerError.
+
+        ``config`` is a file (KubeSchedulerConfiguration) or a configuration; without one, the defaults hold
+        and the plugins given here are enabled at all their points. The cluster is found as `mooring run` finds it, or
+        given as ``access``. Where ``config`` and plugins are files they are read again when they change, unless
+        ``reload`` is off. ``serve`` says where health, metrics and decisions are served: nowhere, unless given.
+        """
+        try:
+            named = tuple((name, Path(path)) for name, path in (custom_plugin_files or {}).items())
+            folders = () if plugins_dir is None else (Path(plugins_dir),)
+            requested = Requested(named, folders, classes=tuple((plugins or {}).items()))
+            setup, files = _setup(config, requested, leader_elect)
+            #: What it began with.
+            self.config = setup.config
+            if access is None:
+                found = str(kubeconfig) or self.config.client_connection.kubeconfig
+                access = load_access(kubeconfig=found, master=master)
+            rng = None if seed is None else random.Random(seed)
+            self._live = LiveScheduler(
+                self.config,
+                access,
+                catalog=setup.catalog,
+                rng=rng,
+                serve=serve,
+                whole_process=False,
+                files=files,
+                reload=reload,
+            )
+        except ConfigError as error:
+            raise SchedulerError("\n".join(error.lines())) from None
+        except (AccessError, PluginLoadError, ProfileError, ServerError) as error:
+            raise SchedulerError(str(error)) from None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the endpoints are served, once they are; empty where they are not."""
+        server = self._live.server
+        return server.url if server is not None and server.port else ""
+
+    async def run(self) -> None:
+        """Schedule until cancelled or stopped. Raises SchedulerError, also when another scheduler took the lease."""
+        self.start()
+        assert self._task is not None  # just made
+        try:
+            await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            if not self._task.done():  # it is we who are cancelled
+                await self.stop()
+                raise
+        await self.stop()
+
+    def start(self) -> None:
+        """Begin, in a task of the running loop; `run` and ``async with`` do this themselves."""
+        if self._task is not None:
+            raise SchedulerError("this Scheduler was started before; make another one")
+        self._task = asyncio.get_running_loop().create_task(self._live.run(), name="mooring")
+
+    async def ready(self) -> None:
+        """Wait until the cluster was read and, where leaders are elected, this one leads. Raises SchedulerError."""
+        task = self._started()
+        waiter = asyncio.ensure_future(self._live.ready.wait())
+        try:
+            await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
+            if not self._live.ready.is_set():
+                await self.stop()
+                raise SchedulerError("the scheduler was stopped before it was ready")
+        finally:
+            waiter.cancel()
+
+    async def stop(self) -> None:
+        """Stop, once what is under way is done. Raises SchedulerError if it had to stop before, and says why."""
+        task = self._started()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            try:
+                await asyncio.shield(task)
+            except (LostLeaseError, ServerError) as error:
+                raise SchedulerError(str(error)) from None
+
+    def explain(self, pod: str) -> Explanation | None:
+        """Why a pod (``namespace/name``) is where it is, or nowhere; None if nothing is known of it."""
+        return explain(self._live.engine, pod)
+
+    def plugins(self) -> list[PluginRow]:
+        """The plugins, where each came from and how it fares, as `mooring plugin list` shows them."""
+        live = self._live
+        return plugin_status(live.engine, live.catalog, live.reloader)
+
+    async def __aenter__(self) -> Scheduler:
+        self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.stop()
+        except SchedulerError:
+            if error is None:  # else the program has its own trouble, and that is to be seen
+                raise
+
+    def _started(self) -> asyncio.Task[None]:
+        if self._task is None:
+            raise SchedulerError("the Scheduler was not started: use `async with`, run() or start() first")
+        return self._task
+
+
+def _setup(
+    config: str | Path | SchedulerConfiguration | None, requested: Requested, leader_elect: bool | None
+) -> tuple[Setup, SetupFiles | None]:
+    """The configuration and the plugins for it, and the files they came from, where all can be read again."""
+
+    def adjust(read: SchedulerConfiguration) -> SchedulerConfiguration:
+        if leader_elect is None:
+            return read
+        election = msgspec.structs.replace(read.leader_election, leader_elect=leader_elect)
+        return msgspec.structs.replace(read, leader_election=election)
+
+    if isinstance(config, SchedulerConfiguration):
+        return Setup(adjust(config), find_plugins(requested)), None
+    files = SetupFiles(Path(config) if config is not None else None, requested, adjust=adjust)
+    return files.load(), files

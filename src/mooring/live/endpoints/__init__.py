@@ -1,0 +1,1 @@
+"""The HTTPS endpoints of a running scheduler: health, metrics, configuration and decisions."""

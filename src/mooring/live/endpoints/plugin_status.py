@@ -1,0 +1,51 @@
+"""What a running scheduler tells of its plugins: state, calls, failures, cost, whether a newer version is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mooring.live.reload.reloader import Reloader
+from mooring.loading import Catalog
+from mooring.loading.listing import PluginRow, plugin_rows
+from mooring.scheduler.engine import Engine
+
+
+def plugin_status(engine: Engine, catalog: Catalog, reloader: Reloader | None) -> list[PluginRow]:
+    """A row for each plugin of each profile, as `mooring plugin list` shows them."""
+    if reloader is not None:
+        catalog = reloader.setup.catalog
+    fares = _fares(engine)
+    for name, found in catalog.found.items():
+        problem = _problem(reloader, found.path)
+        if problem:
+            known = fares.setdefault(name, {})
+            known["state"] = f"{known.get('state', 'running')}; not reloaded: {problem}"
+    return plugin_rows(engine.profiles.config, catalog, fares=fares)
+
+
+def _problem(reloader: Reloader | None, path: Path | None) -> str:
+    """Why the newest version of a file is not in force; also if that cannot be told from another file's trouble."""
+    for fault in reloader.state.problems if reloader is not None else ():
+        if not fault.path or (path is not None and (Path(fault.path) == path or path in Path(fault.path).parents)):
+            return fault.message
+    return ""
+
+
+def _fares(engine: Engine) -> dict[str, dict[str, Any]]:
+    """By plugin: what the guards know; of built-in plugins, how often they are asked."""
+    health = engine.guards.health
+    found: dict[str, dict[str, Any]] = {}
+    times = engine.watch.plugin_times if engine.watch is not None else None
+    for plugin, _, _, count in times.calls() if times is not None else ():
+        known = found.setdefault(plugin, {"calls": 0})
+        known["calls"] += count
+    for name, guard in engine.guards.all().items():
+        found[name] = {
+            "state": guard.state,
+            "calls": guard.calls,
+            "failures": sum(count for (plugin, _), count in health.failures.items() if plugin == name),
+            "over_budget": sum(count for (plugin, _), count in health.over_budget.items() if plugin == name),
+            "mean_micros": guard.seconds / guard.calls * 1e6 if guard.calls else None,
+        }
+    return found

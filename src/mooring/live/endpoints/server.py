@@ -1,0 +1,370 @@
+"""The endpoints of a running scheduler: health, metrics, configuration and decisions.
+
+They are served from a thread with a loop of its own, so that health can be told of a scheduler that hangs; what belongs
+to the scheduler is read in the scheduler's loop. Health is open to all; the rest is for those whom the cluster lets,
+or, where there is no cluster to ask, for those on the same machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from mooring import DECIDES_AS, __version__
+from mooring.kube import Access
+from mooring.live.endpoints.auth import Guard, GuardSettings, Refusal
+from mooring.live.endpoints.tls import CertificateError, ServerTls, TlsSettings
+
+log = structlog.get_logger("mooring.live")
+
+T = TypeVar("T")
+#: What is wrong, or None.
+Check = Callable[[], str | None]
+
+#: The scheduler's loop has so long to answer, and counts as hanging when it did not turn for so long.
+_ANSWER_SECONDS, _HANGING_SECONDS = 10.0, 20.0
+_BEAT_SECONDS = 1.0
+#: How often the files of certificates are looked at.
+_RENEW_SECONDS = 10.0
+_DECISIONS, _MOST_DECISIONS = 100, 1000
+
+
+class ServerError(ValueError):
+    """The endpoints cannot be served; the message says what to change."""
+
+
+class ServerSettings(msgspec.Struct, frozen=True):
+    """Where and how to serve; the names of the flags are in the messages."""
+
+    bind_address: str = "127.0.0.1"
+    #: 0 for any free one.
+    port: int = 10259
+    tls: TlsSettings = TlsSettings()
+    #: Plain HTTP, on loopback only.
+    insecure: bool = False
+    #: If any: plain HTTP for everybody, on any address, and nothing but these paths (health and metrics).
+    plain_paths: tuple[str, ...] = ()
+    guard: GuardSettings = GuardSettings()
+    #: How to ask who a client is and what they may read; None: as the scheduler itself.
+    authentication: Access | None = None
+    authorization: Access | None = None
+    #: Whether the cluster is asked for the authority of its users' certificates, and whether it may fail to tell.
+    look_up_authority: bool = True
+    tolerate_lookup_failure: bool = True
+    #: SO_REUSEADDR and SO_REUSEPORT; the first is the system's choice unless given.
+    share_address: bool | None = None
+    share_port: bool = False
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can reach the endpoints."""
+        if self.bind_address == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.bind_address).is_loopback
+        except ValueError:
+            return False
+
+
+class Sources:
+    """Where the answers come from; all are called in the scheduler's loop, but for the checks."""
+
+    def __init__(
+        self,
+        *,
+        metrics: Callable[[str], tuple[bytes, str]],
+        resources: Callable[[str], tuple[bytes, str]],
+        config: Callable[[], object],
+        decision: Callable[[str], object | None],
+        decisions: Callable[[int], list[Any]],
+        live: Mapping[str, Check],
+        ready: Mapping[str, Check],
+        plugins: Callable[[], list[Any]] = list,
+    ) -> None:
+        self.metrics = metrics
+        self.resources = resources
+        self.config = config
+        self.decision = decision
+        self.decisions = decisions
+        self.plugins = plugins
+        #: Checks of /healthz and /livez; quick, and callable from any thread.
+        self.live = live
+        #: Checks of /readyz beside those.
+        self.ready = ready
+
+
+class Server:
+    """Serves the endpoints from a thread, between ``start`` and ``stop``."""
+
+    def __init__(self, settings: ServerSettings, sources: Sources, guard: Guard | None) -> None:
+        if guard is None and not settings.on_loopback and not settings.plain_paths:
+            raise ServerError(
+                f"--bind-address {settings.bind_address}: without a cluster to ask who may read, the endpoints are "
+                "served on a loopback address only, such as 127.0.0.1"
+            )
+        if settings.insecure and not settings.on_loopback:
+            raise ServerError(
+                f"--bind-address {settings.bind_address}: plain HTTP is served on a loopback address only; use TLS"
+            )
+        self._settings = settings
+        self._sources = sources
+        self._guard = guard
+        self._tls: ServerTls | None = None
+        self._scheduler: asyncio.AbstractEventLoop
+        self._loop: asyncio.AbstractEventLoop
+        self._beat = time.monotonic()
+        self._beating: asyncio.Task[None] | None = None
+        self._thread: threading.Thread | None = None
+        self._end: asyncio.Event
+        self._started: Future[int]
+        #: The port, once it is served.
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """Where it is served."""
+        address = self._settings.bind_address
+        host = f"[{address}]" if ":" in address else address
+        return f"{'http' if self._tls is None else 'https'}://{host}:{self.port}"
+
+    async def start(self) -> None:
+        """Serve; returns when the port is open. Raises ServerError."""
+        settings = self._settings
+        self._tls = await asyncio.to_thread(_tls, settings)
+        self._scheduler = asyncio.get_running_loop()
+        self._beating = self._scheduler.create_task(self._keep_beating(), name="endpoints heartbeat")
+        self._started = Future()
+        self._thread = threading.Thread(target=self._main, name="mooring-endpoints", daemon=True)
+        self._thread.start()
+        try:
+            self.port = await asyncio.wrap_future(self._started)
+        except OSError as error:
+            self._beating.cancel()
+            where = f"{settings.bind_address}:{settings.port}"
+            flag = "--secure-port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "--bind-address"
+            flag = "address" if settings.plain_paths else flag
+            raise ServerError(f"cannot listen on {where}: {error.strerror or error}; give another {flag}") from None
+        log.info("Serving endpoints", url=self.url)
+
+    def trust_clients(self, authorities: str) -> None:
+        """Let clients identify themselves by certificates of these authorities (PEM), from now on.
+
+        Raises CertificateError.
+        """
+        if self._tls is not None:
+            self._tls.trust_clients(authorities)
+
+    async def stop(self) -> None:
+        """Stop serving and wait for the thread to end."""
+        if self._beating is not None:
+            self._beating.cancel()
+        thread = self._thread
+        if thread is not None and thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # it may have ended of itself
+                self._loop.call_soon_threadsafe(self._end.set)
+            await asyncio.to_thread(thread.join, _ANSWER_SECONDS)
+
+    # The thread
+
+    def _main(self) -> None:
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            self._loop = runner.get_loop()
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._end = asyncio.Event()
+        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            settings = self._settings
+            site = web.TCPSite(
+                runner,
+                settings.bind_address,
+                settings.port,
+                ssl_context=self._tls.context if self._tls is not None else None,
+                reuse_address=settings.share_address,
+                reuse_port=settings.share_port or None,
+            )
+            try:
+                await site.start()
+            except Exception as error:
+                self._started.set_exception(error)
+                return
+            self._started.set_result(int(runner.addresses[0][1]))
+            await self._renew_until_the_end()
+        finally:
+            await runner.cleanup()
+
+    async def _renew_until_the_end(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._end.wait(), _RENEW_SECONDS)
+                return
+            try:
+                if self._tls is not None:
+                    self._tls.renew()
+            except CertificateError as error:
+                log.warning("certificates cannot be renewed; the old ones stay", error=str(error))
+
+    def _app(self) -> web.Application:
+        app = web.Application(middlewares=[_refusals])
+        handlers = {
+            "/healthz": self._healthy,
+            "/healthz/{check}": self._healthy,
+            "/livez": self._healthy,
+            "/livez/{check}": self._healthy,
+            "/readyz": self._ready,
+            "/readyz/{check}": self._ready,
+            "/metrics": self._metrics,
+            "/metrics/resources": self._resources,
+            "/configz": self._configz,
+            "/plugins": self._plugins,
+            "/decisions": self._decisions,
+            "/decisions/{namespace}/{name}": self._decision,
+            "/version": self._version,
+        }
+        wanted = self._settings.plain_paths
+        for path, handler in handlers.items():
+            if wanted and path not in wanted:
+                continue
+            app.router.add_get(path, self._guarded(handler))
+        return app
+
+    # Health
+
+    async def _healthy(self, request: web.Request) -> web.Response:
+        return _health(request, {"loop": self._turning, **self._sources.live})
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        return _health(request, {"loop": self._turning, **self._sources.live, **self._sources.ready})
+
+    def _turning(self) -> str | None:
+        silent = time.monotonic() - self._beat
+        return f"the scheduler's loop has not turned for {silent:.0f} s" if silent > _HANGING_SECONDS else None
+
+    async def _keep_beating(self) -> None:
+        while True:
+            self._beat = time.monotonic()
+            await asyncio.sleep(_BEAT_SECONDS)
+
+    # What is not for everybody
+
+    def _guarded(
+        self, handler: Callable[[web.Request], Awaitable[web.Response]]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            guard = self._guard
+            # What is open must be told even where the scheduler hangs, so its loop is not asked about it.
+            if guard is not None and not guard.is_open(request.path):
+                authorization = request.headers.get("Authorization", "")
+                certificate = request.get_extra_info("peercert")
+                await self._inside(lambda: guard.check(authorization, request.path, certificate=certificate))
+            return await handler(request)
+
+        return handle
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        accept = request.headers.get("Accept", "")
+        body, content_type = await self._read(lambda: self._sources.metrics(accept))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _resources(self, request: web.Request) -> web.Response:
+        accept = request.headers.get("Accept", "")
+        body, content_type = await self._read(lambda: self._sources.resources(accept))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _version(self, _request: web.Request) -> web.Response:
+        return _json({"gitVersion": f"v{__version__}", "decidesAs": DECIDES_AS})
+
+    async def _configz(self, _request: web.Request) -> web.Response:
+        return _json(await self._read(self._sources.config))
+
+    async def _plugins(self, _request: web.Request) -> web.Response:
+        return _json({"plugins": await self._read(self._sources.plugins)})
+
+    async def _decisions(self, request: web.Request) -> web.Response:
+        text = request.query.get("limit", str(_DECISIONS))
+        if not text.isascii() or not text.isdigit() or not 0 < int(text) <= _MOST_DECISIONS:
+            raise Refusal(400, f"limit: {text!r} is not a number from 1 to {_MOST_DECISIONS}")
+        return _json({"decisions": await self._read(lambda: self._sources.decisions(int(text)))})
+
+    async def _decision(self, request: web.Request) -> web.Response:
+        key = f"{request.match_info['namespace']}/{request.match_info['name']}"
+        found = await self._read(lambda: self._sources.decision(key))
+        if found is None:
+            raise Refusal(404, f"nothing is known of pod {key}: it is not there, or another scheduler's")
+        return _json(found)
+
+    async def _read(self, read: Callable[[], T]) -> T:
+        async def inside() -> T:
+            return read()
+
+        return await self._inside(inside)
+
+    async def _inside(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run something in the scheduler's loop and wait for it."""
+        future = asyncio.run_coroutine_threadsafe(make(), self._scheduler)
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            raise Refusal(503, f"Unavailable: the scheduler did not answer within {_ANSWER_SECONDS:.0f} s") from None
+
+
+def _tls(settings: ServerSettings) -> ServerTls | None:
+    """What to serve with; None for plain HTTP."""
+    if settings.insecure or settings.plain_paths:
+        return None
+    try:
+        return ServerTls(settings.tls, host=settings.bind_address)
+    except CertificateError as error:
+        raise ServerError(str(error)) from None
+
+
+@web.middleware
+async def _refusals(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except Refusal as refusal:
+        headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else None
+        return web.Response(status=refusal.status, text=refusal.text + "\n", headers=headers)
+
+
+def _json(value: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+
+
+def _health(request: web.Request, checks: Mapping[str, Check]) -> web.Response:
+    """As Kubernetes' components answer: ``ok``, or a line for each check."""
+    wanted = request.match_info.get("check")
+    kind = request.path.split("/")[1]
+    if wanted is not None:
+        if wanted != "ping" and wanted not in checks:
+            raise Refusal(404, f"no such check: {wanted}; there are ping, {', '.join(checks)}")
+        checks = {name: check for name, check in checks.items() if name == wanted}
+    excluded = frozenset(request.query.getall("exclude", []))
+    lines, well = ["[+]ping ok"], True
+    for name, check in checks.items():
+        if name in excluded:
+            lines.append(f"[+]{name} excluded: ok")
+            continue
+        problem = check()
+        well = well and problem is None
+        lines.append(f"[+]{name} ok" if problem is None else f"[-]{name} failed: {problem}")
+    if well and "verbose" not in request.query:
+        return web.Response(text="ok")
+    lines.append(f"{kind} check {'passed' if well else 'failed'}")
+    return web.Response(status=200 if well else 500, text="\n".join(lines) + "\n")

@@ -1,0 +1,1 @@
+"""Reload plugins and configuration while the scheduler runs."""

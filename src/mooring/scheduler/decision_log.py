@@ -1,0 +1,130 @@
+"""The story of each decision in the log, for somebody who wants to follow it: ``-v=5``.
+
+What plugins said of each node is asked for again after the decision, with a state of its own, so that an engine
+without a story does nothing for it. On many nodes the lines are summed up.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from mooring.api.pod import Pod
+from mooring.columns.nodes import Nodes
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.state import CycleState
+from mooring.observe.trace import Said
+from mooring.scheduler.answers import PluginFailure
+from mooring.scheduler.cycle import Cycle, Placement, Unplaced, absent_status
+from mooring.scheduler.queue import QueuedPod
+
+log = structlog.get_logger("mooring.scheduler")
+
+#: Up to so many nodes have a line each.
+_LINES = 50
+#: From these verbosities on: pods and attempts, bindings, nodes and scores. As kube-scheduler's, where it has them.
+_ATTEMPTS, _BINDINGS, _NODES = 3, 4, 5
+
+
+class Story:
+    """Tells what happens to pods, in as much detail as asked for."""
+
+    def __init__(self, verbosity: int) -> None:
+        self._verbosity = verbosity
+
+    @classmethod
+    def at(cls, verbosity: int) -> Story | None:
+        """A story, if there is anything to tell at this verbosity."""
+        return cls(verbosity) if verbosity >= _ATTEMPTS else None
+
+    def noticed(self, pod: Pod) -> None:
+        """A pod without a node appeared."""
+        log.info("Add event for unscheduled pod", pod=pod.key, scheduler=pod.scheduler_name)
+
+    def settled(self, pod: Pod, *, waited: bool) -> None:
+        """A pod with a node appeared, which may be one that had waited for it."""
+        if waited:
+            log.info("Delete event for unscheduled pod", pod=pod.key)
+        log.info("Add event for scheduled pod", pod=pod.key)
+
+    def attempt(self, queued: QueuedPod) -> None:
+        """An attempt begins."""
+        if self._verbosity >= _BINDINGS:
+            log.info("About to try and schedule pod", pod=queued.key)
+        log.info("Attempting to schedule pod", pod=queued.key, attempt=queued.attempts)
+
+    def placed(self, cycle: Cycle, pod: Pod, placement: Placement, *, scored: bool) -> None:
+        """A node was chosen, which the pod is not on yet."""
+        if self._verbosity >= _NODES:
+            try:
+                self._nodes(cycle, pod, scored=scored)
+            except PluginFailure as broken:
+                log.warning("could not ask the plugins again", pod=pod.key, error=broken.status.message)
+        if self._verbosity >= _BINDINGS:
+            log.info("Attempting to bind pod to node", pod=pod.key, node=placement.node_name)
+
+    def unplaced(self, pod: Pod, unplaced: Unplaced) -> None:
+        """No node was found."""
+        if self._verbosity < _NODES:
+            return
+        if unplaced.statuses is not None:
+            _verdicts(pod, unplaced.statuses)
+        status = unplaced.post_filter
+        if status is not None:
+            log.info(
+                "Tried to make room",
+                pod=pod.key,
+                plugin=status.plugin,
+                status=status.code.title,
+                message=status.message,
+                victims=len(unplaced.result.victims),
+            )
+
+    def extended(self, pod: Pod, said: tuple[Said, ...]) -> None:
+        """What extenders said in an attempt."""
+        if self._verbosity < _NODES:
+            return
+        for each in said:
+            who = {"pod": pod.key, "extender": each.extender}
+            if each.error:
+                log.info("Extender failed", verb=each.verb, error=each.error, **who)
+            for node, status in list(each.rejected.items())[:_LINES]:
+                log.info("Extender rejected node", node=node, status=status.code.title, reason=status.message, **who)
+            for node, score in list(each.scores.items())[:_LINES]:
+                log.info("Extender scored node for pod", node=node, score=score, **who)
+
+    @staticmethod
+    def _nodes(cycle: Cycle, pod: Pod, *, scored: bool) -> None:
+        state = CycleState()
+        before = cycle.pre_filter(state, pod)
+        if not before.status.is_success:
+            return
+        statuses, feasible = cycle.filtering.diagnose(state, pod, cycle.rows_of(before.names), absent_status(before))
+        _verdicts(pod, statuses, passing=frozenset(feasible.tolist()))
+        nodes = cycle.table.nodes
+        for row in feasible[:_LINES].tolist():
+            log.info("Node passes all filters", pod=pod.key, node=nodes[row].name)
+        if len(feasible) > _LINES:
+            log.info("Nodes pass all filters", pod=pod.key, nodes=len(feasible))
+        if not scored:
+            return
+        cycle.scoring.pre_score(state, pod, Nodes(cycle.table, feasible))
+        scores = cycle.scoring.by_plugin(state, pod, feasible)
+        for place, row in enumerate(feasible[:_LINES].tolist()):
+            each = {plugin: int(values[place]) for plugin, values in scores.items()}
+            for plugin, score in each.items():
+                log.info("Plugin scored node for pod", pod=pod.key, plugin=plugin, node=nodes[row].name, score=score)
+            log.info("Calculated node's final score", pod=pod.key, node=nodes[row].name, score=sum(each.values()))
+
+
+def _verdicts(pod: Pod, statuses: NodeStatuses, passing: frozenset[int] = frozenset()) -> None:
+    """A line for each node that was turned down; for many nodes one for each reason."""
+    nodes = statuses.table.nodes
+    each = len(nodes) <= _LINES
+    for status, rows in statuses.groups():
+        named = [nodes[row].name for row in rows.tolist() if row not in passing]
+        said = {"plugin": status.plugin, "status": status.code.title, "reason": status.message}
+        if each:
+            for name in named:
+                log.info("Node rejected", pod=pod.key, node=name, **said)
+        elif named:
+            log.info("Nodes rejected", pod=pod.key, nodes=len(named), first=named[0], **said)

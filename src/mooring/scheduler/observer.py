@@ -1,0 +1,272 @@
+"""Watch: what the engine tells of its decisions, made into metrics, records and the story in the log.
+
+Part of the hot path when it is on. The engine works without one; whoever wants to see something passes one in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
+
+from mooring.api.pod import Pod
+from mooring.framework.status import Code, Status
+from mooring.observe.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, ProfileMetrics, SchedulerMetrics
+from mooring.observe.plugin_times import PluginTimes
+from mooring.observe.records import Decision, DecisionRecords, Phases, Preemption, Verdict
+from mooring.observe.trace import Said, Trace
+from mooring.scheduler.cache import Cache
+from mooring.scheduler.cycle import Cycle, Placement, Unplaced
+from mooring.scheduler.decision_log import Story
+from mooring.scheduler.queue import QueuedPod, SchedulingQueue
+
+#: The chosen node and so many others are kept with their scores.
+_RUNNERS_UP = 3
+#: So many nodes are named for each reason.
+_NAMES = 5
+
+
+class Watch:
+    """Everything that is kept of the decisions of one engine; each part may be left out."""
+
+    def __init__(
+        self,
+        *,
+        records: DecisionRecords | None = None,
+        metrics: SchedulerMetrics | None = None,
+        story: Story | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.records = records
+        self.metrics = metrics
+        self.story = story
+        self._clock = clock
+        self._trace = Trace(ranks=1 + _RUNNERS_UP if records is not None else 0)
+        self._cache: Cache
+        self._profiles: dict[str, ProfileMetrics] = {}
+        self._lap = 0.0
+
+    @property
+    def plugin_times(self) -> PluginTimes | None:
+        """Where plugins' calls are counted."""
+        return self.metrics.plugins if self.metrics is not None else None
+
+    def attach(self, cache: Cache, queue: SchedulingQueue, cycles: Mapping[str, Cycle]) -> None:
+        """Begin to watch."""
+        self._cache = cache
+        for cycle in cycles.values():
+            cycle.trace = self._trace
+        if self.metrics is None:
+            return
+        read, table = self.metrics.readings, cache.table
+        read.pending, read.inflight_events = queue.pending, queue.in_flight_events
+        read.incoming = lambda: queue.counters.incoming
+        read.unschedulable = lambda: queue.counters.rejected
+        read.cache_size = lambda: {
+            "nodes": len(table), "pods": len(table.pods), "assumed_pods": len(cache.assumed)
+        }  # fmt: skip
+        # Profiles that are gone may still have pods on their way.
+        self._profiles.update({name: self.metrics.profile(name) for name in cycles})
+
+    def points(self, profile: str) -> ProfileMetrics | None:
+        """Where the binding cycle notes how long its extension points took."""
+        return self._profiles.get(profile)
+
+    # Pods
+
+    def noticed(self, pod: Pod) -> None:
+        """A pod without a node appeared."""
+        if self.story is not None:
+            self.story.noticed(pod)
+
+    def settled(self, pod: Pod, *, waited: bool) -> None:
+        """A pod with a node appeared, which may be one that had waited for it."""
+        if self.story is not None:
+            self.story.settled(pod, waited=waited)
+
+    def left(self, pod: Pod) -> None:
+        """A pod is gone, or has a node."""
+        if self.records is not None:
+            self.records.settle(pod.key, pod.uid)
+
+    # The scheduling cycle
+
+    def begin(self, queued: QueuedPod) -> float:
+        """An attempt begins; the moment."""
+        if self.metrics is not None:
+            self.metrics.plugins.begin()
+        if self.story is not None:
+            self.story.attempt(queued)
+        now = perf_counter()
+        self._trace.begin(now)
+        return now
+
+    def placed(self, queued: QueuedPod, cycle: Cycle, placement: Placement) -> Decision | None:
+        """A node was chosen; the pod is not there yet."""
+        trace, now = self._trace, perf_counter()
+        if self.story is not None:
+            self.story.placed(cycle, queued.pod, placement, scored=trace.scored > 0)
+            self.story.extended(queued.pod, trace.said)
+        nominated = trace.filtered == 0.0
+        filtered = now if nominated else trace.filtered
+        metrics = self.metrics
+        if metrics is not None:
+            metrics.algorithm.observe(now - trace.started)
+            points = self._profiles[cycle.profile.name]
+            points.point("PreFilter", Code.SUCCESS, trace.pre_filtered - trace.started)
+            points.point("Filter", Code.SUCCESS, filtered - trace.pre_filtered)
+            if trace.scored:
+                points.point("PreScore", Code.SUCCESS, trace.pre_scored - filtered)
+                points.point("Score", Code.SUCCESS, trace.scored - trace.pre_scored)
+        if self.records is None:
+            return None
+        decision = Decision(
+            pod=queued.key,
+            uid=queued.uid,
+            profile=cycle.profile.name,
+            time=self._clock(),
+            attempt=queued.attempts,
+            outcome="placed",
+            phases=Phases(
+                pre_filter=trace.pre_filtered - trace.started,
+                filter=filtered - trace.pre_filtered,
+                score=trace.scored - filtered if trace.scored else None,
+            ),
+            node=placement.node_name,
+            evaluated=placement.evaluated,
+            feasible=placement.feasible,
+            scorers=trace.scorers,
+            candidates=trace.candidates,
+            was_nominated=nominated,
+            verdicts=_said(trace.said) if trace.said else (),
+        )
+        self.records.put(decision)
+        return decision
+
+    def start_lap(self) -> None:
+        """The next extension point begins."""
+        self._lap = perf_counter()
+
+    def lap(self, profile: str, point: str, code: Code, decision: Decision | None) -> None:
+        """An extension point is over, and the next begins."""
+        now = perf_counter()
+        if self.metrics is not None:
+            self._profiles[profile].point(point, code, now - self._lap)
+        if decision is not None:
+            decision.phases.reserve = (decision.phases.reserve or 0.0) + now - self._lap
+        self._lap = now
+
+    # Outcomes
+
+    def waited(self, code: Code, since: float) -> None:
+        """A pod that was held back at Permit was let go, or turned down."""
+        if self.metrics is not None:
+            self.metrics.permit_wait(code).observe(perf_counter() - since)
+
+    def bound(self, queued: QueuedPod, started: float, decided: float, decision: Decision | None) -> None:
+        """A pod was bound."""
+        now = perf_counter()
+        if decision is not None:
+            decision.outcome = "bound"
+            decision.phases.bind = now - decided
+        metrics = self.metrics
+        if metrics is None:
+            return
+        self._profiles[queued.profile].attempted(SCHEDULED, now - started)
+        metrics.pod_attempts.observe(queued.attempts)
+        if queued.initial_attempt_timestamp is not None:
+            metrics.sli(queued.attempts).observe(max(0.0, self._clock() - queued.initial_attempt_timestamp))
+        metrics.after_flush += queued.was_flushed
+
+    def failed(self, queued: QueuedPod, unplaced: Unplaced, started: float, *, in_cycle: bool) -> None:
+        """An attempt came to nothing, in the scheduling cycle or while binding."""
+        now, profile = perf_counter(), queued.profile
+        outcome = UNSCHEDULABLE if unplaced.status.is_rejected else ERROR
+        if self.story is not None and in_cycle:
+            self.story.unplaced(queued.pod, unplaced)
+            self.story.extended(queued.pod, self._trace.said)
+        if self.metrics is not None:
+            self._profiles[profile].attempted(outcome, now - started)
+            if in_cycle:
+                self.metrics.algorithm.observe(now - started)
+                self._failed_points(self._profiles[profile], unplaced, now)
+            if unplaced.result.victims:
+                self.metrics.victims.observe(len(unplaced.result.victims))
+        if self.records is None:
+            return
+        decision = Decision(
+            pod=queued.key,
+            uid=queued.uid,
+            profile=profile,
+            time=self._clock(),
+            attempt=queued.attempts,
+            outcome=outcome,
+            phases=self._failed_phases(now) if in_cycle else Phases(bind=now - started),
+            message=unplaced.message,
+            verdicts=self.records.share(verdicts(unplaced)),
+            preemption=self._preemption(unplaced),
+        )
+        self.records.put(decision)
+
+    def _failed_points(self, points: ProfileMetrics, unplaced: Unplaced, now: float) -> None:
+        """What the extension points of an attempt without a node answered."""
+        trace = self._trace
+        broke = not unplaced.status.is_rejected
+        if not trace.pre_filtered:
+            if broke:
+                points.point("PreFilter", Code.ERROR, now - trace.started)
+            return
+        early = unplaced.statuses is not None and not trace.filtered
+        code = unplaced.statuses.absent.code if early and unplaced.statuses is not None else Code.SUCCESS
+        points.point("PreFilter", code, trace.pre_filtered - trace.started)
+        if not early:
+            until = trace.filtered or now
+            points.point("Filter", Code.SUCCESS if trace.filtered else Code.ERROR, until - trace.pre_filtered)
+        if unplaced.post_filter is not None:
+            points.point("PostFilter", unplaced.post_filter.code, now - trace.post_filter_started)
+
+    def _failed_phases(self, now: float) -> Phases:
+        trace = self._trace
+        if not trace.pre_filtered:
+            return Phases(pre_filter=now - trace.started)
+        phases = Phases(pre_filter=trace.pre_filtered - trace.started)
+        if trace.filtered:
+            phases.filter = trace.filtered - trace.pre_filtered
+        if trace.post_filter_started:
+            phases.post_filter = now - trace.post_filter_started
+        return phases
+
+    def _preemption(self, unplaced: Unplaced) -> Preemption | None:
+        status, result = unplaced.post_filter, unplaced.result
+        if status is None:
+            return None
+        pods = self._cache.table.pods
+        victims = tuple(pods[uid].pod.key for uid in result.victims if uid in pods)
+        return Preemption(status.plugin, status.code.title, status.message, result.nominated_node or "", victims)
+
+
+def verdicts(unplaced: Unplaced) -> tuple[Verdict, ...]:
+    """What each plugin said, with how many nodes it said it of, and the names of a few."""
+    statuses = unplaced.statuses
+    if statuses is None:
+        status = unplaced.status
+        return (Verdict(status.plugin, status.code.title, status.reasons, 0, ()),) if status.plugin else ()
+    nodes = statuses.table.nodes
+    return grouped(
+        (status, len(rows), [nodes[row].name for row in rows[:_NAMES].tolist()]) for status, rows in statuses.groups()
+    )
+
+
+def _said(said: tuple[Said, ...]) -> tuple[Verdict, ...]:
+    """What extenders had against nodes, although a node was found."""
+    return grouped((status, 1, [node]) for each in said for node, status in each.rejected.items())
+
+
+def grouped(verdicts: Iterable[tuple[Status, int, list[str]]], *, names_kept: int = _NAMES) -> tuple[Verdict, ...]:
+    """What was said of how many nodes, and some of their names: alike verdicts as one."""
+    found: dict[tuple[str, str, tuple[str, ...]], tuple[int, list[str]]] = {}
+    for status, count, names in verdicts:
+        key = (status.plugin, status.code.title, status.reasons)
+        before, known = found.get(key, (0, []))
+        found[key] = (before + count, (known + names)[:names_kept])
+    return tuple(Verdict(*key, count, tuple(names)) for key, (count, names) in found.items())

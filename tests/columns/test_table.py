@@ -1,0 +1,224 @@
+"""The node table: single updates, and random sequences compared with a rebuild."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from mooring.api.pod import Pod
+from mooring.api.selectors import EVERYTHING, compile_selector
+from mooring.columns.pod_columns import start_of
+from mooring.columns.terms import PodTerm
+from mooring.framework import Nodes, NodeTable
+from mooring.testing import make_node, make_pod, selector
+
+
+def table_of(*nodes) -> NodeTable:
+    table = NodeTable()
+    for node in nodes:
+        table.add_node(node)
+    return table
+
+
+def test_amounts_follow_pods():
+    table = table_of(make_node("a").capacity(cpu="4", memory="8Gi", pods="10").obj())
+    pod = make_pod("p").req(cpu="1500m", memory="1Gi").obj()
+    table.add_pod(pod, "a")
+    nodes = Nodes(table)
+    assert nodes.requested("cpu").tolist() == [1500]
+    assert nodes.free("memory").tolist() == [7 << 30]
+    assert nodes.pod_count.tolist() == [1]
+    assert table.nodes[0].free("cpu") == 2500
+    table.remove_pod(pod.uid)
+    assert nodes.requested("cpu").tolist() == [0]
+
+
+def test_columns_cannot_be_written():
+    nodes = Nodes(table_of(make_node("a").capacity(cpu="1").obj()))
+    with pytest.raises(ValueError, match="read-only"):
+        nodes.allocatable("cpu")[0] = 5
+
+
+def test_extended_resources_get_columns_of_their_own():
+    names = [f"example.com/r{number}" for number in range(20)]
+    table = table_of(make_node("a").capacity(dict.fromkeys(names, "3")).obj())
+    table.add_pod(make_pod("p").req({names[7]: "2"}).obj(), "a")
+    nodes = Nodes(table)
+    assert [int(nodes.allocatable(name)[0]) for name in names] == [3] * 20
+    assert int(nodes.free(names[7])[0]) == 1
+    assert nodes.allocatable("example.com/unheard-of").tolist() == [0]
+
+
+def test_removing_a_node_moves_the_last_row_into_its_place():
+    table = table_of(*(make_node(name).label(zone=name).obj() for name in "abc"))
+    table.add_pod(make_pod("p").req(cpu="1").obj(), "c")
+    table.label("zone")
+    table.remove_node("a")
+    assert table.row_of == {"b": 1, "c": 0}
+    assert table.nodes[0].name == "c"
+    assert int(table.pod_count[0]) == 1
+    assert table.check() == []
+
+
+def test_pods_wait_for_a_node_that_is_not_known():
+    table = table_of()
+    table.add_pod(make_pod("p").req(cpu="1").node("late").obj())
+    assert len(table.pod_columns) == 0
+    table.add_node(make_node("late").capacity(cpu="2").obj())
+    assert Nodes(table).requested("cpu").tolist() == [1000]
+    table.remove_node("late")
+    assert len(table) == 0
+    table.add_node(make_node("late").capacity(cpu="2").obj())
+    assert Nodes(table).requested("cpu").tolist() == [1000]
+
+
+def test_equal_pods_share_a_template():
+    table = table_of()
+    one, two = (make_pod(name).label(app="x").req(cpu="1").obj() for name in ("one", "two"))
+    other = make_pod("other").label(app="y").req(cpu="1").obj()
+    assert table.template(one) is table.template(two)
+    assert table.template(one) is not table.template(other)
+
+
+@pytest.mark.parametrize(
+    ("change", "counts_otherwise"),
+    [
+        ({"status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}}, False),
+        ({"metadata": {"labels": {"app": "other"}}}, True),
+        ({"metadata": {"annotations": {"a": "b"}}}, True),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, True),
+        ({"spec": {"priority": 7}}, True),
+    ],
+)
+def test_only_what_counts_changes_a_row(change, counts_otherwise):
+    table = NodeTable()
+    table.add_node(make_node("n").obj())
+    pod = make_pod("p").req(cpu="1").node("n").obj()
+    table.add_pod(pod)
+    before = table.changes.position
+    raw = msgspec.to_builtins(pod)
+    for part, fields in change.items():
+        raw[part] = raw.get(part, {}) | fields
+    changed = msgspec.convert(raw, Pod)
+    table.add_pod(changed)
+    assert (table.changes.position != before) is counts_otherwise
+    assert table.pods[pod.uid].pod is changed
+    assert table.pod_columns.starts[0] == start_of(changed)
+    assert table.check() == []
+
+
+def test_a_heartbeat_leaves_the_row_alone():
+    node = make_node("a").capacity(cpu="1").obj()
+    table = table_of(node)
+    before = table.changes.position
+    table.update_node(make_node("a").capacity(cpu="1").obj())
+    assert table.changes.position == before
+    table.update_node(make_node("a").capacity(cpu="2").obj())
+    assert table.changes.position == before + 1
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "expected"),
+    [
+        ("In", ("1", "7"), ["a"]),
+        ("NotIn", ("1",), ["b", "c"]),
+        ("Exists", (), ["a", "b"]),
+        ("DoesNotExist", (), ["c"]),
+        ("Gt", ("1",), []),
+        ("Gt", ("0",), ["a"]),
+        ("Lt", ("5",), ["a"]),
+    ],
+)
+def test_node_selectors_over_columns(operator, values, expected):
+    table = table_of(make_node("a").label(n="1").obj(), make_node("b").label(n="x").obj(), make_node("c").obj())
+    pod = make_pod("p").node_affinity(("n", operator, *values)).obj()
+    nodes = Nodes(table)
+    mask = nodes.matches(table.template(pod).node_requirement)
+    assert [name for name, ok in zip(nodes.names, mask, strict=True) if ok] == expected
+
+
+ZONES, APPS, NAMES = ("z1", "z2", None), ("web", "db", "cache"), tuple(f"n{i}" for i in range(6))
+
+
+def term(app: str | None, namespaces: set[str], *, by_label: str | None = None) -> PodTerm:
+    chosen = compile_selector(selector({"app": app})) if app else EVERYTHING
+    chooser = compile_selector(selector({"team": by_label}) if by_label else None)
+    return PodTerm(frozenset(namespaces), chosen, chooser)
+
+
+class TableMachine(RuleBasedStateMachine):
+    """Random events; after each the table must equal one built from scratch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = NodeTable()
+        self.count = 0
+
+    @rule(name=st.sampled_from(NAMES), zone=st.sampled_from(ZONES), cpu=st.integers(1, 64), tainted=st.booleans())
+    def put_node(self, name, zone, cpu, tainted):
+        node = make_node(name).capacity(cpu=str(cpu), memory="8Gi", pods="20").image(f"img{cpu % 3}", size=cpu * 1000)
+        if zone:
+            node = node.label(zone=zone)
+        if tainted:
+            node = node.taint("dedicated", str(cpu % 2))
+        self.table.add_node(node.obj())
+
+    @rule(name=st.sampled_from(NAMES))
+    def remove_node(self, name):
+        if name in self.table.row_of:
+            self.table.remove_node(name)
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        app=st.sampled_from(APPS),
+        namespace=st.sampled_from(["one", "two"]),
+        port=st.sampled_from([0, 80, 81]),
+        kind=st.sampled_from(["plain", "anti", "near", "soft"]),
+        leaving=st.booleans(),
+    )
+    def add_pod(self, name, app, namespace, port, kind, leaving):
+        self.count += 1
+        pod = make_pod(f"p{self.count}", namespace).label(app=app).req(cpu="100m").node(name)
+        if port:
+            pod = pod.port(port)
+        if kind == "anti":
+            pod = pod.pod_anti_affinity("zone", {"app": app})
+        elif kind == "near":
+            pod = pod.pod_affinity("zone", {"app": app})
+        elif kind == "soft":
+            pod = pod.preferred_pod_affinity(5, "zone", {"app": app})
+        if leaving:
+            pod = pod.terminating()
+        self.table.add_pod(pod.obj())
+
+    @rule(data=st.data())
+    def remove_pod(self, data):
+        if self.table.pods:
+            self.table.remove_pod(data.draw(st.sampled_from(sorted(self.table.pods))))
+
+    @rule(name=st.sampled_from(["one", "two"]), team=st.sampled_from(["red", "blue", None]))
+    def set_namespace(self, name, team):
+        self.table.set_namespace(name, {"team": team} if team else None)
+
+    @rule(app=st.sampled_from([*APPS, None]), living=st.booleans(), by_label=st.sampled_from([None, "red"]))
+    def count_pods(self, app, living, by_label):
+        counter = self.table.counters.counter((term(app, {"one"}, by_label=by_label),), living_only=living)
+        counter.by_domain("zone")
+
+    @invariant()
+    def equals_a_rebuild(self):
+        assert self.table.check() == []
+
+
+TestTableMachine = TableMachine.TestCase
+TestTableMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+def test_check_finds_a_wrong_column():
+    table = table_of(make_node("a").capacity(cpu="1").obj())
+    table.requested[0, 0] = np.int64(7)
+    assert table.check() == ["node a: requested cpu is 7 instead of 0"]

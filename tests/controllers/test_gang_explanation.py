@@ -1,0 +1,106 @@
+"""Why a gang waits: the gate, and the numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.api.volcano import PodGroup, Queue
+from mooring.api.volcano_jobs import VolcanoJob
+from mooring.controllers.gang_explanation import Facts, why_waiting
+
+FULL = "pod group is not ready, 2 Pending. Origin reason is p: 0/1 nodes are available: 1 Insufficient cpu."
+
+
+def group(phase: str = "Pending", *, queue: str = "q", message: str = "", **spec: Any) -> PodGroup:
+    conditions = [{"type": "Unschedulable", "status": "True", "message": message}] if message else []
+    document = {
+        "metadata": {"name": "g"},
+        "spec": {"minMember": 2, "queue": queue, "minResources": {"cpu": "4", "count/pods": "2"}, **spec},
+        "status": {"phase": phase, "conditions": conditions},
+    }
+    return msgspec.convert(document, PodGroup)
+
+
+def queue(state: str = "Open", *, allocated: str = "0", **spec: Any) -> dict[str, Queue]:
+    document = {"metadata": {"name": "q"}, "spec": spec, "status": {"state": state, "allocated": {"cpu": allocated}}}
+    return {"q": msgspec.convert(document, Queue)}
+
+
+def pod(name: str, *, node: str = "", message: str = "") -> Pod:
+    conditions = [{"type": "PodScheduled", "status": "False", "message": message}] if message else []
+    document = {
+        "metadata": {"name": name},
+        "spec": {"nodeName": node},
+        "status": {"phase": "Pending", "conditions": conditions},
+    }
+    return msgspec.convert(document, Pod)
+
+
+def job(phase: str = "Pending", *, message: str = "") -> VolcanoJob:
+    return msgspec.convert(
+        {"metadata": {"name": "j"}, "status": {"state": {"phase": phase, "message": message}}}, VolcanoJob
+    )
+
+
+NODES = [msgspec.convert({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8"}}}, Node)]
+PODS = [pod("a", message="0/1 nodes are available: 1 Insufficient cpu."), pod("b")]
+
+
+@pytest.mark.parametrize(
+    ("facts", "gate", "text"),
+    [
+        (Facts(None, job(message="no tasks")), "job", "no tasks"),
+        (Facts(None, job("Aborted")), "job", "suspended"),
+        (Facts(None, job()), "job", "mooring controller"),
+        (Facts(group(), job(), {}), "queue", "there is no queue q"),
+        (Facts(group(), job(), queue("Closed")), "queue", "mooring queue open q"),
+        (Facts(group(), job(), queue(), nodes=NODES), "queue", "does a scheduler"),
+        (
+            Facts(group(), None, queue(allocated="2", capability={"cpu": "5"}), nodes=NODES),
+            "quota",
+            "too little room: cpu",
+        ),
+        (
+            Facts(group(), None, queue(), nodes=NODES, notes=["x", "queue resource quota insufficient: cpu"]),
+            "quota",
+            "quota insufficient",
+        ),
+        (Facts(group("Inqueue", message=FULL), None, queue(), PODS, NODES), "nodes", "Insufficient cpu"),
+        (Facts(group("Inqueue"), None, queue(), [pod("a")], NODES), "gang", "only 1 of at least 2 pods exist"),
+        (
+            Facts(group("Inqueue", message="2 tasks wait"), None, queue(), [pod("a"), pod("b")], NODES),
+            "gang",
+            "2 tasks wait",
+        ),
+    ],
+)
+def test_the_gate(facts: Facts, gate: str, text: str) -> None:
+    found = why_waiting(facts)
+    assert found is not None
+    assert found.gate == gate
+    assert text in found.text
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [Facts(group("Running")), Facts(group("Completed")), Facts(None, job("Running")), Facts(None, job("Failed"))],
+)
+def test_what_does_not_wait(facts: Facts) -> None:
+    assert why_waiting(facts) is None
+
+
+def test_the_numbers() -> None:
+    limits = queue(allocated="2", capability={"cpu": "5"}, deserved={"cpu": "3"})
+    found = why_waiting(Facts(group("Inqueue", message=FULL), None, limits, [*PODS, pod("c", node="n")], NODES))
+    assert found is not None
+    assert (found.members, found.min_member) == ({"Pending": 2, "Bound": 1}, 2)
+    room = found.room[0]
+    shown = (room.resource, room.needed, room.allocated, room.deserved, room.capability, room.cluster)
+    assert shown == ("cpu", 4000, 2000, 3000, 5000, 8000)
+    assert room.is_short
+    assert found.reasons == {"0/1 nodes are available: 1 Insufficient cpu.": 1}

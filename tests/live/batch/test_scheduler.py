@@ -1,0 +1,375 @@
+"""Batch sessions on the embedded cluster: gangs, queues, evictions, a configuration that changes, binds that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from structlog.testing import capture_logs
+
+from mooring.batch.fit_errors import Everywhere, FitErrors
+from mooring.cluster import EmbeddedCluster
+from mooring.config import ConfigError, load_config
+from mooring.framework import Status
+from mooring.kube import Client, NotFound, load_access
+from mooring.live import LiveScheduler
+from mooring.live.batch.records import fit_verdicts
+from mooring.live.batch.scheduler import BatchSettings
+from mooring.loading import Catalog, Requested, Setup
+from mooring.loading.reread import SetupFiles
+from mooring.observe.records import Verdict
+from mooring.scheduler.pod_explanation import explain
+from tests.live.volcano_crds import POD_GROUP, POD_GROUP_WITH_STATUS, QUEUE
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+"""
+CONF = """
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}MORE]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
+"""
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
+GROUPS = f"{SCHEDULING}/namespaces/default/podgroups"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Magic:
+    """Draws every pod to one node."""
+
+    name = "magic"
+
+    class Args:
+        node: str = "node-0"
+
+    def on_session_open(self, session: Any) -> None:
+        session.add_node_order(lambda task, node: 10_000.0 if node.name == self.args.node else 0.0)
+
+
+class World:
+    """A cluster with three nodes of four cores, and a way to ask it for anything."""
+
+    def __init__(self, client: Client, folder: Path) -> None:
+        self.client = client
+        self.kubeconfig = folder / "kubeconfig"
+        self.conf = folder / "volcano-scheduler.conf"
+        self.write("")
+
+    def write(self, more: str) -> None:
+        self.conf.write_text(CONF.replace("MORE", more))
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else msgspec.json.encode(body)
+        return msgspec.json.decode(await self.client.call(method, path, data))
+
+    async def define(self, *definitions: dict[str, Any]) -> None:
+        for definition in definitions:
+            await self.ask("POST", DEFINITIONS, definition)
+
+    async def queue(self, name: str, **spec: Any) -> None:
+        body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+        await self.ask("POST", f"{SCHEDULING}/queues", {**body, "spec": {"weight": 1, **spec}})
+
+    async def gang(self, name: str, pods: int, *, cpu: str = "1", queue: str = "default", least: int = -1) -> None:
+        spec = {"minMember": pods if least < 0 else least, "queue": queue}
+        group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}}
+        await self.ask("POST", GROUPS, {**group, "spec": spec})
+        for number in range(pods):
+            await self.pod(f"{name}-task-{number}", group=name, cpu=cpu)
+
+    async def pod(self, name: str, *, group: str, cpu: str, scheduler: str = "volcano") -> None:
+        container = {"name": "app", "image": "app", "resources": {"requests": {"cpu": cpu}}}
+        annotations = {"scheduling.k8s.io/group-name": group}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "annotations": annotations},
+            "spec": {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0},
+        }
+        await self.ask("POST", PODS, body)
+
+    async def placed(self, prefix: str) -> dict[str, str]:
+        pods = (await self.ask("GET", PODS))["items"]
+        named = {each["metadata"]["name"]: each["spec"].get("nodeName", "") for each in pods}
+        return {name: node for name, node in named.items() if name.startswith(prefix) and node}
+
+    async def count(self, prefix: str) -> int:
+        return len(await self.placed(prefix))
+
+    async def group(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = await self.ask("GET", f"{GROUPS}/{name}")
+        return found.get("status", {})
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    cluster = EmbeddedCluster()
+    await cluster.start()
+    cluster.add_nodes(3, capacity={"cpu": "4", "memory": "32Gi", "pods": "110"})
+    (tmp_path / "kubeconfig").write_text(cluster.kubeconfig())
+    async with Client(load_access(kubeconfig=str(tmp_path / "kubeconfig"))) as client:
+        yield World(client, tmp_path)
+    await cluster.stop()
+
+
+@contextlib.asynccontextmanager
+async def scheduling(world: World, files: SetupFiles | None = None, **settings: Any) -> AsyncIterator[LiveScheduler]:
+    batch = BatchSettings(scheduler_conf=world.conf, schedule_period=0.2, **settings)
+    access = load_access(kubeconfig=str(world.kubeconfig))
+    setup = files.load() if files is not None else Setup(load_config(CONFIG, source="test"), Catalog())
+    scheduler = LiveScheduler(setup.config, access, catalog=setup.catalog, batch=batch, files=files)
+    task = asyncio.ensure_future(scheduler.run())
+    ready = asyncio.ensure_future(scheduler.ready.wait())
+    try:
+        await asyncio.wait({task, ready}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        assert ready.done(), task
+        yield scheduler
+    finally:
+        ready.cancel()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], Any]) -> Any:
+    async with asyncio.timeout(60):
+        while True:
+            found = condition()
+            found = await found if asyncio.iscoroutine(found) else found
+            if found:
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def reached(world: World, prefix: str, count: int) -> bool:
+    return await world.count(prefix) == count
+
+
+@pytest.mark.parametrize("definition", [POD_GROUP, POD_GROUP_WITH_STATUS], ids=["plain", "status"])
+async def test_a_gang_is_bound_whole_or_not_at_all(world: World, definition: dict[str, Any]) -> None:
+    await world.define(QUEUE, definition)
+    await world.gang("fits", 4, cpu="2")
+    await world.gang("huge", 9, cpu="3")
+    async with scheduling(world) as scheduler:
+        await until(lambda: reached(world, "fits", 4))
+        status = await until(lambda: world.group("huge"))
+        await until(lambda: _phase(world, "fits", "Running"))
+        assert await world.count("huge") == 0
+        assert scheduler.engine.watch is not None
+        metrics = scheduler.engine.watch.metrics
+        assert metrics is not None
+        # One of the nine may be promised a node that has room, if the four did not take some of each.
+        waiting = re.compile(r'volcano_unschedule_task_count{job_id="default/huge"} [89]\.0')
+        allocated = re.compile(r'volcano_queue_allocated_milli_cpu{queue_name="default"} 8000\.0')
+        await until(lambda: waiting.search(metrics.render()[0].decode()))
+        await until(lambda: allocated.search(metrics.render()[0].decode()))
+        assert status["conditions"][0]["reason"] == "NotEnoughResources"
+        await until(lambda: _reason(world, "huge-task-0", {"Schedulable", "Unschedulable"}))
+
+
+async def test_sessions_and_cycles_keep_the_same_records(world: World) -> None:
+    await world.define(QUEUE, POD_GROUP)
+    await world.gang("fits", 2, cpu="2")
+    await world.gang("huge", 9, cpu="5")
+    async with scheduling(world) as scheduler:
+        engine = scheduler.engine
+        assert engine.watch is not None
+        records = engine.watch.records
+        assert records is not None
+
+        def outcome(name: str) -> str:
+            found = records.get(f"default/{name}")
+            return found.outcome if found is not None else ""
+
+        await until(lambda: outcome("fits-task-0") == "bound" and outcome("huge-task-8") == "unschedulable")
+        made = explain(engine, "default/fits-task-0")
+        assert made is not None
+        assert made.decision is not None
+        assert (made.state, made.node) == ("bound", (await world.placed("fits-task-0"))["fits-task-0"])
+        assert made.decision.message == "by a session, with gang default/fits of queue default"
+        # Why a gang waits is told by its group and queue.
+        assert explain(engine, "default/huge-task-8") is None
+        waits = [records.get(f"default/huge-task-{number}") for number in range(9)]
+        assert all(each is not None and each.waits and each.message for each in waits)
+        await world.ask("DELETE", f"{PODS}/huge-task-8")
+        await until(lambda: "default/huge-task-8" not in records._waiting)
+
+
+def test_what_was_said_of_nodes_is_grouped() -> None:
+    small = Everywhere(np.array([True, True, True, True, False]), (Status.unschedulable("Insufficient cpu"),))
+    closed = Everywhere(np.array([False, False, False, False, True]), (Status.unresolvable("node is closed"),))
+    assert fit_verdicts(FitErrors([small, closed]), ["a", "b", "c", "d", "e"]) == (
+        Verdict("", "Unschedulable", ("Insufficient cpu",), 4, ("a", "b", "c")),
+        Verdict("", "UnschedulableAndUnresolvable", ("node is closed",), 1, ("e",)),
+    )
+
+
+async def _phase(world: World, name: str, phase: str) -> bool:
+    return (await world.group(name)).get("phase") == phase
+
+
+async def _reason(world: World, name: str, reasons: set[str]) -> bool:
+    pod = await world.ask("GET", f"{PODS}/{name}")
+    return any(each.get("reason") in reasons for each in pod["status"].get("conditions", []))
+
+
+async def test_queues_and_definitions_may_come_later(world: World) -> None:
+    async with scheduling(world) as scheduler:
+        assert scheduler.batch is not None
+        await world.define(QUEUE, POD_GROUP)
+        await world.gang("late", 2)
+        await until(lambda: reached(world, "late", 2))
+        names = {each["metadata"]["name"] for each in (await world.ask("GET", f"{SCHEDULING}/queues"))["items"]}
+        assert {"root", "default"} <= names
+        await until(lambda: _allocated(world, "root", "2"))
+        assert not await scheduler.cache_differences()
+
+
+async def _allocated(world: World, queue: str, cpu: str) -> bool:
+    found = await world.ask("GET", f"{SCHEDULING}/queues/{queue}")
+    return bool(found.get("status", {}).get("allocated", {}).get("cpu") == cpu)
+
+
+async def test_queues_share_by_weight(world: World) -> None:
+    await world.define(QUEUE, POD_GROUP)
+    await world.queue("small", weight=1)
+    await world.queue("large", weight=3)
+    await world.gang("s", 12, queue="small", least=1)
+    await world.gang("l", 12, queue="large", least=1)
+    async with scheduling(world):
+        await until(lambda: reached(world, "l-", 9))
+        await until(lambda: reached(world, "s-", 3))
+
+
+async def test_a_queue_takes_back_what_it_deserves(world: World) -> None:
+    await world.define(QUEUE, POD_GROUP)
+    await world.queue("first")
+    await world.queue("second")
+    await world.gang("a", 12, queue="first", least=1)
+    async with scheduling(world):
+        await until(lambda: reached(world, "a-", 12))
+        await world.gang("b", 6, queue="second")
+        await until(lambda: reached(world, "b-", 6))
+        assert await world.count("a-") == 6
+
+
+async def test_editing_the_file_takes_effect_and_a_bad_one_is_left_aside(world: World) -> None:
+    await world.define(QUEUE, POD_GROUP)
+    with capture_logs() as logs:
+        async with scheduling(world, plugins={"magic": Magic}) as scheduler:
+            assert scheduler.batch is not None
+            world.conf.write_text("actions: nonsense")
+            await until(lambda: any("last good one" in line["event"] for line in logs))
+            await world.gang("before", 1)
+            await until(lambda: reached(world, "before", 1))
+            world.write(", {name: magic, arguments: {node: node-2}}")
+            await until(lambda: any(option.name == "magic" for option in scheduler.batch.conf.current.options()))
+            await world.gang("after", 2)
+            await until(lambda: reached(world, "after", 2))
+    assert set((await world.placed("after")).values()) == {"node-2"}
+
+
+async def test_a_plugin_that_breaks_harms_no_session(world: World) -> None:
+    class Broken:
+        name = "broken"
+
+        def on_session_open(self, session: Any) -> None:
+            session.add_job_order(lambda left, right: 1 // 0)
+            session.add_node_order(lambda task, node: node.nothing)
+
+    await world.define(QUEUE, POD_GROUP)
+    world.write(", {name: broken}")
+    await world.gang("a", 2)
+    await world.gang("b", 2)
+    with capture_logs() as logs:
+        async with scheduling(world, plugins={"broken": Broken}):
+            await until(lambda: reached(world, "", 4))
+    told = [line["event"] for line in logs if 'plugin "broken" failed' in line["event"]]
+    assert any("node_order" in text for text in told)
+    assert len(told) == len(set(told))
+
+
+async def test_two_engines_fill_the_same_nodes_and_neither_overfills_them(world: World) -> None:
+    """Twelve cores: six for the gang, six for pods of their own, and no room for another."""
+    await world.define(QUEUE, POD_GROUP)
+    async with scheduling(world) as scheduler:
+        for number in range(6):
+            await world.pod(f"single-{number}", group="", cpu="1", scheduler="default-scheduler")
+        await world.gang("gang", 6)
+        await until(lambda: reached(world, "gang", 6))
+        await until(lambda: reached(world, "single", 6))
+        await world.pod("single-late", group="", cpu="1", scheduler="default-scheduler")
+        await until(lambda: _reason(world, "single-late", {"Unschedulable"}))
+        used = list((await world.placed("")).values())
+        assert {node: used.count(node) for node in used} == {"node-0": 4, "node-1": 4, "node-2": 4}
+        assert not await scheduler.cache_differences()
+
+
+async def test_a_failed_bind_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.define(QUEUE, POD_GROUP)
+    await world.gang("gang", 3)
+    refused: list[str] = []
+    original = Client.bind
+
+    async def bind(self: Client, pod: Any, node: str) -> None:
+        if pod.name == "gang-task-1" and not refused:
+            refused.append(node)
+            raise NotFound(404, "NotFound", "just this once")
+        await original(self, pod, node)
+
+    monkeypatch.setattr(Client, "bind", bind)
+    async with scheduling(world) as scheduler:
+        await until(lambda: reached(world, "gang", 3))
+        assert refused
+        assert scheduler.batch is not None
+        await until(lambda: not scheduler.batch.cluster.binding)
+        assert not await scheduler.cache_differences()
+
+
+def test_a_bad_file_at_the_start_is_refused(tmp_path: Path) -> None:
+    missing = BatchSettings(scheduler_conf=tmp_path / "nothing.conf")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        asyncio.run(_make(missing))
+
+
+async def _make(settings: BatchSettings) -> None:
+    from mooring.live.batch.conf_file import ConfFile
+
+    ConfFile(settings.scheduler_conf, actions=(), plugins=())
+
+
+PICKY = """\
+class Picky:
+    def on_session_open(self, session):
+        session.add_node_order(lambda task, node: 100 if node.name == "{node}" else 0)
+"""
+
+
+async def test_a_plugin_of_sessions_is_reloaded_when_its_file_changes(world: World, tmp_path: Path) -> None:
+    await world.define(QUEUE, POD_GROUP)
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "picky.py").write_text(PICKY.format(node="node-1"))
+    (tmp_path / "scheduler.yaml").write_text(CONFIG)
+    files = SetupFiles(tmp_path / "scheduler.yaml", Requested(directories=(tmp_path / "plugins",)))
+    world.write(", {name: picky}")
+    async with scheduling(world, files=files) as scheduler:
+        await world.gang("before", 2)
+        await until(lambda: reached(world, "before", 2))
+        (tmp_path / "plugins" / "picky.py").write_text(PICKY.format(node="node-2"))
+        assert scheduler.reloader is not None
+        await until(lambda: scheduler.reloader.state.reloads == 1)
+        await world.gang("after", 2)
+        await until(lambda: reached(world, "after", 2))
+    assert set((await world.placed("before")).values()) == {"node-1"}
+    assert set((await world.placed("after")).values()) == {"node-2"}

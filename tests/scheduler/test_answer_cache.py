@@ -1,0 +1,139 @@
+"""What a template learnt about the nodes is reused, and never changes an answer."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mooring.columns.nodes import Nodes
+from mooring.config import default_config
+from mooring.framework import CycleState, Plugin, depends_on
+from mooring.scheduler.build import Profiles
+from mooring.scheduler.cache import Cache
+from mooring.scheduler.cycle import Cycle
+from mooring.testing import make_node, make_pod
+from tests.scheduler.profiles import make_cycle
+
+ZONES = ("a", "b", "c")
+
+
+def some_node(rng: random.Random, name: str):
+    node = make_node(name).capacity(cpu=str(rng.choice([2, 4, 8])), memory="8Gi", pods=str(rng.choice([3, 20])))
+    node = node.label({"topology.kubernetes.io/zone": rng.choice(ZONES), "kubernetes.io/hostname": name})
+    if rng.random() < 0.2:
+        node = node.taint("dedicated", "x", rng.choice(["NoSchedule", "PreferNoSchedule"]))
+    if rng.random() < 0.1:
+        node = node.unschedulable()
+    return node.obj()
+
+
+def some_pod(rng: random.Random, name: str):
+    """One of few templates, so that findings are reused."""
+    kind = rng.randrange(8)
+    pod = make_pod(name).label(app=f"app-{kind % 4}").req(cpu=f"{100 * (1 + kind % 3)}m", memory="256Mi")
+    if kind == 1:
+        pod = pod.toleration("dedicated", operator="Exists")
+    elif kind == 2:
+        pod = pod.node_selector({"topology.kubernetes.io/zone": "a"})
+    elif kind == 3:
+        pod = pod.port(8080)
+    elif kind == 4:
+        pod = pod.spread("topology.kubernetes.io/zone", {"app": "app-0"})
+    elif kind == 5:
+        pod = pod.pod_anti_affinity("kubernetes.io/hostname", {"app": "app-1"})
+    elif kind == 6:
+        pod = pod.preferred_pod_affinity(10, "topology.kubernetes.io/zone", {"app": "app-2"})
+    return pod.obj()
+
+
+def answers(cycle: Cycle, pod) -> tuple[object, ...]:
+    """The feasible rows and their totals, as the hot path computes them."""
+    state, template = CycleState(), cycle.table.template(pod)
+    before = cycle.pre_filter(state, pod)
+    if not before.status.is_success:
+        return (before.status,)
+    rows, _ = cycle.filtering.feasible(state, pod, template, cycle.rows_of(before.names), None)
+    found = list(range(len(cycle.table))) if rows is None else sorted(rows.tolist())
+    if len(found) < 2:
+        return (found,)
+    totals, same = cycle.scoring.totals(state, pod, template, None if rows is None else np.array(found))
+    return found, (totals + same).tolist()
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_remembering_changes_nothing(seed):
+    rng = random.Random(seed)
+    cache = Cache()
+    names = [f"n{number}" for number in range(12)]
+    for name in names:
+        cache.put(some_node(rng, name))
+    cycle = Profiles(default_config(), cache).first
+    for step in range(40):
+        event = rng.randrange(10)
+        if event == 0:
+            cache.put(some_node(rng, rng.choice(names)))
+        elif event == 1 and len(cache.table) > 3:
+            cache.remove(rng.choice(cache.table.nodes).node)
+        elif event == 2 and cache.table.pods:
+            cache.table.remove_pod(rng.choice(sorted(cache.table.pods)))
+        pod = some_pod(rng, f"p{step}")
+        remembered = answers(cycle, pod)
+        fresh = answers(Profiles(default_config(), cache).first, pod)
+        assert remembered == fresh
+        if isinstance(remembered[0], list) and remembered[0]:
+            cache.assume(pod, cache.table.nodes[rng.choice(remembered[0])].name)
+    assert cache.table.check() == []
+
+
+def test_only_changed_nodes_are_asked_again():
+    asked: list[list[str]] = []
+
+    class Counting(Plugin):
+        @depends_on("node", "pods")
+        def score_nodes(self, state, pod, nodes):
+            asked.append(list(nodes.names))
+            return np.zeros(len(nodes), dtype=np.int64)
+
+    nodes = tuple(make_node(f"n{number}").capacity(cpu="4").obj() for number in range(20))
+    cycle = make_cycle(Counting, objects=nodes)
+    first = cycle.schedule(make_pod("one").obj())
+    cycle.table.add_pod(make_pod("one").obj(), first.node_name)
+    cycle.schedule(make_pod("two").obj())
+    cycle.schedule(make_pod("three").obj())
+    assert [len(names) for names in asked] == [20, 1]
+    assert asked[1] == [first.node_name]
+
+
+def test_templates_with_equal_signatures_share_answers():
+    asked: list[int] = []
+
+    class ByPriorityClass(Plugin):
+        def signature(self, template):
+            return template.pod.spec.priority_class_name
+
+        @depends_on("node")
+        def score_nodes(self, state, pod, nodes):
+            asked.append(len(nodes))
+            return np.zeros(len(nodes), dtype=np.int64)
+
+    nodes = tuple(make_node(f"n{number}").obj() for number in range(5))
+    cycle = make_cycle(ByPriorityClass, objects=nodes)
+    for app in ("x", "y", "z"):
+        cycle.schedule(make_pod(app).label(app=app).obj())
+    assert asked == [5]
+
+
+def test_what_is_remembered_is_bounded():
+    from mooring.scheduler.answer_cache import FindingsCache
+
+    nodes = tuple(make_node(f"n{number}").obj() for number in range(5))
+    cycle = make_cycle(objects=nodes)
+    kept = FindingsCache(cycle.profile, budget_bytes=0, templates=10)
+    for number in range(50):
+        kept.of(cycle.table.template(make_pod(f"p{number}").label(app=str(number)).obj()))
+    assert len(kept._templates) == 10
+    assert len(Nodes(cycle.table)) == 5
