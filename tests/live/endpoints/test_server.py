@@ -20,8 +20,8 @@ import pytest
 from mooring.certificates import make_certificate
 from mooring.config import default_config
 from mooring.kube import ConnectionFailed
+from mooring.live.endpoints import server as server_module
 from mooring.live.endpoints.answers import make_server, make_watch
-from mooring.live.endpoints.answers import server as server_module
 from mooring.live.endpoints.auth import Guard, GuardSettings, Refusal
 from mooring.live.endpoints.server import Server, ServerError, ServerSettings, Sources
 from mooring.live.endpoints.tls import CertificateError, ServerTls, TlsSettings
