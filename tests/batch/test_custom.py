@@ -60,6 +60,29 @@ def test_arguments_come_typed_as_they_are_declared() -> None:
     assert "tims" in told[0]
 
 
+class CommonArgs:
+    zones: list[str] = ["a"]  # noqa: RUF012  # a mutable default is what is tested
+
+
+def test_args_may_have_mutable_defaults_and_inherited_fields() -> None:
+    """Session plugins share the decoder of profile plugins."""
+    seen = []
+
+    class Mine:
+        class Args(CommonArgs):
+            times: int = 1
+
+        def on_session_open(self, session: Any) -> None:
+            seen.append((self.args.zones, self.args.times))  # type: ignore[attr-defined]
+            self.args.zones.append("changed")  # type: ignore[attr-defined]
+
+    _, _, told = decided(Mine, node("a"))
+    decided(Mine, node("a"), arguments="{zones: [b, c], times: 2}")
+    decided(Mine, node("a"))
+    assert told == []
+    assert [(zones[:-1], times) for zones, times in seen] == [(["a"], 1), (["b", "c"], 2), (["a"], 1)]
+
+
 def test_arguments_come_as_a_mapping_to_those_that_declare_none() -> None:
     seen = []
 

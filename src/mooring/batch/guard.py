@@ -10,13 +10,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import msgspec
-
-from mooring.api.decode_errors import complaint
 from mooring.batch.arguments import Arguments
 from mooring.batch.callbacks import ABSTAIN
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.session import NodeCallback
+from mooring.framework.plugin import ArgsError, convert_args
 from mooring.framework.status import Status
 
 #: What a callback that broke counts as having said.
@@ -45,10 +43,6 @@ _NEUTRAL: Final[Mapping[str, Any]] = {
 }
 
 
-class PluginArgumentsError(ValueError):
-    """Arguments that a plugin does not understand; the message names plugin and field."""
-
-
 def build(cls: type[Any], arguments: Arguments) -> Any:
     """Make a plugin for one session.
 
@@ -73,31 +67,10 @@ def _takes_arguments(cls: type[Any]) -> bool:
 
 
 def _decoded(cls: type[Any], arguments: Arguments) -> Any:
-    declared = getattr(cls, "Args", None)
-    if declared is None:
-        return dict(arguments)
-    raw, struct = dict(arguments), _struct(cls, declared)
     try:
-        return msgspec.convert(raw, struct)
-    except msgspec.ValidationError as error:
-        where, message = complaint(error, raw, struct)
-        name = getattr(cls, "name", "") or cls.__name__
-        raise PluginArgumentsError(f"{name}: arguments{'.' + where if where else ''}: {message}") from None
-
-
-def _struct(cls: type[Any], declared: type[Any]) -> type[Any]:
-    if issubclass(declared, msgspec.Struct):
-        return declared
-    known: type[Any] | None = vars(cls).get("_args_struct")
-    if known is not None:
-        return known
-    hints = inspect.get_annotations(declared, eval_str=True)
-    fields = [(name, hint, getattr(declared, name, msgspec.NODEFAULT)) for name, hint in hints.items()]
-    made: type[Any] = msgspec.defstruct(
-        f"{cls.__name__}Args", fields, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-    )
-    cls._args_struct = made  # a cache on the class, made once
-    return made
+        return convert_args(cls, dict(arguments))
+    except ArgsError as error:
+        raise ArgsError(error.plugin, f"arguments{'.' + error.path if error.path else ''}", error.reason) from None
 
 
 class Guard:

@@ -133,25 +133,30 @@ class ArgsError(ValueError):
 
 
 def decode_args(cls: type[Plugin], raw: Any) -> Any:
-    """Turn what the configuration says into the plugin's ``Args``; without ``Args`` it stays as it is."""
-    if cls.Args is None:
-        return {} if raw is None else raw
-    if isinstance(raw, cls.Args):
-        return raw
-    struct = args_struct(cls)
+    """Decode a profile plugin's arguments, without the ``kind`` and ``apiVersion`` of a configuration file."""
+    if cls.Args is not None and isinstance(raw, Mapping):
+        raw = {key: value for key, value in raw.items() if key not in ("kind", "apiVersion")}
+    return convert_args(cls, raw)
+
+
+def convert_args(cls: type[Any], raw: Any) -> Any:
+    """Convert configured arguments to the ``Args`` of a plugin class; without ``Args`` return them unchanged."""
+    declared = getattr(cls, "Args", None)
     if raw is None:
         raw = {}
-    if isinstance(raw, Mapping):
-        raw = {key: value for key, value in raw.items() if key not in ("kind", "apiVersion")}
+    if declared is None or isinstance(raw, declared):
+        return raw
+    struct = args_struct(cls)
     try:
         return msgspec.convert(raw, struct)
     except msgspec.ValidationError as error:
-        raise ArgsError(cls.name, *complaint(error, raw, struct)) from None
+        name = getattr(cls, "name", "") or cls.__name__
+        raise ArgsError(name, *complaint(error, raw, struct)) from None
 
 
-def args_struct(cls: type[Plugin]) -> type:
-    """The struct that a plugin's ``Args`` means: camelCase in the file, snake_case in Python, no unknown fields."""
-    declared = cls.Args
+def args_struct(cls: type[Any]) -> type:
+    """Return the struct for a plugin's ``Args``: camelCase in the file, snake_case in Python, no unknown fields."""
+    declared: type | None = cls.Args
     if declared is None:
         raise TypeError(f"{cls.__name__} declares no Args")
     if issubclass(declared, msgspec.Struct):
@@ -171,5 +176,5 @@ def args_struct(cls: type[Plugin]) -> type:
         made = msgspec.defstruct(
             f"{cls.__name__}Args", fields, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
         )
-        cls._args_struct = made  # type: ignore[attr-defined]  # a cache on the class, made once
+        cls._args_struct = made  # a cache on the class
     return cast(type, made)
