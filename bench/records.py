@@ -19,7 +19,7 @@ from bench.workloads import WORKLOADS, node
 from mooring.config import default_config
 from mooring.framework import Status
 from mooring.framework.binding import Binding
-from mooring.live.endpoints.answers import make_watch
+from mooring.live.endpoints.scheduler_endpoints import make_watch
 from mooring.scheduler.engine import Decided, Engine
 
 _ROUNDS = 5

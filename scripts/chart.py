@@ -23,8 +23,8 @@ from mooring.controllers import permissions as controllers
 from mooring.controllers.definitions import DEFINITIONS as BATCH_DEFINITIONS
 from mooring.framework.custom_manifests import definition_of
 from mooring.framework.declared import custom_kinds
-from mooring.live import permissions
-from mooring.live.permissions import Rule
+from mooring.live import rbac_manifests
+from mooring.live.rbac_manifests import Rule
 from mooring.plugins.registry import BUILTIN
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,22 +58,22 @@ BUILTIN_KINDS = _named_kinds()
 def known() -> dict[str, Any]:
     """Rules by what needs them, and the names of plugins."""
     defaults = [name for name, _ in DEFAULTS["v1"]["multiPoint"]]
-    plugins = {name: [rule] for name, rule in permissions.WRITING.items()}
+    plugins = {name: [rule] for name, rule in rbac_manifests.WRITING.items()}
     definitions = {}
     for name, cls in sorted(BUILTIN.items()):
-        if rules := permissions.plugin_rules([cls]):
+        if rules := rbac_manifests.plugin_rules([cls]):
             plugins[name] = [*plugins.get(name, []), *rules]
         if names := [each for each, kinds in BUILTIN_KINDS.items() if any(kind in kinds for kind in _kinds(cls))]:
             definitions[name] = names
     return {
-        "base": _documents(permissions.base_rules()),
+        "base": _documents(rbac_manifests.base_rules()),
         "plugins": {name: _documents(rules) for name, rules in plugins.items()},
-        "batch": _documents(permissions.batch_rules()),
+        "batch": _documents(rbac_manifests.batch_rules()),
         "controller": _documents([*controllers.READING, *controllers.WRITING, *controllers.NEIGHBOURS]),
-        "serving": _documents(permissions.SERVING),
-        "lookingUp": _documents([permissions.LOOKING_UP]),
-        "lease": _documents(permissions.lease_rules("NAME")),
-        "endpoints": list(permissions.ENDPOINTS),
+        "serving": _documents(rbac_manifests.SERVING),
+        "lookingUp": _documents([rbac_manifests.LOOKING_UP]),
+        "lease": _documents(rbac_manifests.lease_rules("NAME")),
+        "endpoints": list(rbac_manifests.ENDPOINTS),
         "builtIn": sorted(BUILTIN),
         "defaultPlugins": defaults,
         "definitions": definitions,

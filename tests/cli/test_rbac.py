@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from mooring.cli.main import main
 from mooring.config import default_config
-from mooring.live.permissions import Rule, cluster_rules
+from mooring.live.rbac_manifests import Rule, cluster_rules
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -16,7 +16,7 @@ import yaml
 
 from mooring import __version__
 from mooring.config import default_config
-from mooring.live.permissions import Grantee, manifests
+from mooring.live.rbac_manifests import Grantee, manifests
 from tests.e2e.controlplane import Object
 from tests.e2e.helm import CHART, VALUES, Helm, HelmError, of_kind
 

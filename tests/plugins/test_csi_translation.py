@@ -27,7 +27,7 @@ from mooring.plugins.csi_translation import (
     volume_plugin,
 )
 from mooring.testing import make_pv
-from mooring.testing.builder import Expression, node_term
+from mooring.testing.builders import Expression, node_term
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"

@@ -30,7 +30,7 @@ from mooring.testing import (
     run_plugin,
     selector,
 )
-from mooring.testing.builder import node_term
+from mooring.testing.builders import node_term
 
 ZONE = "topology.kubernetes.io/zone"
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"

@@ -17,7 +17,7 @@ from mooring.plugins.volume_binding import VolumeBinding
 from mooring.plugins.volume_binding.assume_cache import AssumeCache, AssumeError
 from mooring.plugins.volume_binding.scoring import StorageUse, storage_scorer
 from mooring.testing import PluginHarness, make_node, make_pod, make_pv, make_pvc, make_storage_class
-from mooring.testing.storage import BIND_COMPLETED, SELECTED_NODE
+from mooring.testing.storage_builders import BIND_COMPLETED, SELECTED_NODE
 
 ZONE = "topology.kubernetes.io/zone"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

@@ -28,7 +28,7 @@ from mooring.testing import (
     make_stateful_set,
     selector,
 )
-from mooring.testing.builder import SelectorLike
+from mooring.testing.builders import SelectorLike
 from tests.plugins.reference.cluster import Cluster
 
 ZONE, HOST, RACK = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "rack"

@@ -49,7 +49,7 @@ from mooring.testing import (
     make_volume_attachment,
     selector,
 )
-from mooring.testing.builder import node_term
+from mooring.testing.builders import node_term
 from tests.plugins.reference.storage import Storage
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

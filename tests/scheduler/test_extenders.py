@@ -15,8 +15,8 @@ from mooring.api.raw_objects import keep_json, whole_json
 from mooring.config import load_config
 from mooring.framework import Status
 from mooring.framework.binding import Binding
-from mooring.observe.metrics import SchedulerMetrics
-from mooring.observe.records import DecisionRecords
+from mooring.observe.decision_records import DecisionRecords
+from mooring.observe.scheduler_metrics import SchedulerMetrics
 from mooring.scheduler.decision_log import Story
 from mooring.scheduler.engine import Asking, Decided, Engine, Failed
 from mooring.scheduler.extenders import Extenders, Question, Reply

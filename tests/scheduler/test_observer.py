@@ -15,8 +15,8 @@ from bench.workloads import WORKLOADS, node, standing
 from mooring.config import PluginSpec, default_config, load_config
 from mooring.framework import Code, PermitWait, Plugin, Status
 from mooring.framework.points import points_of
-from mooring.observe.metrics import SchedulerMetrics
-from mooring.observe.records import DecisionRecords
+from mooring.observe.decision_records import DecisionRecords
+from mooring.observe.scheduler_metrics import SchedulerMetrics
 from mooring.scheduler.decision_log import Story
 from mooring.scheduler.engine import Decided, Engine, Failed
 from mooring.scheduler.observer import Watch

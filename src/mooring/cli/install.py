@@ -86,7 +86,7 @@ def _absolute(path: str | Path) -> str:
 
 def _notes(setup: Setup) -> list[str]:
     """What a reader should know before kube-scheduler is gone."""
-    from mooring.live.permissions import plugin_rules
+    from mooring.live.rbac_manifests import plugin_rules
     from mooring.scheduler.build import enabled_classes
 
     config, found = setup.config, list(setup.notes)

@@ -54,7 +54,7 @@ def rbac(
     import msgspec
 
     from mooring.cli.inputs import read_setup
-    from mooring.live.permissions import Grantee, manifests, plugin_rules
+    from mooring.live.rbac_manifests import Grantee, manifests, plugin_rules
     from mooring.scheduler.build import enabled_classes
 
     grantee = Grantee(service_account=service_account, namespace=namespace, name=name, user=user)

@@ -131,7 +131,7 @@ async def _run(make: Callable[[], LiveScheduler], access: Access, given: Mapping
     import structlog
 
     from mooring.config import ConfigError
-    from mooring.live.endpoints.server import ServerError
+    from mooring.live.endpoints.endpoint_server import ServerError
     from mooring.scheduler.profile import ProfileError
 
     log = structlog.get_logger("mooring")

@@ -7,7 +7,7 @@ from typing import Final
 from mooring.api.pod import Pod
 from mooring.api.quantity import format_quantity
 from mooring.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages, is_native, pod_requests
-from mooring.observe.resources import pod_limits
+from mooring.observe.pod_resource_metrics import pod_limits
 
 _LIMITED: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _BINARY: Final = frozenset({MEMORY, EPHEMERAL_STORAGE})

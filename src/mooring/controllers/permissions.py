@@ -1,4 +1,4 @@
-"""What the controllers must be allowed to do: the least. What a scheduler must be is in `mooring.live.permissions`."""
+"""The least permissions that the controllers need; `mooring.live.rbac_manifests` has those of the scheduler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mooring.api.volcano import SCHEDULING_GROUP
 from mooring.api.volcano_jobs import JOB_GROUP
 from mooring.controllers.volcano_detection import DEPLOYMENTS, LEASE
 from mooring.framework.permissions import Rule
-from mooring.live.permissions import AUTHENTICATION_NAMESPACE, LOOKING_UP, SERVING, Grantee, lease_rules, roles
+from mooring.live.rbac_manifests import AUTHENTICATION_NAMESPACE, LOOKING_UP, SERVING, Grantee, lease_rules, roles
 from mooring.plugins.coscheduling.pod_group import PodGroup
 
 _COMMUNITY: Final = PodGroup.declaration.group

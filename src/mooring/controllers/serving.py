@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from mooring.controllers.metrics import ControllerMetrics
 from mooring.kube import Client, ElectionThread
-from mooring.live.endpoints.answers import Endpoints, lease_check, synced_check
-from mooring.live.endpoints.auth import Guard
 from mooring.live.endpoints.client_ca import Asking
-from mooring.live.endpoints.server import Server, ServerSettings, Sources
+from mooring.live.endpoints.endpoint_auth import Guard
+from mooring.live.endpoints.endpoint_server import Server, ServerSettings, Sources
+from mooring.live.endpoints.scheduler_endpoints import Endpoints, lease_check, synced_check
 
 __all__ = ["Endpoints", "make_endpoints"]
 

@@ -18,8 +18,8 @@ import msgspec
 from mooring.config import ConfigError, SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, AccessError, load_access
+from mooring.live.endpoints.endpoint_server import ServerError, ServerSettings
 from mooring.live.endpoints.plugin_status import plugin_status
-from mooring.live.endpoints.server import ServerError, ServerSettings
 from mooring.live.scheduler import LiveScheduler, LostLeaseError
 from mooring.loading import PluginLoadError, Requested, Setup, find_plugins
 from mooring.loading.listing import PluginRow

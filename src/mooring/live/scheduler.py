@@ -26,10 +26,10 @@ from mooring.live.api_reader import LiveApiReader
 from mooring.live.background import Background
 from mooring.live.batch.scheduler import BatchScheduler, BatchSettings
 from mooring.live.binder import ApiBinder
-from mooring.live.debugger import CacheDebugger
-from mooring.live.endpoints.answers import Endpoints, make_server, make_watch
+from mooring.live.cache_debugger import CacheDebugger
+from mooring.live.endpoints.endpoint_server import ServerSettings
 from mooring.live.endpoints.plugin_status import plugin_status
-from mooring.live.endpoints.server import ServerSettings
+from mooring.live.endpoints.scheduler_endpoints import Endpoints, make_server, make_watch
 from mooring.live.evictions import Evictions
 from mooring.live.extenders import ExtenderClient
 from mooring.live.informers import Informers, Shown

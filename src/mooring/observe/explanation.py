@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mooring.api.meta import format_time
-from mooring.observe.records import Decision, Phases
+from mooring.observe.decision_records import Decision, Phases
 
 
 class _View(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):

@@ -16,7 +16,7 @@ from mooring.framework.results import PermitWait
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.waiting import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
-from mooring.observe.metrics import ProfileMetrics
+from mooring.observe.scheduler_metrics import ProfileMetrics
 from mooring.scheduler.answers import as_status, failure, permit_answer
 from mooring.scheduler.extenders import Extenders
 from mooring.scheduler.pre_binds import PreBinds

@@ -16,7 +16,7 @@ from typing import Any
 
 from mooring.framework.status import Code, Status
 from mooring.loading.options import DEFAULT, PluginOptions
-from mooring.observe.plugin_health import PluginHealth
+from mooring.observe.plugin_metrics import PluginHealth
 from mooring.scheduler.answer_checks import PluginSaysError, check_of
 
 #: Told about a plugin: what happened, and details by name.

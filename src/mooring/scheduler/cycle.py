@@ -20,7 +20,7 @@ from mooring.framework.preemption.extender_requests import AskExtenders
 from mooring.framework.results import NO_NOMINATION, PostFilterResult
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
-from mooring.observe.trace import Trace
+from mooring.observe.attempt_trace import Trace
 from mooring.scheduler.answer_cache import FindingsCache
 from mooring.scheduler.answers import PluginFailure, failure, post_filter_answer, pre_filter_answer
 from mooring.scheduler.filtering import Filtering

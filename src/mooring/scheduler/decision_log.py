@@ -12,7 +12,7 @@ from mooring.api.pod import Pod
 from mooring.columns.nodes import Nodes
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.state import CycleState
-from mooring.observe.trace import Said
+from mooring.observe.attempt_trace import Said
 from mooring.scheduler.answers import PluginFailure
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced, absent_status
 from mooring.scheduler.queue import QueuedPod

@@ -29,7 +29,7 @@ from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
 from mooring.framework.volume_writer import VolumeWriter
 from mooring.loading.options import PluginOptions
-from mooring.observe.records import Decision
+from mooring.observe.decision_records import Decision
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles

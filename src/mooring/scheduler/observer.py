@@ -11,10 +11,10 @@ from time import perf_counter
 
 from mooring.api.pod import Pod
 from mooring.framework.status import Code, Status
-from mooring.observe.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, ProfileMetrics, SchedulerMetrics
-from mooring.observe.plugin_times import PluginTimes
-from mooring.observe.records import Decision, DecisionRecords, Phases, Preemption, Verdict
-from mooring.observe.trace import Said, Trace
+from mooring.observe.attempt_trace import Said, Trace
+from mooring.observe.decision_records import Decision, DecisionRecords, Phases, Preemption, Verdict
+from mooring.observe.plugin_metrics import PluginTimes
+from mooring.observe.scheduler_metrics import ERROR, SCHEDULED, UNSCHEDULABLE, ProfileMetrics, SchedulerMetrics
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced
 from mooring.scheduler.decision_log import Story

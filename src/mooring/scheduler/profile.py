@@ -17,7 +17,7 @@ from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
 from mooring.framework.points import check_methods, points_of
-from mooring.observe.plugin_times import PluginTimes
+from mooring.observe.plugin_metrics import PluginTimes
 from mooring.scheduler.answers import failure
 from mooring.scheduler.circuit_breaker import Guards
 

@@ -17,7 +17,7 @@ from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
 from mooring.framework.state import CycleState
-from mooring.observe.records import Candidate
+from mooring.observe.decision_records import Candidate
 from mooring.scheduler.answer_cache import ask_score
 from mooring.scheduler.profile import Profile, ScorePlugin
 

@@ -18,7 +18,7 @@ from mooring.columns.nodes import Nodes
 from mooring.columns.templates import PodTemplate
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
-from mooring.observe.trace import Trace
+from mooring.observe.attempt_trace import Trace
 from mooring.scheduler.answer_cache import FindingsCache, ask_score
 from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
 from mooring.scheduler.profile import Profile, ScorePlugin

@@ -12,8 +12,8 @@ from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
+from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.explanation import Explanation
-from mooring.observe.records import DecisionRecords
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.observer import Watch
 from mooring.scheduler.pod_explanation import explain

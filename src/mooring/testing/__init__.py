@@ -2,22 +2,30 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mooring.testing.builder import Builder, selector
-from mooring.testing.expect import check_run
-from mooring.testing.harness import PluginHarness, PluginRun, run_plugin
-from mooring.testing.nodes import NodeBuilder, make_node
-from mooring.testing.objects import (
+from mooring.testing.builders import (
+    Builder,
+    NodeBuilder,
     make_namespace,
+    make_node,
     make_pdb,
     make_priority_class,
     make_replica_set,
     make_replication_controller,
     make_service,
     make_stateful_set,
+    selector,
 )
-from mooring.testing.pods import PodBuilder, make_pod
-from mooring.testing.sessions import run_session
-from mooring.testing.storage import (
+from mooring.testing.harness import (
+    PluginHarness,
+    PluginRun,
+    check_run,
+    check_what_if,
+    make_victims,
+    run_plugin,
+    run_session,
+)
+from mooring.testing.pod_builder import PodBuilder, make_pod
+from mooring.testing.storage_builders import (
     make_csi_capacity,
     make_csi_driver,
     make_csi_node,
@@ -26,10 +34,9 @@ from mooring.testing.storage import (
     make_storage_class,
     make_volume_attachment,
 )
-from mooring.testing.what_if import check_what_if, make_victims
 
 if TYPE_CHECKING:
-    from mooring.testing.cluster import PluginCluster
+    from mooring.testing.plugin_cluster import PluginCluster
 
 __all__ = [
     "Builder",
@@ -66,7 +73,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """A cluster brings a web server with it: those who only call a plugin need not wait for that."""
     if name == "PluginCluster":
-        from mooring.testing.cluster import PluginCluster
+        from mooring.testing.plugin_cluster import PluginCluster
 
         return PluginCluster
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

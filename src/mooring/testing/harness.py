@@ -8,17 +8,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from mooring.api.codec import to_dict
 from mooring.api.core import Namespace
-from mooring.api.meta import KubeObject
+from mooring.api.meta import KubeObject, ObjectMeta
 from mooring.api.node import Node
 from mooring.api.pod import Pod
+from mooring.api.volcano import PodGroup, PodGroupSpec, Queue, QueueSpec
+from mooring.batch.evaluate import evaluate
+from mooring.batch.plugins import PLUGINS
 from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes, WhatIfNodes
 from mooring.columns.table import NodeTable
@@ -27,6 +31,7 @@ from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.verdicts import Verdicts
+from mooring.framework.what_if import Victims
 from mooring.scheduler.answers import as_score, as_status, check_columns, checked_scores, pre_filter_answer
 
 #: Which form of filter and score to run: in columns, node by node, or whichever there is (columns first).
@@ -223,3 +228,166 @@ def spread_out(answer: object, count: int) -> npt.NDArray[np.int64]:
     """A score for each node of what ``score_nodes`` answered."""
     scores = checked_scores(answer, count)
     return np.full(count, scores, dtype=np.int64) if isinstance(scores, int) else scores
+
+
+_MISSING = "-"
+
+
+def check_run(
+    run: PluginRun,
+    *,
+    fits: Iterable[str] | None = None,
+    rejected: Mapping[str, str | Sequence[str]] | None = None,
+    scores: Mapping[str, int] | None = None,
+) -> None:
+    """Raise AssertionError, with a table, unless a plugin said what is given; what is not given is not compared.
+
+    ``fits`` are the nodes that will do, ``rejected`` the others with their reason (or reasons), ``scores`` those of the
+    nodes that will do.
+    """
+    tables = []
+    if fits is not None or rejected is not None:
+        wanted = dict.fromkeys(fits or (), "fits")
+        wanted |= {name: _reasons(reason) for name, reason in (rejected or {}).items()}
+        said = {name: verdict_text(status) for name, status in run.filter.items()}
+        if fits is None:
+            said = {name: text for name, text in said.items() if text != "fits" or name in wanted}
+        elif rejected is None:
+            said = {name: text for name, text in said.items() if text == "fits" or name in wanted}
+        if not run.pre_filter.is_success and not run.filter:
+            said = dict.fromkeys(wanted, f"PreFilter: {verdict_text(run.pre_filter)}")
+        tables += compare("verdicts", wanted, said)
+    if scores is not None:
+        texts = ({name: str(score) for name, score in each.items()} for each in (scores, run.scores))
+        tables += compare("scores", *texts)
+    if tables:
+        raise AssertionError("\n".join(tables))
+
+
+def verdict_text(status: Status) -> str:
+    """A verdict in one line: fits, or the reasons, with the code where it is not plain Unschedulable."""
+    if status.is_success:
+        return "fits"
+    reasons = ", ".join(status.reasons)
+    return reasons if status.code.title == "Unschedulable" else f"{status.code.title}: {reasons}"
+
+
+def compare(title: str, wanted: Mapping[str, str], said: Mapping[str, str]) -> list[str]:
+    """The lines of a table with every node where two mappings differ; nothing if they are equal."""
+    names = [name for name in dict.fromkeys((*wanted, *said)) if wanted.get(name) != said.get(name)]
+    if not names:
+        return []
+    rows = [("node", "expected", "got")]
+    rows += [(name, wanted.get(name, _MISSING), said.get(name, _MISSING)) for name in names]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    same = len({*wanted, *said}) - len(names)
+    lines = [f"{title} differ on {len(names)} of {len(names) + same} nodes:"]
+    lines += [f"  {name:<{widths[0]}}  {want:<{widths[1]}}  {got}" for name, want, got in rows]
+    return lines
+
+
+def _reasons(reason: str | Sequence[str]) -> str:
+    return reason if isinstance(reason, str) else ", ".join(reason)
+
+
+def make_victims(harness: PluginHarness, victims: Mapping[str, Sequence[str]]) -> Victims:
+    """The victims (uids by node name) as preemption passes them to ``what_if``."""
+    width = max((len(uids) for uids in victims.values()), default=0)
+    index = np.full((len(victims), width), -1, dtype=np.int64)
+    for candidate, uids in enumerate(victims.values()):
+        for place, uid in enumerate(uids):
+            index[candidate, place] = harness.table.pods[uid].index
+    return Victims(harness.nodes(victims), index)
+
+
+def check_what_if(
+    harness: PluginHarness, pod: Pod, victims: Mapping[str, Sequence[str]], *, trials: int = 6, seed: int = 0
+) -> None:
+    """Compare ``what_if`` with what preemption upstream does node by node, for random sets of victims gone.
+
+    That is: on a clone, remove all victims, add those back that can stay, and filter.
+    """
+    state = CycleState()
+    verdict, _ = harness.pre_filter(state, pod)
+    if verdict.code is Code.SKIP or not verdict.is_success:
+        return
+    given = make_victims(harness, victims)
+    model = harness.plugin.what_if(state, pod, given)
+    rng = np.random.default_rng(random.Random(seed).randrange(2**32))
+    shape = given.index.shape
+    gone_sets = [np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.bool_)]
+    gone_sets += [rng.random(shape) < 0.5 for _ in range(trials)]
+    for gone in gone_sets:
+        removed = gone & given.present
+        values = model.values - (model.effects * removed).sum(axis=2)
+        answered = statuses(model.verdicts(values), len(victims))
+        expected = _one_by_one(harness, state, pod, victims, removed)
+        if answered != expected:
+            raise AssertionError(f"what_if says {answered}, one by one it is {expected}; gone: {removed.tolist()}")
+
+
+def _one_by_one(
+    harness: PluginHarness,
+    state: CycleState,
+    pod: Pod,
+    victims: Mapping[str, Sequence[str]],
+    removed: npt.NDArray[np.bool_],
+) -> list[Status]:
+    return [
+        harness.filter_what_if(
+            state,
+            pod,
+            node,
+            without=uids,
+            back=[uid for place, uid in enumerate(uids) if not removed[candidate, place]],
+        )
+        for candidate, (node, uids) in enumerate(victims.items())
+    ]
+
+
+_GROUP = "scheduling.k8s.io/group-name"
+
+
+def run_session(
+    conf: str,
+    *,
+    pods: Iterable[Pod],
+    nodes: Iterable[Node],
+    objects: Iterable[KubeObject] = (),
+    plugins: Mapping[str, type[Any]] | None = None,
+) -> dict[str, str]:
+    """The nodes that a session with this configuration gives to pods, by ``namespace/name``.
+
+    ``plugins`` are your own, by name. A queue ``default``, and a group with one member at least for each group that a
+    pod names (annotation ``scheduling.k8s.io/group-name``), are made unless they are among the objects.
+    """
+    pods, given = list(map(_with_phase, pods)), list(objects)
+    there = {(type(each), each.namespace, each.name) for each in given}
+    made: list[KubeObject] = []
+    if (Queue, "", "default") not in there:
+        made.append(Queue(metadata=ObjectMeta(name="default"), spec=QueueSpec(weight=1)))
+    for namespace, name in dict.fromkeys((pod.namespace, pod.annotations.get(_GROUP, "")) for pod in pods):
+        if name and (PodGroup, namespace, name) not in there:
+            metadata = ObjectMeta(name=name, namespace=namespace)
+            made.append(PodGroup(metadata=metadata, spec=PodGroupSpec(min_member=1, queue="default")))
+    raw = [_document(each) for each in (*nodes, *given, *made, *pods)]
+    answer = evaluate({"conf": conf, "objects": raw}, plugins={**PLUGINS, **(plugins or {})})
+    bound: dict[str, str] = answer["bound"]
+    return bound
+
+
+def _with_phase(pod: Pod) -> Pod:
+    """The API server gives every pod a phase, and sessions go by it."""
+    if pod.status.phase:
+        return pod
+    status = msgspec.structs.replace(pod.status, phase="Running" if pod.node_name else "Pending")
+    return msgspec.structs.replace(pod, status=status)
+
+
+def _document(item: KubeObject) -> dict[str, Any]:
+    written = to_dict(item)
+    if "kind" not in written:
+        kind = type(item).__name__
+        version = "scheduling.volcano.sh/v1beta1" if kind in ("Queue", "PodGroup") else "v1"
+        written = {"apiVersion": version, "kind": kind, **written}
+    return written

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mooring.framework.status import Status
-from mooring.testing.cluster import PluginCluster
-from mooring.testing.expect import compare, verdict_text
+from mooring.testing.harness import compare, verdict_text
+from mooring.testing.plugin_cluster import PluginCluster
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from mooring.api.pod import ExtendedResourceClaimStatus, Pod, PodResourceClaimSt
 from mooring.framework.events import ActionType
 from mooring.scheduler.queue.hints import event_label, node_update_actions, pod_update_actions
 from mooring.testing import make_node, make_pod
-from mooring.testing.nodes import NodeBuilder
-from mooring.testing.pods import PodBuilder
+from mooring.testing.builders import NodeBuilder
+from mooring.testing.pod_builder import PodBuilder
 
 A = ActionType
 PodChange = Callable[[PodBuilder], PodBuilder]

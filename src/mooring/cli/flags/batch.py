@@ -12,7 +12,7 @@ import msgspec
 if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
     from mooring.live.batch.scheduler import BatchSettings
-    from mooring.live.endpoints.server import ServerSettings
+    from mooring.live.endpoints.endpoint_server import ServerSettings
 
 _NAMES: Final = ("volcano",)
 #: vc-scheduler's own limits of requests a second: kube-scheduler's are made for one pod at a time.
@@ -66,7 +66,7 @@ def with_sessions(
 
 def plain_endpoints(given: Mapping[str, Any]) -> list[ServerSettings]:
     """Where health and metrics are served in plain HTTP, as vc-scheduler serves them when it is asked to."""
-    from mooring.live.endpoints.server import ServerSettings
+    from mooring.live.endpoints.endpoint_server import ServerSettings
 
     found: dict[tuple[str, int], tuple[str, ...]] = {}
     for switch, flag, path in (

@@ -11,7 +11,7 @@ import msgspec
 if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
     from mooring.kube import Access
-    from mooring.live.endpoints.server import ServerSettings
+    from mooring.live.endpoints.endpoint_server import ServerSettings
 
 #: Flags of leader election -> the field of the configuration they override.
 _ELECTION = {
@@ -66,9 +66,9 @@ def without_cluster(config: SchedulerConfiguration) -> SchedulerConfiguration:
 
 def served(given: Mapping[str, Any]) -> ServerSettings | None:
     """Where and how the endpoints are served; None where they are not. Ends the command for what cannot be."""
-    from mooring.live.endpoints.auth import GuardSettings
-    from mooring.live.endpoints.server import ServerSettings
-    from mooring.live.endpoints.tls import TlsSettings
+    from mooring.live.endpoints.endpoint_auth import GuardSettings
+    from mooring.live.endpoints.endpoint_server import ServerSettings
+    from mooring.live.endpoints.endpoint_tls import TlsSettings
 
     port = given["secure_port"]
     if not 0 <= port <= 65535:

@@ -87,7 +87,7 @@ class _Manifests:
 
     def rules(self) -> list[dict[str, Any]]:
         """What the plugins must be allowed."""
-        from mooring.live.permissions import plugin_rules
+        from mooring.live.rbac_manifests import plugin_rules
 
         return [rule.document() for rule in plugin_rules(self._plugins)]
 

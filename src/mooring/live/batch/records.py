@@ -9,7 +9,7 @@ from mooring.batch.fit_errors import FitErrors
 from mooring.batch.run import PodNote
 from mooring.batch.session import Session
 from mooring.batch.task import TaskInfo
-from mooring.observe.records import Decision, DecisionRecords, Phases, Verdict
+from mooring.observe.decision_records import Decision, DecisionRecords, Phases, Verdict
 from mooring.scheduler.observer import grouped
 
 #: So many of the nodes that were turned down for the same reasons are named.

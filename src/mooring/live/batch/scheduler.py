@@ -42,7 +42,7 @@ from mooring.live.binder import ApiBinder
 from mooring.live.custom import CustomInformers
 from mooring.live.reporter import Reporter
 from mooring.loading import Catalog
-from mooring.observe.records import DecisionRecords
+from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.session_metrics import SessionMetrics
 from mooring.plugins.volume_binding import VolumeBinding
 from mooring.scheduler.cache import Cache

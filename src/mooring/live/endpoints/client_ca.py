@@ -9,10 +9,10 @@ import msgspec
 import structlog
 
 from mooring.kube import Access, Client, KubeError
-from mooring.live.endpoints.auth import Call
-from mooring.live.endpoints.server import ServerError, ServerSettings
-from mooring.live.endpoints.tls import CertificateError
-from mooring.live.permissions import AUTHENTICATION_CONFIG, AUTHENTICATION_NAMESPACE
+from mooring.live.endpoints.endpoint_auth import Call
+from mooring.live.endpoints.endpoint_server import ServerError, ServerSettings
+from mooring.live.endpoints.endpoint_tls import CertificateError
+from mooring.live.rbac_manifests import AUTHENTICATION_CONFIG, AUTHENTICATION_NAMESPACE
 
 log = structlog.get_logger("mooring.live")
 

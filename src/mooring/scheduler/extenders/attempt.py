@@ -20,7 +20,7 @@ from mooring.columns.node_info import NodeInfo
 from mooring.framework.preemption.candidate import Candidate
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
-from mooring.observe.trace import Said
+from mooring.observe.attempt_trace import Said
 from mooring.scheduler.answers import PluginFailure
 from mooring.scheduler.cycle import Cycle, Diagnosis, Placement, Unplaced, broken_off, no_nodes
 from mooring.scheduler.extenders import replies

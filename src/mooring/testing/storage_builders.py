@@ -32,7 +32,7 @@ from mooring.api.storage import (
     VolumeNodeResources,
 )
 from mooring.api.volumes import PersistentVolumeClaimSpec, VolumeResources
-from mooring.testing.builder import Builder, Expression, SelectorLike, as_selector, node_term
+from mooring.testing.builders import Builder, Expression, SelectorLike, as_selector, node_term
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from mooring.config import SchedulerConfiguration
 from mooring.config.render import effective
 from mooring.kube import Client, ElectionThread
-from mooring.live.endpoints.auth import Guard
 from mooring.live.endpoints.client_ca import Asking
-from mooring.live.endpoints.server import Check, Server, ServerSettings, Sources
+from mooring.live.endpoints.endpoint_auth import Guard
+from mooring.live.endpoints.endpoint_server import Check, Server, ServerSettings, Sources
+from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.explanation import view
 from mooring.observe.logs import verbosity
-from mooring.observe.metrics import SchedulerMetrics
-from mooring.observe.records import DecisionRecords
-from mooring.observe.resources import render_resources
+from mooring.observe.pod_resource_metrics import render_resources
+from mooring.observe.scheduler_metrics import SchedulerMetrics
 from mooring.scheduler.decision_log import Story
 from mooring.scheduler.observer import Watch
 from mooring.scheduler.pod_explanation import explain

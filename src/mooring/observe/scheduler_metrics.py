@@ -17,8 +17,7 @@ from prometheus_client.registry import Collector
 
 from mooring.framework.status import Code
 from mooring.observe.histograms import Histogram, Histograms, exponential
-from mooring.observe.plugin_health import PluginHealth
-from mooring.observe.plugin_times import PluginTimes
+from mooring.observe.plugin_metrics import PluginHealth, PluginTimes
 
 _ATTEMPT_BOUNDS = exponential(0.001, 2, 15)
 #: From this number on attempts are counted together.

@@ -21,10 +21,10 @@ from mooring.certificates import make_certificate
 from mooring.config import default_config
 from mooring.kube import ConnectionFailed
 from mooring.live.endpoints import server as server_module
-from mooring.live.endpoints.answers import make_server, make_watch
-from mooring.live.endpoints.auth import Guard, GuardSettings, Refusal
-from mooring.live.endpoints.server import Server, ServerError, ServerSettings, Sources
-from mooring.live.endpoints.tls import CertificateError, ServerTls, TlsSettings
+from mooring.live.endpoints.endpoint_auth import Guard, GuardSettings, Refusal
+from mooring.live.endpoints.endpoint_server import Server, ServerError, ServerSettings, Sources
+from mooring.live.endpoints.endpoint_tls import CertificateError, ServerTls, TlsSettings
+from mooring.live.endpoints.scheduler_endpoints import make_server, make_watch
 from mooring.scheduler.engine import Engine
 from mooring.testing import make_node, make_pod
 

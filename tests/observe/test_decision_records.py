@@ -8,8 +8,8 @@ import tracemalloc
 import msgspec
 import pytest
 
+from mooring.observe.decision_records import Candidate, Decision, DecisionRecords, Phases, Preemption, Verdict
 from mooring.observe.explanation import DecisionView, view
-from mooring.observe.records import Candidate, Decision, DecisionRecords, Phases, Preemption, Verdict
 
 
 def placed(name: str, *, time: float = 0.0, uid: str = "", candidates: int = 4) -> Decision:

@@ -1,19 +1,64 @@
-"""Which plugins are asked how often, and how long they take.
+"""Metrics of plugins: calls, durations, failures, time over budget, and open circuit breakers.
 
-Every call is counted; one cycle in ten is timed, as in kube-scheduler, so that looking costs little. Which one is
-decided by counting, not by chance: observing must not change what is decided with a given seed.
+Every call is counted. One cycle in ten is timed, as in kube-scheduler, to keep the cost low. The timed cycles are
+chosen by counting, not at random: observing must not change what is decided with a given seed.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from time import perf_counter
 from typing import Any
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
 from mooring.framework.status import Code, Status
 from mooring.observe.histograms import Histograms, exponential
+
+
+class PluginHealth:
+    """Counts by plugin and method; they outlive reloads of the plugins."""
+
+    def __init__(self) -> None:
+        self.failures: Counter[tuple[str, str]] = Counter()
+        self.over_budget: Counter[tuple[str, str]] = Counter()
+        self.hangs: Counter[tuple[str, str]] = Counter()
+        #: Calls that were not made because the plugin was switched off.
+        self.skipped: Counter[tuple[str, str]] = Counter()
+        #: Plugins that are switched off at the moment.
+        self.open: set[str] = set()
+        #: ok, failed -> how often plugins or configuration were reloaded.
+        self.reloads: Counter[str] = Counter()
+
+    def families(self) -> Iterator[Metric]:
+        """The metrics."""
+        for name, text, counts in (
+            ("mooring_plugin_failures", "Calls of plugins that raised or answered nonsense.", self.failures),
+            ("mooring_plugin_over_budget", "Calls of plugins that took longer than their budget.", self.over_budget),
+            ("mooring_plugin_hangs", "Calls of plugins that took longer than their timeout.", self.hangs),
+            ("mooring_plugin_skipped", "Calls not made because the plugin is switched off.", self.skipped),
+        ):
+            family = CounterMetricFamily(name, text, labels=("plugin", "method"))
+            for labels, count in counts.items():
+                family.add_metric(labels, count)
+            yield family
+        opened = GaugeMetricFamily(
+            "mooring_plugin_switched_off", "Plugins that are not asked, after many failures.", labels=("plugin",)
+        )
+        for plugin in sorted(self.open):
+            opened.add_metric((plugin,), 1)
+        yield opened
+        reloads = CounterMetricFamily(
+            "mooring_plugin_reloads", "Reloads of plugins and configuration.", labels=("result",)
+        )
+        for result, count in self.reloads.items():
+            reloads.add_metric((result,), count)
+        yield reloads
+
 
 #: One cycle of so many is timed.
 _EVERY = 10

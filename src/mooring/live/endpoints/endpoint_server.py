@@ -23,8 +23,8 @@ from aiohttp import web
 
 from mooring import DECIDES_AS, __version__
 from mooring.kube import Access
-from mooring.live.endpoints.auth import Guard, GuardSettings, Refusal
-from mooring.live.endpoints.tls import CertificateError, ServerTls, TlsSettings
+from mooring.live.endpoints.endpoint_auth import Guard, GuardSettings, Refusal
+from mooring.live.endpoints.endpoint_tls import CertificateError, ServerTls, TlsSettings
 
 log = structlog.get_logger("mooring.live")
 

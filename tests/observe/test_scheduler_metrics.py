@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.framework import Code, Status
 from mooring.observe.histograms import Histogram, exponential
-from mooring.observe.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
-from mooring.observe.plugin_times import PluginTimes, status_of
+from mooring.observe.plugin_metrics import PluginTimes, status_of
+from mooring.observe.scheduler_metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
 
 
 def scraped(metrics: SchedulerMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mooring.framework.status import Status
-from mooring.observe.records import Candidate
+from mooring.observe.decision_records import Candidate
 
 
 class Said(msgspec.Struct, frozen=True):
