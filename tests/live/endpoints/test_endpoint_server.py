@@ -20,7 +20,7 @@ import pytest
 from mooring.certificates import make_certificate
 from mooring.config import default_config
 from mooring.kube import ConnectionFailed
-from mooring.live.endpoints import server as server_module
+from mooring.live.endpoints import endpoint_server as server_module
 from mooring.live.endpoints.endpoint_auth import Guard, GuardSettings, Refusal
 from mooring.live.endpoints.endpoint_server import Server, ServerError, ServerSettings, Sources
 from mooring.live.endpoints.endpoint_tls import CertificateError, ServerTls, TlsSettings
