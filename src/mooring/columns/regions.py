@@ -35,10 +35,9 @@ class Region:
     __slots__ = (
         "_affinity",
         "_codes",
+        "_cursor",
         "_domains",
         "_keys",
-        "_position",
-        "_structure",
         "_table",
         "_tolerations",
         "everything",
@@ -57,8 +56,7 @@ class Region:
         self._keys = tuple(sorted(keys))
         self._affinity = None if affinity is None or affinity.is_empty else affinity
         self._tolerations = tolerations
-        self._structure = -1
-        self._position = -1
+        self._cursor = table.node_cursor()
         #: The codes of the keys when the mask was made: a member that moves to another domain changes the region.
         self._codes: tuple[Codes, ...] = ()
         self._domains: dict[str, tuple[int, Mask, int]] = {}
@@ -71,17 +69,16 @@ class Region:
 
     def refresh(self) -> Region:
         """Take over what happened to the nodes since the last time; O(changed nodes)."""
-        table = self._table
-        position = table.node_changes.position
-        if self._structure == table.structure and self._position == position:
+        cursor = self._cursor
+        if cursor.current:
             return self
-        changed = table.node_changes.since(self._position, _FEW) if self._structure == table.structure else None
+        changed = cursor.changed(_FEW)
         if changed is None:
             self._build()
         elif [row for row in changed if self._recheck(row)]:
             self.everything = bool(self.mask.all())
             self.version += 1
-        self._structure, self._position = table.structure, position
+        cursor.advance()
         return self
 
     def _build(self) -> None:

@@ -25,7 +25,7 @@ from mooring.columns.interned import CodeColumn, LabelColumn
 from mooring.columns.listening import note_listener
 from mooring.columns.node_info import NodeInfo, PodInfo
 from mooring.columns.pod_columns import PodColumns
-from mooring.columns.row_changes import ChangeLog
+from mooring.columns.row_cursor import ChangeLog, RowCursor
 from mooring.columns.table_check import differences
 from mooring.columns.templates import PodTemplate, TemplateRegistry
 
@@ -88,6 +88,21 @@ class NodeTable:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    # Changes
+
+    @property
+    def nodes_version(self) -> int:
+        """A number that rises when a node is added, removed or changed; pods do not matter."""
+        return self.structure + self.node_changes.position
+
+    def cursor(self) -> RowCursor:
+        """Return a cursor over the rows whose node or pods change."""
+        return RowCursor(self, self.changes)
+
+    def node_cursor(self, *, survives_resize: bool = False) -> RowCursor:
+        """Return a cursor over the rows whose node changes; pods do not matter."""
+        return RowCursor(self, self.node_changes, survives_resize=survives_resize)
 
     # Nodes
 

@@ -21,10 +21,8 @@ class Attachments:
         self._by_node: dict[str, dict[str, VolumeAttachment]] = {}
         #: Persistent volume -> (attachment -> node).
         self._nodes_of: dict[str, dict[str, str]] = {}
-        self._stale: set[str] = set()
+        self._cursor = self._table.node_cursor(survives_resize=True)
         self._rows: dict[int, frozenset[CSIVolume]] = {}
-        self._position = -1
-        self._structure = -1
         attachments = handle.lister(VolumeAttachment)
         for attachment in attachments.list():
             self._changed(None, attachment)
@@ -34,19 +32,20 @@ class Attachments:
     def _changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         if old is not None:
             node = old.spec.node_name
-            self._stale.add(node)
+            self._cursor.mark(node)
             self._by_node.get(node, {}).pop(old.name, None)
             self._nodes_of.get(old.spec.source.persistent_volume_name or "", {}).pop(old.name, None)
         if new is not None:
             node = new.spec.node_name
-            self._stale.add(node)
+            self._cursor.mark(node)
             self._by_node.setdefault(node, {})[new.name] = new
             self._nodes_of.setdefault(new.spec.source.persistent_volume_name or "", {})[new.name] = node
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         volume = new or old
         if volume is not None:
-            self._stale.update(self._nodes_of.get(volume.name, {}).values())
+            for node in self._nodes_of.get(volume.name, {}).values():
+                self._cursor.mark(node)
 
     def on_row(self, row: int) -> frozenset[CSIVolume]:
         """The volumes attached on a row, as of the last ``changes``."""
@@ -54,26 +53,20 @@ class Attachments:
 
     def changes(self) -> Iterator[tuple[int, frozenset[CSIVolume], frozenset[CSIVolume]]]:
         """Rows with what was attached there when last asked, and what is now, where the two differ."""
-        table = self._table
-        position, size = table.node_changes.position, len(table.nodes)
-        if position == self._position and table.structure == self._structure and not self._stale:
+        if self._cursor.current:
             return
+        table, size = self._table, len(self._table)
         for row in [row for row in self._rows if row >= size]:
             yield row, self._rows.pop(row), _NOTHING
-        rows = table.node_changes.since(self._position, size // 2) if self._position >= 0 else None
-        if rows is None:
-            rows = list(range(size))
-        rows += [table.row_of[name] for name in self._stale if name in table.row_of]
-        self._position, self._structure = position, table.structure
-        self._stale.clear()
+        rows = self._cursor.changed(size // 2)
+        self._cursor.advance()
         if not self._by_node and not self._rows:
             return
-        for row in rows:
-            if row < size:
-                before, now = self.on_row(row), self._on_node(table.nodes[row].name)
-                if before != now:
-                    self._rows[row] = now
-                    yield row, before, now
+        for row in range(size) if rows is None else rows:
+            before, now = self.on_row(row), self._on_node(table.nodes[row].name)
+            if before != now:
+                self._rows[row] = now
+                yield row, before, now
 
     def _on_node(self, name: str) -> frozenset[CSIVolume]:
         attachments = self._by_node.get(name)

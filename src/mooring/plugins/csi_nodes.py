@@ -39,8 +39,7 @@ class CSINodeColumns:
         self._table = handle.table
         self._lister = handle.lister(CSINode)
         self._lister.listen(self._changed)
-        self._stale: set[str] = set()
-        self._position = -1
+        self._cursor = self._table.node_cursor(survives_resize=True)
         #: Rows whose node has a CSINode object.
         self.exists: Mask = np.zeros(0, dtype=np.bool_)
         #: Rows where some driver has a limit.
@@ -53,25 +52,19 @@ class CSINodeColumns:
     def _changed(self, old: CSINode | None, new: CSINode | None) -> None:
         changed = new or old
         if changed is not None:
-            self._stale.add(changed.name)
+            self._cursor.mark(changed.name)
 
     def sync(self) -> None:
         """Take over what changed."""
-        table = self._table
-        position, size = table.node_changes.position, len(table.nodes)
-        if position == self._position and not self._stale:
+        if self._cursor.current:
             return
+        table, size = self._table, len(self._table)
         if size > len(self.exists):
             self._grow(max(64, 2 * size))
-        rows = table.node_changes.since(self._position, size // 2) if self._position >= 0 else None
-        if rows is None:
-            rows = list(range(size))
-        rows += [table.row_of[name] for name in self._stale if name in table.row_of]
-        self._stale.clear()
-        self._position = position
-        for row in rows:
-            if row < size:  # the last row may be gone by now
-                self._read(row, self._lister.get(table.nodes[row].name))
+        rows = self._cursor.changed(size // 2)
+        for row in range(size) if rows is None else rows:
+            self._read(row, self._lister.get(table.nodes[row].name))
+        self._cursor.advance()
 
     def _read(self, row: int, node: CSINode | None) -> None:
         limits = volume_limits(node) if node is not None else {}

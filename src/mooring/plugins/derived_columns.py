@@ -24,24 +24,19 @@ class KeptColumns:
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
-        self._structure = -1
-        self._position = -1
+        self.cursor = table.cursor()
 
     def refresh(self) -> None:
         """Bring the columns up to date: O(changed rows)."""
-        table = self.table
-        changed = None
-        if self._structure == table.structure:
-            changed = table.changes.since(self._position, len(table) >> 2)
+        changed = self.cursor.changed(len(self.table) >> 2)
         if changed is None:
             self._write_all()
-            self._structure = table.structure
         elif len(changed) > _FEW_ROWS:
             self._write_rows(np.array(changed))
         else:
             for row in changed:
                 self._write_row(row)
-        self._position = table.changes.position
+        self.cursor.advance()
 
     def _write_all(self) -> None:
         raise NotImplementedError
@@ -73,7 +68,7 @@ class RoomColumns(KeptColumns):
     def refresh(self) -> None:
         """Bring the bounds up to date; a new resource is a new column."""
         if len(self.amounts) != len(self.table.allocatable):
-            self._structure = -1
+            self.cursor.reset()
         super().refresh()
 
     def fits_everywhere(self, wanted: Sequence[tuple[int, int]]) -> bool:

@@ -29,7 +29,7 @@ class ImageLocality(Plugin):
 
     def setup(self) -> None:
         """Begin with nothing kept."""
-        self._kept: dict[Wanted, tuple[tuple[int, int], Ints | int]] = {}
+        self._kept: dict[Wanted, tuple[int, Ints | int]] = {}
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Nearly free if no node has any of the images, or if nothing changed."""
@@ -38,7 +38,7 @@ class ImageLocality(Plugin):
         known = [name for name in wanted[0] if table.images.get(name) is not None]
         if not known:
             return 0
-        version = (table.structure, table.node_changes.position)
+        version = table.nodes_version
         kept = self._kept.get(wanted)
         if kept is None or kept[0] != version:
             if len(self._kept) >= _KEEP:

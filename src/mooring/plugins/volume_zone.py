@@ -123,11 +123,11 @@ class VolumeZone(Plugin):
 
     def _with_labels(self, nodes: Nodes) -> Mask:
         """Which nodes have any of the topology labels; kept until a node changes."""
-        position, mask = self._labelled
-        if position != nodes.table.node_changes.position:
+        version, mask = self._labelled
+        if version != nodes.table.nodes_version:
             every = Nodes(nodes.table)
             mask = np.logical_or.reduce([every.has_label(key) for key in TOPOLOGY_LABELS])
-            self._labelled = (nodes.table.node_changes.position, mask)
+            self._labelled = (nodes.table.nodes_version, mask)
         return nodes.take(mask)
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:

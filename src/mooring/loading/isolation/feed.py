@@ -23,12 +23,12 @@ class Feed:
         self.pods: dict[str, Pod | None] = {}
         self.objects: dict[tuple[type[KubeObject], str, str], KubeObject | None] = {}
         self._sent: dict[str, Node] = {}
-        self._structure = self._position = -1
+        self._cursor = self._table.node_cursor()
 
     def everything(self) -> None:
         """The other side knows nothing."""
         self._sent.clear()
-        self._structure = self._position = -1
+        self._cursor.reset()
         self.pods = {info.pod.uid: info.pod for info in self._handle.pods if info.node is not None}
         listed = (item for kind in self.kinds for item in self._handle.lister(kind).list())
         self.objects = {(type(item), item.namespace, item.name): item for item in listed}
@@ -41,16 +41,13 @@ class Feed:
 
     def _nodes(self) -> Iterator[list[Any]]:
         table = self._table
-        if self._structure != table.structure:
+        rows = self._cursor.changed(len(table))
+        if rows is None:
             yield from self._all_nodes()
         else:
-            rows = table.node_changes.since(self._position, len(table))
-            if rows is None:
-                yield from self._all_nodes()
-            else:
-                for row in rows:
-                    yield from self._node(table.nodes[row].node)
-        self._structure, self._position = table.structure, table.node_changes.position
+            for row in rows:
+                yield from self._node(table.nodes[row].node)
+        self._cursor.advance()
 
     def _all_nodes(self) -> Iterator[list[Any]]:
         names = [info.name for info in self._table.nodes]

@@ -40,8 +40,7 @@ class ZoneColumns:
     def __init__(self, table: NodeTable, get: Callable[[str], tuple[Topology | None, bool]]) -> None:
         self._table = table
         self._get = get
-        self._structure = -1
-        self._dirty: set[str] = set()
+        self._cursor = table.node_cursor()
         self._slots: dict[str, int] = {}
         #: [resource, zone, row]: what is left; -1 where a zone does not list the resource. Zones by number.
         self._left: Ints = np.full((4, 2, 64), -1, dtype=np.int64)
@@ -56,17 +55,19 @@ class ZoneColumns:
         self.contents: npt.NDArray[np.int32] = np.zeros(64, dtype=np.int32)
         self._known: dict[Hashable, int] = {}
         #: Resource -> (version, which rows offer it).
-        self._offering: dict[str, tuple[tuple[int, int], Mask]] = {}
+        self._offering: dict[str, tuple[int, Mask]] = {}
 
     def mark(self, node_name: str) -> None:
         """A node's topology is another now."""
-        self._dirty.add(node_name)
+        self._cursor.mark(node_name)
 
     def refresh(self) -> None:
         """Bring the columns up to date."""
         table = self._table
-        if self._structure != table.structure or len(self._known) > _MOST_KNOWN + 4 * len(table):
-            self._structure = table.structure
+        if len(self._known) > _MOST_KNOWN + 4 * len(table):
+            self._cursor.reset()
+        changed = self._cursor.changed(len(table))
+        if changed is None:
             self._known.clear()
             self.odd.clear()
             self._grow(len(table))
@@ -74,11 +75,9 @@ class ZoneColumns:
             for row in range(len(table)):
                 self._write(row)
         else:
-            for name in self._dirty:
-                row_of = table.row_of.get(name)
-                if row_of is not None:
-                    self._write(row_of)
-        self._dirty.clear()
+            for row in changed:
+                self._write(row)
+        self._cursor.advance()
 
     def _grow(self, rows: int) -> None:
         if rows > len(self.kinds):
@@ -136,7 +135,7 @@ class ZoneColumns:
 
     def _offers(self, resource: str) -> Mask:
         table = self._table
-        version = (table.structure, table.node_changes.position)
+        version = table.nodes_version
         known = self._offering.get(resource)
         if known is None or known[0] != version:
             slot = table.slots.get(resource)

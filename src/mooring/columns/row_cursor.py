@@ -1,0 +1,113 @@
+"""Row cursors: which rows of the node table changed since a reader last looked.
+
+Whatever is derived from the table (columns, masks, cached answers) is brought up to date with a cursor:
+
+    changed = cursor.changed(limit)
+    if changed is None:
+        ...  # read all rows
+    else:
+        for row in changed: ...
+    cursor.advance()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mooring.columns.table import NodeTable
+
+_TRIM_AT = 1 << 16
+
+
+class ChangeLog:
+    """Row numbers in the order in which they changed. ``position`` is a bookmark into it."""
+
+    __slots__ = ("_base", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: list[int] = []
+        self._base = 0
+
+    @property
+    def position(self) -> int:
+        """A bookmark that stands for everything logged so far."""
+        return self._base + len(self._rows)
+
+    def mark(self, row: int) -> None:
+        """Log that a row changed."""
+        self._rows.append(row)
+        if len(self._rows) > _TRIM_AT:
+            half = _TRIM_AT // 2
+            del self._rows[:half]
+            self._base += half
+
+    def since(self, position: int, limit: int) -> list[int] | None:
+        """Return the rows changed since a bookmark, each once; None if they are more than ``limit`` or trimmed."""
+        start = position - self._base
+        count = len(self._rows) - start
+        if start < 0 or count > limit:
+            return None
+        if count == 0:
+            return []
+        if count == 1:
+            return [self._rows[-1]]
+        return sorted(set(self._rows[start:]))
+
+
+class RowCursor:
+    """A reader's position in a change log of the table.
+
+    ``changed`` and ``advance`` are separate, so that a reader that fails halfway sees the same rows again.
+    """
+
+    __slots__ = ("_log", "_marked", "_position", "_structure", "_survives_resize", "_table")
+
+    def __init__(self, table: NodeTable, log: ChangeLog, *, survives_resize: bool = False) -> None:
+        self._table = table
+        self._log = log
+        #: Whether the reader handles added and removed rows itself: ``changed`` then lists added and moved rows.
+        self._survives_resize = survives_resize
+        self._structure = -1
+        self._position = -1
+        self._marked: set[str] = set()
+
+    def mark(self, node_name: str) -> None:
+        """Count a node as changed for this reader only, whether or not the node exists yet."""
+        self._marked.add(node_name)
+
+    def reset(self) -> None:
+        """Forget the position: all rows count as changed."""
+        self._position = -1
+
+    @property
+    def current(self) -> bool:
+        """Whether nothing changed since ``advance``."""
+        return self._position == self._log.position and self._structure == self._table.structure and not self._marked
+
+    def changed(self, limit: int) -> list[int] | None:
+        """Return the rows that changed since ``advance``; None if all rows must be read again.
+
+        That is so the first time, after a reset, if more than ``limit`` changes were logged, and if rows were added
+        or removed, unless the reader survives that.
+        """
+        table = self._table
+        if self._position < 0 or (self._structure != table.structure and not self._survives_resize):
+            return None
+        rows = self._log.since(self._position, limit)
+        if rows is None:
+            return None
+        if self._marked:
+            row_of = table.row_of
+            rows = sorted({*rows, *(row_of[name] for name in self._marked if name in row_of)})
+        if self._structure != table.structure:
+            size = len(table)
+            rows = [row for row in rows if row < size]
+        return rows
+
+    def advance(self) -> None:
+        """Move behind everything that changed so far."""
+        self._structure = self._table.structure
+        self._position = self._log.position
+        if self._marked:
+            self._marked.clear()
