@@ -28,13 +28,13 @@ from mooring.framework.results import NO_NOMINATION
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
 from mooring.framework.volume_writer import VolumeWriter
+from mooring.loading.circuit_breaker import Guards, Log
 from mooring.loading.options import PluginOptions
 from mooring.observe.decision_records import Decision
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.circuit_breaker import Guards, Tell
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced
 from mooring.scheduler.event_handlers import Intake
 from mooring.scheduler.extenders import Extenders, Question, Reply
@@ -112,7 +112,7 @@ class Engine:
         watch: Watch | None = None,
         extenders: Extenders | None = None,
         options: Mapping[str, PluginOptions] | None = None,
-        tell: Tell | None = None,
+        tell: Log | None = None,
         expect: Callable[[Pod, str], Awaitable[None]] | None = None,
         evicts_later: bool = False,
     ) -> None:
@@ -138,7 +138,7 @@ class Engine:
         metrics = watch.metrics if watch is not None else None
         health = metrics.health if metrics is not None else None
         #: What stands between the engine and users' plugins.
-        self.guards = Guards(options, clock=clock, health=health, tell=tell)
+        self.guards = Guards(options, clock=clock, health=health, log=tell)
         self._on_error = on_error
         self.profiles = Profiles(
             config,
@@ -216,7 +216,7 @@ class Engine:
             else self._decided(queued, cycle, decision, started)
         )
         if self.guards.troubled:
-            self.guards.settle()
+            self.guards.end_attempt()
         return outcome
 
     def _forget(self) -> None:
