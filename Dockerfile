@@ -1,4 +1,4 @@
-# Mooring's image. All that is done is in scripts/image.py, which a test runs too.
+# Mooring's image. scripts/image.py does the work, so that a test can run it.
 ARG PYTHON_IMAGE=python:3.13-slim
 
 FROM ${PYTHON_IMAGE} AS build
@@ -19,7 +19,7 @@ LABEL org.opencontainers.image.title="Mooring" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.source="${SOURCE}"
 COPY --from=build /opt/mooring /opt/mooring
-# Plugin files go here: COPY them in an image of your own, or mount them.
+# Put plugin files here: COPY them in a derived image, or mount them.
 WORKDIR /plugins
 ENV PATH=/opt/mooring/bin:$PATH \
     HOME=/tmp \

@@ -1,4 +1,4 @@
-# Everything here works on a machine with Python 3.11+, git and make only: each target sets up .venv when it has to.
+# Every target works on a machine with Python 3.11+, git and make, and sets up .venv if needed.
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
@@ -7,9 +7,9 @@ PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3 python;
 endif
 
 BIN := .venv/bin
-# Test processes at a time.
+# Number of test processes.
 WORKERS ?= 2
-# More arguments for pytest, such as ARGS="-k spread".
+# Additional arguments for pytest, such as ARGS="-k spread".
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -18,32 +18,32 @@ ARGS ?=
 help:  ## Show this list.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: setup-run  ## Start an embedded cluster, schedule an example workload on it, show what went where and why.
+demo: setup-run  ## Start an embedded cluster, schedule an example workload, show the placements and the reasons.
 	@$(BIN)/python scripts/demo.py
 
 up: setup-run  ## Start an embedded cluster with a scheduler, and keep it running; ARGS="--nodes 20" and so on.
 	@$(BIN)/mooring up $(ARGS)
 
-newcomer: setup-dev  ## Walk the path of a newcomer: write a plugin, edit it, see it place a pod; with the time of each step.
+newcomer: setup-dev  ## Create, edit and run a plugin as a new user would, and print the duration of each step.
 	@$(BIN)/python scripts/newcomer.py $(ARGS)
 
-test: setup-dev  ## Run all tests, golden decisions, sessions and configurations included.
+test: setup-dev  ## Run all tests, including golden decisions, sessions and configurations.
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) tests examples
 
-lint: setup-dev  ## Check style, types and layers.
+lint: setup-dev  ## Check style, types and package dependencies.
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-golden: setup-dev  ## Compare with kube-scheduler's and Volcano's own answers, and count the matches by theme.
+golden: setup-dev  ## Compare with recorded answers of kube-scheduler and Volcano, and count the matches by theme.
 	@$(BIN)/python -m tests.golden.run
 
-bench: setup-dev  ## Measure decisions per second for every workload, size and way to write a plugin.
+bench: setup-dev  ## Measure decisions per second by workload, cluster size and kind of plugin.
 	@$(BIN)/python -m bench
 	@$(BIN)/python -m bench.plugins
 
-clean:  ## Remove the environment and everything that was generated.
+clean:  ## Remove the environment and all generated files.
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -58,16 +58,16 @@ python:
 		echo "Mooring needs Python 3.11 or later with the venv module; none was found. Set PYTHON=/path/to/python3."; \
 		exit 1; }
 
-# On a real control plane, which needs Go once to be built; it is kept outside the checkout.
+# These targets use a real control plane. Go builds it once, outside the checkout.
 .PHONY: controlplane e2e bench-live bench-batch
 
-controlplane: setup-dev  ## Build etcd, kube-apiserver and the rest from Go modules (once; a quarter of an hour).
+controlplane: setup-dev  ## Build etcd, kube-apiserver and the other components from Go modules (once, about 15 minutes).
 	@$(BIN)/python -m tests.e2e.controlplane build
 
 e2e: controlplane  ## Run the tests on a real control plane.
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) tests/e2e
 
-bench-live: setup-dev  ## Measure binds per second, start-up and latency beside kube-scheduler on a real control plane.
+bench-live: setup-dev  ## Measure binds per second, startup and latency next to kube-scheduler on a real control plane.
 	@$(BIN)/python -m bench.live
 
 bench-batch: setup-dev  ## Measure batch sessions of gangs on a real control plane.
