@@ -11,7 +11,7 @@ import pytest
 
 from mooring.api.pod import Pod
 from mooring.config import PluginSpec, load_config
-from mooring.framework import Code, PermitWait, Plugin, PreFilterResult, Status
+from mooring.framework import Code, PermitWait, Plugin, PostFilterResult, PreFilterResult, Status
 from mooring.framework.points import points_of
 from mooring.scheduler.engine import Decided, Engine, Failed
 from mooring.scheduler.queue import Place
@@ -354,10 +354,74 @@ def test_a_pod_that_room_is_made_for_stays_out_of_the_queue_until_it_is() -> Non
     world.put(bystander)
     world.engine.remove(bystander)
     assert world.place("p") is Place.GATED
-    world.engine.preempting(urgent).discard("p")
+    world.engine.preempting.discard("p")
     world.engine.remove(victim)
     assert world.place("p") is Place.BACKOFF
     assert world.decided().node_name == "n"
+
+
+class Evictor(Plugin):
+    """Preemption of a user's own: evicts everything on the first node."""
+
+    name = "Evictor"
+
+    def post_filter(self, state: Any, pod: Pod, statuses: Any) -> Any:
+        node = self.handle.table.nodes[0]
+        victims = tuple(info.pod.uid for info in node.pods)
+        return PostFilterResult(node.name, victims), Status()
+
+
+def test_a_preemptor_of_a_users_own_plugin_is_gated_until_its_victims_are_gone() -> None:
+    victim = make_pod("victim").req(cpu="2").uid("victim").node("n").obj()
+    urgent = make_pod("p").req(cpu="2").uid("p").obj()
+    config = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint: {enabled: [{name: Evictor}], disabled: [{name: DefaultPreemption}]}
+"""
+    specs = {"Evictor": PluginSpec("Evictor", points_of(Evictor), None)}
+    loaded = load_config(config, source="test", plugins=specs)
+    engine = Engine(loaded, plugins={"Evictor": Evictor}, clock=lambda: 1000.0, evicts_later=True)
+    bystander = make_pod("bystander").req(cpu="0").uid("bystander").node("n").obj()
+    for each in (make_node("n").capacity(cpu="2", memory="8Gi", pods="10").obj(), victim, urgent):
+        engine.put(each)
+    failed = engine.schedule_one()
+    assert isinstance(failed, Failed)
+    assert (failed.nominated_node, failed.victims) == ("n", ("victim",))
+    engine.put(bystander)
+    engine.remove(bystander)
+    found = engine.queue.find("default/p")
+    assert found is not None
+    assert (found[0], found[1].gating_plugin) == (Place.GATED, "Evictor")
+    engine.preempting.discard("p")
+    engine.remove(victim)
+    assert isinstance(engine.schedule_one(), Decided)
+
+
+async def test_a_bind_that_fails_is_undone_only_when_the_lock_is_free() -> None:
+    """A batch session, or an attempt that awaits extenders, counts the pod on its node until it is done."""
+    world = World(P, bind=Status.error("conflict"))
+    decided = world.decided()
+    async with world.engine.lock:
+        binding = asyncio.ensure_future(world.engine.bind(decided))
+        await asyncio.sleep(0.01)
+        assert world.on_node == ["p"]
+        assert not binding.done()
+    failed = await binding
+    assert failed is not None
+    assert world.on_node == []
+
+
+async def test_events_are_deferred_while_the_lock_is_held() -> None:
+    world = World()
+    async with world.engine.lock:
+        world.put(make_pod("other").req(cpu="1").uid("other").node("n"))
+        world.engine.remove(make_node("n").obj())
+        assert (world.on_node, len(world.engine.cache.table)) == ([], 1)
+    assert (world.on_node, len(world.engine.cache.table)) == (["other"], 0)
 
 
 # Where a pod will be is told when its binding takes a while

@@ -31,7 +31,6 @@ class Evictions:
         preemptor, node = failed.queued.pod, failed.nominated_node or ""
         pods = self._engine.cache.table.pods
         victims = [pods[uid].pod for uid in failed.victims if uid in pods]
-        gate = self._engine.preempting(preemptor)  # which the engine has put it into
         try:
             await self._withdraw_nominations(preemptor, node)
             await asyncio.gather(*(self._evict(victim, preemptor, node) for victim in victims[:-1]))
@@ -40,7 +39,7 @@ class Evictions:
             self._engine.queue.activate([preemptor.key])
             return
         finally:
-            gate.discard(preemptor.uid)
+            self._engine.preempting.discard(preemptor.uid)
         if victims:
             try:
                 # Its deletion must find the preemptor free to enter the queue.

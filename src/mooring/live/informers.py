@@ -89,15 +89,13 @@ class Informers:
         self._changed = changed
         #: Told about every change, after the engine.
         self.listener: Callable[[KubeObject | None, KubeObject | None], None] | None = None
-        #: Changes that wait, while they are held back.
-        self._held: list[Change[Any]] | None = None
         fields = "" if finished else _UNFINISHED
         self._reflectors: dict[type[KubeObject], Reflector[Any]] = {
-            kind: Reflector(client, shown.resource(kind), self._apply, fields=fields if kind is Pod else "")
+            kind: Reflector(client, shown.resource(kind), self.apply, fields=fields if kind is Pod else "")
             for kind in KINDS
         }
         #: What plugins read beside these.
-        self.custom = CustomInformers(client, self._apply, known=KINDS, drop=engine.cache.objects.drop)
+        self.custom = CustomInformers(client, self.apply, known=KINDS, drop=engine.cache.objects.drop)
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         """Begin to list and watch."""
@@ -139,24 +137,8 @@ class Informers:
             if not reflector.synced.is_set() or reflector.last_error is not None
         ] + self.custom.lagging()
 
-    def hold(self) -> None:
-        """Make changes wait: somebody works on the cache for longer than one turn of the loop."""
-        self._held = []
-
-    def release(self) -> None:
-        """Let the changes in that waited."""
-        held, self._held = self._held, None
-        if held:
-            self._apply(held)
-
     def apply(self, changes: list[Change[Any]]) -> None:
-        """Take changes over, now or when they are no longer held back."""
-        self._apply(changes)
-
-    def _apply(self, changes: list[Change[Any]]) -> None:
-        if self._held is not None:
-            self._held += changes
-            return
+        """Apply changes to the engine, then notify the listener."""
         engine, listener = self._engine, self.listener
         for old, new in changes:
             if new is not None:

@@ -19,7 +19,6 @@ from typing import Any
 import structlog
 
 from mooring.api.pod import Pod
-from mooring.batch.plugin import SessionGuards
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
@@ -53,8 +52,6 @@ _SLICE_SECONDS = 0.005
 _MAX_IN_FLIGHT = 64
 #: With so many binds in flight the API server has enough to do: events wait.
 _BUSY_IN_FLIGHT = 32
-#: While extenders are asked, pods held at Permit are looked after so often.
-_PERMIT_SECONDS = 0.5
 #: How long a stop waits for binds and events under way.
 _GRACE_SECONDS = 5.0
 
@@ -125,10 +122,10 @@ class LiveScheduler:
         )
         self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
         self._wake = asyncio.Event()
+        self.engine.lock.on_release = self._wake.set
         self.informers = Informers(
             self._client, self.engine, self._wake.set, shown=self._shown(), finished=batch is not None
         )
-        self._asking = False
         #: Batch sessions, if there are any.
         self.batch = None if batch is None else self._make_batch(batch, clock, rng)
         self._background = Background()
@@ -140,6 +137,8 @@ class LiveScheduler:
             self._file_watch.add(self.batch.conf.paths, self.batch.conf_changed)
         self._work: set[asyncio.Task[None]] = set()
         self._binding = 0
+        #: The attempt that awaits extenders, if there is one.
+        self._attempt: asyncio.Task[None] | None = None
         self._leading = asyncio.Event()
         self._election: ElectionThread | None = None
         self._lost = False
@@ -162,16 +161,8 @@ class LiveScheduler:
             binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
             reporter=self._reporter,
-            hold=self.informers.hold,
-            release=self._release,
-            busy=lambda: self._asking,
+            lock=self.engine.lock,
             catalog=self.catalog,
-            guards=SessionGuards(
-                clock=clock,
-                health=self.engine.guards.health,
-                in_progress=self.engine.guards.in_progress,
-                log=log.warning,
-            ),
             clock=clock,
             rng=rng,
         )
@@ -192,11 +183,6 @@ class LiveScheduler:
         )
         self._file_watch.add(files.paths, reloader.reload, files.seen)
         return reloader
-
-    def _release(self) -> None:
-        """A batch session is over: changes come in again, and pods are decided about one by one."""
-        self.informers.release()
-        self._wake.set()
 
     def _shown(self) -> Shown:
         """Which objects extenders get to see in full."""
@@ -340,10 +326,11 @@ class LiveScheduler:
             self._wake.clear()
             queue.tick()
             waiting.expire(time.time())
-            asking = self._slice()
-            if asking is not None:
-                await self._ask(asking)
-            if self._busy:
+            if self._attempt is not None and self._attempt.done():
+                self._attempt.result()  # an error in an attempt ends the scheduler
+                self._attempt = None
+            self._decide()
+            if self._may_decide:
                 await asyncio.sleep(0)
                 continue
             with contextlib.suppress(TimeoutError):
@@ -353,40 +340,30 @@ class LiveScheduler:
                     await self._wake.wait()
 
     @property
-    def _busy(self) -> bool:
-        """Whether there is something to decide, and nobody else is deciding."""
-        if self.batch is not None and self.batch.in_session:
-            return False
-        return self.engine.queue.ready and self._binder.in_flight < _MAX_IN_FLIGHT
+    def _may_decide(self) -> bool:
+        """Whether a pod is ready and the next attempt may start."""
+        engine = self.engine
+        return not engine.lock.held and engine.queue.ready and self._binder.in_flight < _MAX_IN_FLIGHT
 
-    def _slice(self) -> Asking | None:
-        """Decide for a few milliseconds, or until extenders have to be asked."""
-        if not self._busy:
-            return None
+    def _decide(self) -> None:
+        """Decide for a few milliseconds, or until an attempt awaits extenders."""
+        if not self._may_decide:
+            return
         engine, until = self.engine, time.perf_counter() + _SLICE_SECONDS
         room = _MAX_IN_FLIGHT - self._binder.in_flight
         while room > 0 and engine.queue.ready:
             outcome = engine.schedule_one()
             if isinstance(outcome, Asking):
-                return outcome
+                self._attempt = self._start(self._ask(outcome))
+                return
             room -= isinstance(outcome, Decided)
             self._carry_out(outcome)
             if time.perf_counter() > until:
-                break
-        return None
+                return
 
     async def _ask(self, asking: Asking) -> None:
-        """See an attempt to its end that extenders have a say in. Meanwhile no other pod is tried."""
-        task = asyncio.get_running_loop().create_task(self.engine.ask(asking))
-        self._asking = True
-        try:
-            while not task.done():
-                await asyncio.wait([task], timeout=_PERMIT_SECONDS)
-                self.engine.profiles.waiting_pods.expire(time.time())
-        finally:
-            self._asking = False
-            task.cancel()
-        self._carry_out(task.result())
+        """Finish an attempt that awaits extenders. It holds the lock, so no other decision starts meanwhile."""
+        self._carry_out(await self.engine.ask(asking))
 
     def _carry_out(self, outcome: Decided | Failed | None) -> None:
         if isinstance(outcome, Decided):
@@ -395,17 +372,19 @@ class LiveScheduler:
         elif isinstance(outcome, Failed):
             self._start(self._fail(outcome))
 
-    def _start(self, work: Coroutine[Any, Any, None], *, name: str | None = None) -> None:
+    def _start(self, work: Coroutine[Any, Any, None], *, name: str | None = None) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
+        return task
 
     async def _bind(self, decided: Decided) -> None:
         try:
             await self._reporter.settled(decided.queued.uid)
             failed = await self.engine.bind(decided)
         except asyncio.CancelledError:
-            self.engine.undo(decided.cycle, decided.state, decided.pod, decided.node_name)
+            engine = self.engine
+            engine.lock.defer(engine.undo, decided.cycle, decided.state, decided.pod, decided.node_name)
             raise
         finally:
             self._binding -= 1

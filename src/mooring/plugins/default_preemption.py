@@ -24,17 +24,13 @@ class DefaultPreemption(Plugin):
     def setup(self) -> None:
         """Prepare the search."""
         self._evaluator = Evaluator(self.handle, self._wanted)
-        #: Pods (by uid) whose victims are being evicted; they wait outside the queue.
-        self.preempting: set[str] = set()
 
     def _wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Hold a pod back while room is being made for it."""
-        if pod.uid in self.preempting:
-            return Status.unresolvable("waiting for the preemption for this pod to be finished")
+        """Allow every pod: the engine gates a preemptor itself, whichever plugin chose the victims."""
         return None
 
     def post_filter(

@@ -19,10 +19,10 @@ from mooring.framework.plugin import Plugin
 from mooring.framework.preemption.extender_requests import PreemptionExtenders
 from mooring.framework.volume_writer import VolumeWriter
 from mooring.framework.waiting import WaitingPods
-from mooring.loading.circuit_breaker import Guards
 from mooring.observe.plugin_metrics import PluginTimes
 from mooring.plugins.registry import BUILTIN
 from mooring.scheduler.cache import Cache
+from mooring.scheduler.circuit_breaker import Guards
 from mooring.scheduler.cycle import Cycle
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler

@@ -2,8 +2,8 @@
 
 A shell around it (the live process, or a simulation) feeds ``put`` and ``remove`` with what it observes, calls
 ``schedule_one`` while the queue is ready, and carries out what comes back: a ``Decided`` pod is bound by ``bind``, a
-``Failed`` one is reported and its victims evicted. ``Asking`` means that extenders have a say: ``ask`` asks them, and
-until it is done no other pod is tried and events are put off, so that the attempt sees the cluster it began with.
+``Failed`` one is reported and its victims evicted. ``Asking`` means that extenders have a say: ``ask`` asks them. It
+holds the decision lock until it is done, so that the attempt sees the cluster it began with.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from mooring.framework.results import NO_NOMINATION
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
 from mooring.framework.volume_writer import VolumeWriter
-from mooring.loading.circuit_breaker import Guards, Log
 from mooring.loading.options import PluginOptions
 from mooring.observe.decision_records import Decision
-from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
+from mooring.scheduler.circuit_breaker import Guards, Tell
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced
+from mooring.scheduler.decision_lock import DecisionLock
 from mooring.scheduler.event_handlers import Intake
 from mooring.scheduler.extenders import Extenders, Question, Reply
 from mooring.scheduler.extenders.attempt import ExtendedAttempt, Steps
@@ -112,15 +112,15 @@ class Engine:
         watch: Watch | None = None,
         extenders: Extenders | None = None,
         options: Mapping[str, PluginOptions] | None = None,
-        tell: Log | None = None,
+        tell: Tell | None = None,
         expect: Callable[[Pod, str], Awaitable[None]] | None = None,
         evicts_later: bool = False,
     ) -> None:
         """Without ``extenders`` (and a way to reach them), those of the configuration are left out.
 
         ``options`` say how users' plugins are guarded, and ``tell`` is told when one fails, is slow or is switched off.
-        ``expect`` is told where a pod will be whose binding takes a while. With ``evicts_later`` a pod that room is
-        made for waits outside the queue until its uid is taken out of ``preempting``.
+        ``expect`` is told where a pod will be whose binding takes a while. With ``evicts_later`` a preemptor waits
+        outside the queue until its uid is removed from ``preempting``.
         """
         self._expect = expect
         self._evicts_later = evicts_later
@@ -129,16 +129,14 @@ class Engine:
         self._extenders = extenders or None
         #: Pods that can still be called back while their PreBind plugins work.
         self.pre_binds = PreBinds()
-        #: The attempt that waits for extenders, events that happened meanwhile (object, whether it is gone), and
-        #: whether there is none such.
-        self._asking: Asking | None = None
-        self._put_off: list[tuple[KubeObject, bool]] = []
-        self._calm = asyncio.Event()
-        self._calm.set()
+        #: Held by an attempt that awaits extenders and by a batch session.
+        self.lock = DecisionLock()
+        #: Pods, by uid, whose preemption is in progress: their victims are being evicted.
+        self.preempting: set[str] = set()
         metrics = watch.metrics if watch is not None else None
         health = metrics.health if metrics is not None else None
         #: What stands between the engine and users' plugins.
-        self.guards = Guards(options, clock=clock, health=health, log=tell)
+        self.guards = Guards(options, clock=clock, health=health, tell=tell)
         self._on_error = on_error
         self.profiles = Profiles(
             config,
@@ -156,7 +154,9 @@ class Engine:
             guards=self.guards,
         )
         self.queue = SchedulingQueue(
-            clock=clock, **queue_settings(self.profiles, self.report_broken), on_error=self.report_broken
+            clock=clock,
+            **queue_settings(self.profiles, self.report_broken, self.preempting),
+            on_error=self.report_broken,
         )
         self._intake = Intake(self.cache, self.queue, self.profiles, watch)
         if watch is not None:
@@ -167,16 +167,16 @@ class Engine:
     # What happens in the cluster
 
     def put(self, item: KubeObject) -> None:
-        """An object appeared or changed."""
-        if self._asking is not None:
-            self._put_off.append((item, False))
+        """Apply an object that was added or updated; deferred while the lock is held."""
+        if self.lock.held:
+            self.lock.defer(self._intake.put, item)
         else:
             self._intake.put(item)
 
     def remove(self, item: KubeObject) -> None:
-        """An object is gone."""
-        if self._asking is not None:
-            self._put_off.append((item, True))
+        """Apply an object's deletion; deferred while the lock is held."""
+        if self.lock.held:
+            self.lock.defer(self._intake.remove, item)
         else:
             self._intake.remove(item)
 
@@ -186,7 +186,7 @@ class Engine:
     # Decisions
 
     def schedule_one(self) -> Decided | Failed | Asking | None:
-        """Try the next pod; None if there is none, or if it went away meanwhile."""
+        """Try the next pod; None if there is none, or if it went away meanwhile. The lock must be free."""
         queued = self.queue.pop()
         if queued is None:
             return None
@@ -216,7 +216,7 @@ class Engine:
             else self._decided(queued, cycle, decision, started)
         )
         if self.guards.troubled:
-            self.guards.end_attempt()
+            self.guards.settle()
         return outcome
 
     def _forget(self) -> None:
@@ -235,16 +235,6 @@ class Engine:
         self.cache.table.templates.forget_answers()
         self.queue.renew(**queue)
 
-    @property
-    def is_asking(self) -> bool:
-        """Whether an attempt waits for extenders."""
-        return self._asking is not None
-
-    async def calm(self) -> None:
-        """Wait until no attempt waits for extenders."""
-        while self._asking is not None:
-            await self._calm.wait()
-
     def report_broken(self, plugin: str, what: str, pod: Pod, error: Exception) -> None:
         """A plugin raised in the queue: a hint, a gate, or the order of pods."""
         self.guards.failed(plugin, what, error)
@@ -252,7 +242,7 @@ class Engine:
             self._on_error(plugin, what, pod, error)
 
     async def ask(self, asking: Asking) -> Decided | Failed:
-        """See an attempt that extenders have a say in to its end."""
+        """Finish an attempt that awaits extenders, and release the lock."""
         assert self._extenders is not None
         try:
             while True:
@@ -261,27 +251,16 @@ class Engine:
                 if not isinstance(outcome, Asking):
                     return outcome
         finally:
-            self._asked()
+            self.lock.release()
 
     def _go_on(self, asking: Asking, replies: tuple[Reply, ...] | None) -> Decided | Failed | Asking:
         try:
             asking.questions = asking.steps.send(replies)  # type: ignore[arg-type]  # a generator begins with None
         except StopIteration as done:
             return self._outcome(asking.queued, asking.cycle, done.value, asking.started)
-        self._asking = asking
-        self._calm.clear()
+        if replies is None:
+            self.lock.take()
         return asking
-
-    def _asked(self) -> None:
-        """No attempt waits any more: what happened meanwhile happens now."""
-        self._asking = None
-        put_off, self._put_off = self._put_off, []
-        for item, is_gone in put_off:
-            if is_gone:
-                self.remove(item)
-            else:
-                self.put(item)
-        self._calm.set()
 
     def _decided(self, queued: QueuedPod, cycle: Cycle, placement: Placement, started: float) -> Decided | Failed:
         node_name, state, profile, watch = placement.node_name, placement.state, cycle.profile, self.watch
@@ -331,19 +310,11 @@ class Engine:
             if decided.state.pods_to_activate:
                 self.queue.activate(decided.state.pods_to_activate)
             return None
-        await self.calm()  # an attempt under way counts on the pod being where it is
-        self.undo(cycle, decided.state, pod, decided.node_name)
-        failed = self._failed(decided.queued, _turned_down(status, decided.state), decided.started)
-        self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
-        return failed
-
-    def preempting(self, pod: Pod) -> set[str]:
-        """The pods of a pod's profile, by uid, that room is being made for."""
-        cycle = self.profiles.cycles.get(pod.scheduler_name)
-        for plugin in cycle.profile.plugins.values() if cycle is not None else ():
-            if isinstance(plugin, DefaultPreemption):
-                return plugin.preempting
-        return set()
+        async with self.lock:  # a decision in progress counts the pod on its node
+            self.undo(cycle, decided.state, pod, decided.node_name)
+            failed = self._failed(decided.queued, _turned_down(status, decided.state), decided.started)
+            self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
+            return failed
 
     def undo(self, cycle: Cycle, state: CycleState, pod: Pod, node_name: str) -> None:
         """Take an assumption back: Unreserve, then forget."""
@@ -359,7 +330,7 @@ class Engine:
         elif result.nominated_node == "":
             self.cache.nominator.remove(pod.uid)
         if result.victims and self._evicts_later:
-            self.preempting(pod).add(pod.uid)  # before any event can bring it back: it would evict still others
+            self.preempting.add(pod.uid)  # before an event can bring the pod back and make it evict others
         latest = self._intake.waiting.get(pod.uid)
         if latest is None:
             self.queue.done(pod.uid)  # deleted, or bound by somebody else, meanwhile

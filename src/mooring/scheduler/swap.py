@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from mooring.api.pod import Pod
 from mooring.columns.listening import listeners_made
 from mooring.config import SchedulerConfiguration
+from mooring.framework.events import ActionType, ClusterEvent, Hint
 from mooring.framework.plugin import Plugin
+from mooring.framework.status import Status
 from mooring.loading.options import DEFAULT, PluginOptions
 from mooring.scheduler.build import Profiles
-from mooring.scheduler.profile import ProfileError
+from mooring.scheduler.profile import Profile, ProfileError
+from mooring.scheduler.queue.gates import PreEnqueue
+from mooring.scheduler.queue.hints import ASSIGNED_POD
 
 if TYPE_CHECKING:
     from mooring.scheduler.engine import Engine
@@ -34,7 +39,7 @@ def swap(
         with listeners_made() as made, engine.guards.renewing(_changed(engine, plugins, options), options):
             after = before.renewed(config, plugins)
             _hand_over(before, after)
-            queue = queue_settings(after, engine.report_broken)
+            queue = queue_settings(after, engine.report_broken, engine.preempting)
     except BaseException:
         for cycle in before.cycles.values():
             cycle.take_over()
@@ -45,11 +50,11 @@ def swap(
     return [plugin for plugin in before.plugins if id(plugin) not in kept]
 
 
-def queue_settings(profiles: Profiles, on_error: Callable[..., None]) -> dict[str, Any]:
-    """What the queue needs to know of the plugins."""
+def queue_settings(profiles: Profiles, on_error: Callable[..., None], preempting: Container[str]) -> dict[str, Any]:
+    """Return what the queue needs to know of the plugins; pods in ``preempting`` (uids) are gated."""
     sorter, config = profiles.first.profile.queue_sort[0], profiles.config
     try:
-        hints = {name: cycle.profile.events() for name, cycle in profiles.cycles.items()}
+        hints = {name: _events(cycle.profile) for name, cycle in profiles.cycles.items()}
     except Exception as error:
         raise ProfileError(f"asking plugins for their events: {type(error).__name__}: {error}") from error
 
@@ -62,15 +67,47 @@ def queue_settings(profiles: Profiles, on_error: Callable[..., None]) -> dict[st
             return bool(a.timestamp < b.timestamp)
 
     return {
-        "pre_enqueue": {
-            name: {bound.name: bound.call for bound in cycle.profile.pre_enqueue}
-            for name, cycle in profiles.cycles.items()
-        },
+        "pre_enqueue": {name: _gates(cycle.profile, preempting) for name, cycle in profiles.cycles.items()},
         "hint_map": hints,
         "less": None if sorter.name == "PrioritySort" else less,
         "pod_initial_backoff": config.pod_initial_backoff_seconds,
         "pod_max_backoff": config.pod_max_backoff_seconds,
     }
+
+
+def _preemption_plugins(profile: Profile) -> list[str]:
+    """Return the plugins in whose name preemptors are gated."""
+    # The PostFilter of DynamicResources deallocates claims and evicts no pods.
+    names = [bound.name for bound in profile.post_filter if bound.name != "DynamicResources"]
+    return ["DefaultPreemption"] if "DefaultPreemption" in names else names
+
+
+def _gates(profile: Profile, preempting: Container[str]) -> dict[str, PreEnqueue]:
+    """Return the PreEnqueue plugins, and the gate of preemptors whose victims are being evicted."""
+    gates: dict[str, PreEnqueue] = {bound.name: bound.call for bound in profile.pre_enqueue}
+    for name in _preemption_plugins(profile):
+        gates[name] = functools.partial(_unless_preempting, preempting, gates.get(name))
+    return gates
+
+
+def _unless_preempting(preempting: Container[str], gate: PreEnqueue | None, pod: Pod) -> Status | str | None:
+    if pod.uid in preempting:
+        return Status.unresolvable("waiting for the preemption for this pod to be finished")
+    return gate(pod) if gate is not None else None
+
+
+def _events(profile: Profile) -> dict[str, tuple[ClusterEvent, ...]]:
+    """Return the events that plugins registered for. Deleted pods concern gated preemptors in any case."""
+    events = profile.events()
+    for name in _preemption_plugins(profile):
+        registered = events.get(name, ())
+        if not any(event.matches(ASSIGNED_POD, ActionType.DELETE) for event in registered):
+            events[name] = (*registered, ClusterEvent("Pod", ActionType.DELETE, _skip))
+    return events
+
+
+def _skip(_pod: Pod, _old: object, _new: object) -> Hint:
+    return Hint.SKIP
 
 
 def _changed(

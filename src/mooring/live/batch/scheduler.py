@@ -24,7 +24,6 @@ from mooring.api.volcano import PodGroup, PodGroupStatus, Queue, QueueSpec, Reso
 from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.actions.complete import complete
 from mooring.batch.cluster import BatchCluster
-from mooring.batch.plugin import SessionGuards
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.plugins.gang import UNSCHEDULABLE
 from mooring.batch.queue import ROOT
@@ -47,6 +46,7 @@ from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.session_metrics import SessionMetrics
 from mooring.plugins.volume_binding import VolumeBinding
 from mooring.scheduler.cache import Cache
+from mooring.scheduler.decision_lock import DecisionLock
 
 log = structlog.get_logger("mooring.batch")
 
@@ -97,32 +97,27 @@ class BatchScheduler:
         binder: ApiBinder,
         volumes: VolumeWriter,
         reporter: Reporter,
-        hold: Callable[[], None],
-        release: Callable[[], None],
-        busy: Callable[[], bool],
+        lock: DecisionLock,
         metrics: SessionMetrics | None = None,
         records: DecisionRecords | None = None,
         catalog: Catalog | None = None,
-        guards: SessionGuards | None = None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
-        """``hold`` makes changes wait, ``release`` lets them in again; while ``busy``, somebody else has the cache.
+        """Run sessions while holding ``lock``.
 
         ``catalog`` has what users wrote and was loaded from files. Raises ConfigError for a bad configuration.
         """
-        self._busy = busy
         self._metrics = metrics if metrics is not None else SessionMetrics()
         self._records = SessionRecords(records, clock)
         self._settings = settings
         self._cache = cache
         self._client = client
-        self._hold, self._release = hold, release
+        self._lock = lock
         #: Plugins of users, then all plugins and actions.
         self._users: Mapping[str, type[Any]] = {}
         self._plugins: Mapping[str, type[Any]] = {}
         self._actions: Mapping[str, Action] = {}
-        self._guards = guards if guards is not None else SessionGuards(clock=clock, log=log.warning)
         self._know(catalog or Catalog())
         self.conf = ConfFile(settings.scheduler_conf, actions=self._actions, plugins=self._plugins)
         handle = Handle(
@@ -148,21 +143,24 @@ class BatchScheduler:
             component=settings.scheduler_names[0],
             on_bound=self._records.bound,
             on_failed_bind=self._bind_failed,
-            on_failed_eviction=lambda pod: self.cluster.evicting.discard(pod.uid),
+            on_failed_eviction=self._eviction_failed,
         )
         self._metrics.binds = lambda: {"bound": self.writer.bound, "failed": self.writer.failed}
         self._wake = asyncio.Event()
         self._said: set[str] = set()
-        self._failed: list[Pod] = []
-        #: Whether a session is open: nothing else may touch the cache.
-        self.in_session = False
         #: How many sessions there were, and how long the last one took.
         self.sessions, self.last_seconds = 0, 0.0
 
     # What happens in the cluster
 
     def changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        """An object came, changed or went; the cache knows already."""
+        """Apply an object that was added, updated or deleted; deferred while the lock is held."""
+        if self._lock.held:
+            self._lock.defer(self._changed, old, new)
+        else:
+            self._changed(old, new)
+
+    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         if new is not None:
             self.cluster.put(new)
         elif old is not None:
@@ -203,10 +201,9 @@ class BatchScheduler:
         self._users = {**settings.plugins, **session_plugins(catalog)}
         self._plugins = {**PLUGINS, **self._users}
         self._actions = {**ACTIONS, **settings.actions, **session_actions(catalog)}
-        self._guards.set_options(catalog.options())
 
     def use(self, catalog: Catalog) -> None:
-        """Use what this catalog has from the next session on; must not be called within one."""
+        """Use what this catalog has from the next session on."""
         self._know(catalog)
         self._said.clear()
         self.conf.reread(actions=self._actions, plugins=self._plugins)
@@ -251,17 +248,9 @@ class BatchScheduler:
 
     async def _session(self) -> bool:
         """Run a session; whether it decided anything."""
-        while self._busy():
-            await asyncio.sleep(_GATHER_SECONDS)
-        started = time.perf_counter()
-        self.in_session = True
-        self._hold()
-        try:
+        async with self._lock:
+            started = time.perf_counter()
             decided = await self._run_session()
-        finally:
-            self.in_session = False
-            self._release()
-            self._take_back_failed()
         self.sessions += 1
         self.last_seconds = time.perf_counter() - started
         self._metrics.closed(self.last_seconds)
@@ -272,7 +261,7 @@ class BatchScheduler:
         session = self.cluster.session(self.conf.current)
         done = _Done()
         try:
-            opened = open_session(session, self._plugins, self._guards)
+            opened = open_session(session, self._plugins, self._tell)
             self._metrics.opened(time.perf_counter() - started)
             await self._act(session, done)
             self._publish(session, close_session(session, opened))
@@ -345,19 +334,17 @@ class BatchScheduler:
             else:
                 self._cache.assume(task.pod, task.node_name)
 
-    def _bind_failed(self, pod: Pod, problem: str) -> None:
-        self._failed.append(pod)
+    async def _bind_failed(self, pod: Pod, problem: str) -> None:
+        """Undo the assumption of a pod whose bind failed; the next session tries it again."""
         self._records.failed(pod, problem)
-        if not self.in_session:
-            self._take_back_failed()
-
-    def _take_back_failed(self) -> None:
-        """Forget about binds that failed; their pods are tried again."""
-        for pod in self._failed:
+        async with self._lock:
             if self.cluster.binding.pop(pod.uid, None) is not None:
                 self._cache.forget(pod)
                 self._wake.set()
-        self._failed.clear()
+
+    async def _eviction_failed(self, pod: Pod) -> None:
+        async with self._lock:
+            self.cluster.evicting.discard(pod.uid)
 
     # Statuses
 

@@ -26,8 +26,8 @@ _BINDERS, _STATUS_WRITERS = 64, 8
 
 #: Work to do before a pod is bound (volumes); what went wrong, if anything.
 PreBind = Callable[[], Awaitable[str]]
-#: Told when a bind failed, and why.
-Failed = Callable[[Pod, str], None]
+#: Called when a bind failed, with the reason.
+Failed = Callable[[Pod, str], Awaitable[None]]
 
 
 class BatchWriter:
@@ -43,7 +43,7 @@ class BatchWriter:
         component: str,
         on_bound: Callable[[Pod], None],
         on_failed_bind: Failed,
-        on_failed_eviction: Callable[[Pod], None],
+        on_failed_eviction: Callable[[Pod], Awaitable[None]],
     ) -> None:
         self._client = client
         self._binder = binder
@@ -93,7 +93,7 @@ class BatchWriter:
                 problem = "" if status is None or status.is_success else status.message
             if problem:
                 self.failed += 1
-                self._tell_failed_bind(pod, node_name, problem)
+                await self._bind_failed(pod, node_name, problem)
             else:
                 self.bound += 1
                 self._on_bound(pod)
@@ -104,9 +104,9 @@ class BatchWriter:
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node_name}"
         self._record(pod, "Normal", "Scheduled", "Binding", note)
 
-    def _tell_failed_bind(self, pod: Pod, node_name: str, problem: str) -> None:
+    async def _bind_failed(self, pod: Pod, node_name: str, problem: str) -> None:
         log.warning("could not bind a pod", pod=pod.key, node=node_name, error=problem)
-        self._on_failed_bind(pod, problem)
+        await self._on_failed_bind(pod, problem)
         self._condition(pod, "SchedulerError", problem, "")
 
     # Evictions
@@ -131,7 +131,7 @@ class BatchWriter:
             return
         except KubeError as error:
             log.warning("could not evict a pod", pod=pod.key, error=str(error))
-            self._on_failed_eviction(pod)
+            await self._on_failed_eviction(pod)
         else:
             log.info("Evicted pod", pod=pod.key, reason=reason)
 

@@ -39,8 +39,6 @@ log = structlog.get_logger("mooring.live")
 _LOAD_SECONDS, _READ_SECONDS = 60.0, 30.0
 #: A call in the dry run that takes longer counts as one that hangs.
 _CALL_SECONDS = 10.0
-#: How often it is looked whether a batch session is over, or extenders have answered.
-_QUIET_SECONDS = 0.005
 #: What can change while the scheduler runs; the rest of a configuration is for the next start.
 _CHANGEABLE = frozenset(
     {"version", "profiles", "percentage_of_nodes_to_score", "pod_initial_backoff_seconds", "pod_max_backoff_seconds"}
@@ -135,8 +133,8 @@ class Reloader:
         try:
             async with asyncio.timeout(_READ_SECONDS):
                 await custom.watch(kinds)
-            await self._quiet()
-            retired = swap(engine, config, setup.plugins, setup.catalog.options())
+            async with engine.lock:
+                retired = swap(engine, config, setup.plugins, setup.catalog.options())
             self.setup = setup
             gone = before.catalog.unload(keep=setup.catalog)
         except TimeoutError:
@@ -147,11 +145,6 @@ class Reloader:
                 setup.catalog.unload(keep=before.catalog)
             await custom.retain(engine.profiles.kinds)
         return changed
-
-    async def _quiet(self) -> None:
-        """Wait for a moment in which nobody works on the cache."""
-        while self._engine.is_asking or (self._batch is not None and self._batch.in_session):
-            await asyncio.sleep(_QUIET_SECONDS)
 
     async def _settle(self, before: Setup) -> None:
         """What is in force has changed: let the rest of the scheduler follow."""

@@ -1,0 +1,77 @@
+"""The lock that a decision holds while it spans several steps of the event loop.
+
+A synchronous attempt runs within one step and needs no lock. An attempt that awaits extenders and a batch session do:
+both read the node table from beginning to end, so nothing else may change it meanwhile. While the lock is held, object
+events are deferred, and whoever wants to undo an assumption, exchange plugins or make another decision waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+
+class DecisionLock:
+    """A fair lock for one event loop that also defers calls until it is released."""
+
+    __slots__ = ("_deferred", "_waiters", "held", "on_release")
+
+    def __init__(self) -> None:
+        #: Whether a decision is in progress. Read it before every synchronous attempt.
+        self.held = False
+        #: Called after each release, once the deferred calls have been made.
+        self.on_release: Callable[[], None] | None = None
+        self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    def take(self) -> None:
+        """Acquire the lock within this step of the loop. Raises RuntimeError if it is held."""
+        if self.held:
+            raise RuntimeError("another decision is in progress")
+        self.held = True
+
+    async def acquire(self) -> None:
+        """Acquire the lock; waiters get it in order of arrival."""
+        if not self.held:
+            self.held = True
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self.release()  # it was handed over just before the cancellation
+            raise
+
+    def release(self) -> None:
+        """Make the deferred calls, then pass the lock to the next waiter."""
+        try:
+            while self._deferred:
+                function, arguments = self._deferred.popleft()
+                function(*arguments)
+        finally:
+            self.held = False
+            while self._waiters:
+                waiter = self._waiters.popleft()
+                if not waiter.done():
+                    self.held = True
+                    waiter.set_result(None)
+                    break
+        if self.on_release is not None:
+            self.on_release()
+
+    def defer(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a function when the lock is released, or now if it is free."""
+        if self.held:
+            self._deferred.append((function, arguments))
+        else:
+            function(*arguments)
+
+    async def __aenter__(self) -> None:
+        await self.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
