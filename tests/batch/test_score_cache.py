@@ -11,7 +11,7 @@ from tests.golden.sessions import themes
 @pytest.mark.parametrize("least", [0, 10**9], ids=["kept", "afresh"])
 def test_golden_sessions_match_either_way(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Golden clusters are too small for answers to be kept, unless that is asked for."""
-    monkeypatch.setattr("mooring.batch.session.LEAST_KEPT_NODES", least)
+    monkeypatch.setattr("mooring.batch.score_cache.LEAST_NODES", least)
     wrong = []
     for case, expected in (pair for cases in themes().values() for pair in cases[::2]):
         answer = evaluate(case)

@@ -128,12 +128,12 @@ def test_templates_with_equal_signatures_share_answers():
 
 
 def test_what_is_remembered_is_bounded():
-    from mooring.scheduler.answer_cache import FindingsCache
+    from mooring.scheduler.answer_cache import TemplateAnswerCache
 
     nodes = tuple(make_node(f"n{number}").obj() for number in range(5))
     cycle = make_cycle(objects=nodes)
-    kept = FindingsCache(cycle.profile, budget_bytes=0, templates=10)
+    kept = TemplateAnswerCache(cycle.profile, budget_bytes=0, templates=10)
     for number in range(50):
         kept.of(cycle.table.template(make_pod(f"p{number}").label(app=str(number)).obj()))
-    assert len(kept._templates) == 10
+    assert len(kept._by_template) == 10
     assert len(Nodes(cycle.table)) == 5

@@ -1,8 +1,9 @@
-"""Kept answers: what callbacks said of the nodes for one kind of task, for the next task of that kind.
+"""Scores of nodes, cached per kind of task.
 
-Hot path. A gang of a thousand equal pods is not a thousand looks at all nodes: after a placement only one row has
-changed, and only that row is asked about again. This holds as long as all callbacks declare what their answer depends
-on (``depends``), and it never changes a decision; a test compares with answers made afresh.
+Hot path. After a task of a gang is placed, only one row has changed, and only that row is evaluated for the next task
+of the same kind. Tasks are of one kind if they have the same template and the callbacks' ``depends`` return the same
+for them, so all predicates and scorers of a session must declare ``depends``. The cache never changes a decision: a
+test compares with scores made without it.
 """
 
 from __future__ import annotations
@@ -15,54 +16,43 @@ import numpy.typing as npt
 
 from mooring.batch.node import NodeInfo
 from mooring.batch.nodes import SessionNodes
-from mooring.batch.session import UNKEEPABLE, Session
+from mooring.batch.session import UNCACHEABLE, Session
 from mooring.batch.task import TaskInfo
+from mooring.columns.answer_cache import AnswerCache, AnswerColumn, CachedAnswers
+from mooring.columns.row_cursor import RowCursor
 
 Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.intp]
 
-#: If so many rows changed, all are asked again.
-_MANY: Final = 512
+#: With fewer nodes all are evaluated for every task: that is cheap, and yields all messages.
+LEAST_NODES: Final = 64
 
 
-class Kept:
-    """For one kind of task: which nodes have room now and pass, and their scores."""
+class TaskScores(CachedAnswers):
+    """The score of each node for one kind of task; minus infinity for infeasible nodes and for nodes without room."""
 
-    __slots__ = ("_position", "_rank")
+    __slots__ = ("_cursor", "_scores", "_session")
 
-    def __init__(self) -> None:
-        self._position = -1
-        #: The score of each node, minus infinity where it will not do or has no room now.
-        self._rank: Floats = np.zeros(0)
+    def __init__(self, session: Session, key: Hashable) -> None:
+        super().__init__(key)
+        self._session = session
+        self._cursor = RowCursor(session.table, session.changes)
+        self._scores = AnswerColumn()
 
-    def best(self, session: Session, task: TaskInfo) -> int | None:
-        """The row of the best node with room now, lots drawn among equals; None if there is none."""
-        self._refresh(session, task)
-        rank = self._rank
-        place = int(rank.argmax())
-        top = rank.item(place)
+    def best(self, task: TaskInfo) -> int | None:
+        """Return the row of the best node with room now, at random among equals; None if there is none."""
+        session = self._session
+        self._scores.refresh(self._cursor, len(session.node_list), lambda rows: _scores(session, task, rows))
+        scores: Floats = self._scores.values
+        best = int(scores.argmax())
+        top = scores.item(best)
         if top == -np.inf:
             return None
-        (tied,) = (rank == top).nonzero()
-        return place if len(tied) == 1 else int(tied[int(session.random.random() * len(tied))])
-
-    def _refresh(self, session: Session, task: TaskInfo) -> None:
-        log = session.changed_rows
-        if self._position >= 0:
-            changed = sorted(set(log[self._position :]))
-            self._position = len(log)
-            if not changed:
-                return
-            if len(changed) < _MANY:
-                rows = np.array(changed, dtype=np.intp)
-                self._rank[rows] = _ranked(session, task, rows)
-                return
-        self._position = len(log)
-        self._rank = _ranked(session, task, None)
+        (tied,) = (scores == top).nonzero()
+        return best if len(tied) == 1 else int(tied[int(session.random.random() * len(tied))])
 
 
-def _ranked(session: Session, task: TaskInfo, rows: Rows | None) -> Floats:
+def _scores(session: Session, task: TaskInfo, changed: list[int] | None) -> Floats:
+    rows = None if changed is None else np.array(changed, dtype=np.intp)
     nodes = SessionNodes(session, rows)
     ok = session.ledger.fits(task.request, session.ledger.idle, rows)
     ok &= session.ledger.fits(task.request, session.ledger.future, rows)
@@ -71,35 +61,34 @@ def _ranked(session: Session, task: TaskInfo, rows: Rows | None) -> Floats:
         if answer is not None:
             ok &= ~answer.failed if hasattr(answer, "failed") else answer.codes == 0
     scores = session.total_scores(task, nodes)
-    if scores is None:  # a scorer that declares what it depends on failed: nobody is chosen this way
+    if scores is None:  # a scorer failed: the cache chooses no node
         return np.full(len(nodes), -np.inf)
     return np.where(ok, scores, -np.inf)
 
 
-class KeptAnswers:
-    """The kept answers of one session, by kind of task."""
+class ScoreCache:
+    """The cached scores of one session, by kind of task."""
 
-    def __init__(self, session: Session, least_nodes: int) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._kept: dict[Hashable, Kept] = {}
+        self._answers: AnswerCache[TaskScores] = AnswerCache(
+            lambda key: TaskScores(session, key), session.node_list.__len__
+        )
         callbacks = [*session.all("predicate"), *session.all("node_order"), *session.all("batch_node_order")]
-        whole = all(callback.columns and callback.depends is not None for callback in callbacks)
-        self._enabled = whole and not session.all("best_node") and len(session.node_list) >= least_nodes
+        declared = all(callback.columns and callback.depends is not None for callback in callbacks)
+        self._enabled = declared and not session.all("best_node") and len(session.node_list) >= LEAST_NODES
         self._keys: list[Callable[[TaskInfo], Any]] = [each.depends for each in callbacks] if self._enabled else []
 
     def best(self, task: TaskInfo) -> NodeInfo | None:
-        """The best node with room now, if answers can be kept for the task; ``pre_predicate`` must have run for it."""
+        """Return the best node with room now, if scores can be cached; ``pre_predicate`` must have run for the task."""
         if not self._enabled:
             return None
         session = self._session
         key: list[Hashable] = [session.table.template(task.pod)]
         for depends in self._keys:
             part = depends(task)
-            if part is UNKEEPABLE:
+            if part is UNCACHEABLE:
                 return None
             key.append(part)
-        kept = self._kept.get(tuple(key))
-        if kept is None:
-            kept = self._kept[tuple(key)] = Kept()
-        row = kept.best(session, task)
+        row = self._answers.of(tuple(key)).best(task)
         return None if row is None else session.node_list[row]

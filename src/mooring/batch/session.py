@@ -24,6 +24,7 @@ from mooring.batch.resource import MIN_RESOURCE, Resource
 from mooring.batch.rollback import View
 from mooring.batch.statement import Statement
 from mooring.batch.task import ALLOCATED, BINDING, PENDING, Status, TaskInfo
+from mooring.columns.row_cursor import ChangeLog
 from mooring.columns.table import NodeTable
 from mooring.framework.handle import Handle
 from mooring.framework.state import CycleState
@@ -34,11 +35,9 @@ Mask = npt.NDArray[np.bool_]
 Handler = Callable[[TaskInfo], str | None]
 
 
-#: What an answer depends on beside the node and the task's template; UNKEEPABLE if on other nodes too.
+#: What an answer depends on beside the node and the task's template; UNCACHEABLE if on other nodes too.
 Dependence = Callable[[TaskInfo], Any]
-UNKEEPABLE: Final = object()
-#: Clusters with fewer nodes are looked at afresh for every task: it costs little, and keeps all messages.
-LEAST_KEPT_NODES: Final = 64
+UNCACHEABLE: Final = object()
 
 
 def on_node_alone(_task: TaskInfo) -> None:
@@ -127,9 +126,7 @@ class Session(Callbacks):
         self.journal: list[str] | None = None
         self.warnings: list[str] = []
         #: Rows of nodes whose tasks changed, in order: what was said of other rows still holds.
-        self.changed_rows: list[int] = []
-        #: From so many nodes on, answers are kept (see ``kept``).
-        self.least_kept_nodes = LEAST_KEPT_NODES
+        self.changes = ChangeLog()
         self._on_allocate: list[Handler] = []
         self._on_deallocate: list[Handler] = []
         self._states: dict[str, CycleState] = {}
@@ -343,7 +340,7 @@ class Session(Callbacks):
         node = self.nodes.get(task.node_name)
         if node is not None:
             node.update(task)
-            self.changed_rows.append(node.row)
+            self.changes.mark(node.row)
 
     def place(self, task: TaskInfo, status: Status, node_name: str) -> str:
         """Put a task on a node, and tell the handlers."""
@@ -353,7 +350,7 @@ class Session(Callbacks):
         node = self.nodes.get(node_name)
         error = f"there is no node {node_name}" if node is None else node.add(task)
         if node is not None:
-            self.changed_rows.append(node.row)
+            self.changes.mark(node.row)
         return self.fire_allocate(task) or error
 
     def unplace(self, task: TaskInfo) -> None:
@@ -363,7 +360,7 @@ class Session(Callbacks):
         node = self.nodes.get(task.node_name)
         if node is not None:
             node.remove(task)
-            self.changed_rows.append(node.row)
+            self.changes.mark(node.row)
         self.fire_deallocate(task)
         task.node_name = ""
 

@@ -1,8 +1,8 @@
-"""Findings: what the plugins said of the nodes for one kind of pod, kept for the next pod of it.
+"""Answers of filters and scorers, cached per pod template.
 
-Hot path. Plugins that declare what they depend on (``depends_on``) are asked about all nodes once per template; after
-that only about rows that changed. Two kinds of change are told apart: the node object (rare), and the pods on it
-(every placement). Nothing here ever changes an answer: a property test compares with findings made afresh.
+Hot path. Plugins that declare what they depend on (``depends_on``) are called for all nodes once per template; after
+that only for rows that changed. Changes of the node object (rare) are distinguished from changes of the pods on it
+(every placement). The cache never changes an answer: a property test compares with answers made without it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
+from mooring.columns.answer_cache import AnswerCache, AnswerColumn, CachedAnswers
 from mooring.columns.node_info import NodeInfo
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
@@ -34,144 +35,136 @@ from mooring.scheduler.profile import FilterPlugin, Profile, ScorePlugin
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-#: So many changed rows are asked about one by one, if the plugin can; more are asked about in columns.
+#: Up to this many changed rows are evaluated node by node, if the plugin can; more are evaluated in columns.
 _FEW = 2
 
 
-class Findings:
+class TemplateAnswers(CachedAnswers):
     """For one template in one profile: which nodes pass the declared filters, and their declared scores."""
 
     __slots__ = (
+        "_filter_changes",
+        "_filter_node_changes",
         "_node_filters",
         "_node_ok",
-        "_node_position",
         "_ok",
         "_pod_filters",
-        "_position",
+        "_raw",
         "_raw_by_node",
         "_raw_by_pods",
-        "_score_node_position",
-        "_score_position",
-        "_score_structure",
+        "_score_changes",
+        "_score_node_changes",
         "_skip",
         "_skip_score",
-        "_structure",
         "_summed",
         "_summed_singly",
         "_table",
-        "alive",
-        "key",
-        "raw",
-        "total",
+        "_total",
     )
 
     def __init__(self, table: NodeTable, key: Hashable) -> None:
+        super().__init__(key)
         self._table = table
-        self.key = key
-        self.alive = True
-        self._structure = -1
-        self._position = -1
-        self._node_position = -1
+        self._filter_changes, self._filter_node_changes = table.cursor(), table.node_cursor()
         self._skip: frozenset[str] = frozenset()
         self._node_filters: tuple[FilterPlugin, ...] = ()
         self._pod_filters: tuple[FilterPlugin, ...] = ()
-        #: Which nodes pass the filters that depend on the node alone, and which pass all declared filters; None: all.
-        self._node_ok: Mask | None = None
-        self._ok: Mask | None = None
-        self._score_structure = -1
-        self._score_position = -1
+        #: Which nodes pass the filters that depend on the node alone, and which pass all declared filters.
+        self._node_ok = AnswerColumn(True)
+        self._ok = AnswerColumn(True)
+        self._score_changes, self._score_node_changes = table.cursor(), table.node_cursor()
         self._skip_score: frozenset[str] = frozenset()
-        self._score_node_position = -1
         self._summed: tuple[ScorePlugin, ...] = ()
         self._summed_singly = False
         self._raw_by_node: tuple[ScorePlugin, ...] = ()
         self._raw_by_pods: tuple[ScorePlugin, ...] = ()
-        #: Raw scores of declared scorers that normalise, by name; a number where all nodes score the same.
-        self.raw: dict[str, Ints | int] = {}
+        #: Raw scores of declared scorers that normalise, by name.
+        self._raw: dict[str, AnswerColumn] = {}
         #: Weighted sum of the other declared scorers.
-        self.total: Ints = np.zeros(0, dtype=np.int64)
+        self._total = AnswerColumn()
 
     def drop(self) -> None:
-        """Give the memory back."""
-        self.alive = False
-        self._node_ok = self._ok = None
-        self._structure = self._score_structure = -1
-        self.raw = {}
-        self.total = np.zeros(0, dtype=np.int64)
+        """Release the memory."""
+        super().drop()
+        for column in (self._node_ok, self._ok, self._total):
+            column.replace(0)
+        self._raw = {}
+        self._filter_changes.reset()
+        self._score_changes.reset()
 
     # Filters
 
     def passing(self, profile: Profile, state: CycleState, pod: Pod) -> Mask | None:
-        """Which rows pass the declared filters (None: all); brought up to date. Do not write it."""
+        """Return which rows pass the declared filters (None: all). Do not write it."""
         self._refresh_filters(profile, state, pod)
-        return self._ok
+        ok = self._ok.values
+        return None if ok is True else ok
 
     def _refresh_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        table = self._table
-        if self._structure != table.structure or self._skip != state.skip_filter & profile.declared:
-            self._all_filters(profile, state, pod)
+        size = len(self._table)
+        changed = self._filter_changes.changed(size >> 2)
+        if changed is None or self._skip != state.skip_filter & profile.declared:
+            self._run_all_filters(profile, state, pod)
             return
-        changed = table.changes.since(self._position, len(table) >> 2)
-        if changed == []:
+        if not changed:
             return
-        node_changed = table.node_changes.since(self._node_position, len(table) >> 2)
-        if changed is None or node_changed is None:
-            self._all_filters(profile, state, pod)
+        node_changed = self._filter_node_changes.changed(size >> 2)
+        if node_changed is None:
+            self._run_all_filters(profile, state, pod)
             return
         if node_changed:
-            self._node_ok = self._some(self._node_filters, state, pod, node_changed, self._node_ok, None)
-        self._ok = self._some(self._pod_filters, state, pod, changed, self._ok, self._node_ok)
-        self._mark()
+            self._rerun_filters(self._node_filters, state, pod, node_changed, self._node_ok, None)
+        node_ok = self._node_ok.values
+        self._rerun_filters(self._pod_filters, state, pod, changed, self._ok, None if node_ok is True else node_ok)
+        self._filter_changes.advance()
+        self._filter_node_changes.advance()
 
-    def _all_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
+    def _run_all_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         self._skip = profile.declared & state.skip_filter
         self._node_filters, self._pod_filters = profile.declared_filters(self._skip)
         nodes = Nodes(self._table)
-        self._node_ok = self._ask_all(self._node_filters, state, pod, nodes, None)
-        self._ok = self._ask_all(self._pod_filters, state, pod, nodes, self._node_ok)
-        self._mark()
+        node_ok = self._passed(self._node_filters, state, pod, nodes, True)
+        ok = self._passed(self._pod_filters, state, pod, nodes, node_ok)
+        self._node_ok.replace(node_ok)
+        self._ok.replace(ok, shared=ok is node_ok)
+        self._filter_changes.advance()
+        self._filter_node_changes.advance()
 
     @staticmethod
-    def _ask_all(
-        filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, nodes: Nodes, base: Mask | None
-    ) -> Mask | None:
-        """Which rows pass some filters, of those that ``base`` allows. None for all rows, here and there."""
+    def _passed(
+        filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, nodes: Nodes, base: Mask | bool
+    ) -> Mask | bool:
+        """Return which nodes pass some filters, of those that ``base`` allows; True for all of them."""
         result = base
         for plugin in filters:
             verdicts = ask_filter(plugin, state, pod, nodes)
             if verdicts is not None:
                 passed = verdicts.codes == 0
-                result = passed if result is None else result & passed
+                result = passed if result is True else result & passed
         return result
 
-    def _some(
+    def _rerun_filters(
         self,
         filters: Sequence[FilterPlugin],
         state: CycleState,
         pod: Pod,
         rows: list[int],
-        known: Mask | None,
+        column: AnswerColumn,
         base: Mask | None,
-    ) -> Mask | None:
-        """Ask some filters about some rows again; the answer is ``known`` with these rows brought up to date."""
+    ) -> None:
+        """Run some filters again for those of some rows that ``base`` allows (None: all), and update ``column``."""
+        passed: list[bool] | bool
         if len(rows) <= _FEW and all(plugin.filter is not None for plugin in filters):
             passed = [
                 (base is None or bool(base[row])) and self._passes(filters, state, pod, self._table.nodes[row])
                 for row in rows
             ]
         else:
-            asked = self._ask_all(filters, state, pod, Nodes(self._table, np.array(rows)), None)
-            passed = [True] * len(rows) if asked is None else asked.tolist()
+            answer = self._passed(filters, state, pod, Nodes(self._table, np.array(rows)), True)
             if base is not None:
-                passed = (base[rows] & passed).tolist()
-        if known is None:
-            if all(passed):
-                return None
-            known = np.ones(len(self._table), dtype=np.bool_)
-        elif known is base:
-            known = known.copy()
-        known[rows] = passed
-        return known
+                answer = base[rows] & answer
+            passed = answer if isinstance(answer, bool) else answer.tolist()
+        column.patch(rows, passed, len(self._table))
 
     @staticmethod
     def _passes(filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo) -> bool:
@@ -180,44 +173,51 @@ class Findings:
                 return False
         return True
 
-    def _mark(self) -> None:
-        table = self._table
-        self._structure = table.structure
-        self._position = table.changes.position
-        self._node_position = table.node_changes.position
-
     # Scores
 
-    def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        """Bring ``raw`` and ``total`` up to date."""
-        table = self._table
-        if self._score_structure != table.structure or self._skip_score != state.skip_score & profile.declared:
-            self._all_scores(profile, state, pod)
-            return
-        changed = table.changes.since(self._score_position, len(table) >> 2)
-        if changed == []:
-            return
-        node_changed = table.node_changes.since(self._score_node_position, len(table) >> 2)
-        if changed is None or node_changed is None:
-            self._all_scores(profile, state, pod)
-            return
-        self._patch_raw(self._raw_by_pods, state, pod, changed)
-        if node_changed:
-            self._patch_raw(self._raw_by_node, state, pod, node_changed)
-        self._patch_total(state, pod, changed)
-        self._mark_scores()
+    @property
+    def total(self) -> Ints:
+        """The weighted sum of the declared scorers that do not normalise; ``refresh_scores`` must have run."""
+        total: Ints = self._total.values
+        return total
 
-    def _all_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
+    def raw(self, plugin: str) -> Ints | int | None:
+        """Return the raw scores of a declared scorer that normalises: a number where all nodes score the same."""
+        column = self._raw.get(plugin)
+        return None if column is None else column.values
+
+    def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
+        """Bring the scores up to date."""
+        size = len(self._table)
+        changed = self._score_changes.changed(size >> 2)
+        if changed is None or self._skip_score != state.skip_score & profile.declared:
+            self._run_all_scorers(profile, state, pod)
+            return
+        if not changed:
+            return
+        node_changed = self._score_node_changes.changed(size >> 2)
+        if node_changed is None:
+            self._run_all_scorers(profile, state, pod)
+            return
+        self._rerun_raw(self._raw_by_pods, state, pod, changed)
+        if node_changed:
+            self._rerun_raw(self._raw_by_node, state, pod, node_changed)
+        self._total.patch(changed, self._summed_scores(state, pod, changed), size)
+        self._score_changes.advance()
+        self._score_node_changes.advance()
+
+    def _run_all_scorers(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         self._skip_score = profile.declared & state.skip_score
         self._summed, self._raw_by_node, self._raw_by_pods, self._summed_singly = profile.declared_scorers(
             self._skip_score
         )
         nodes = Nodes(self._table)
-        self.raw = {}
-        for plugin in self._raw_by_node:
-            self.raw[plugin.name] = ask_score(plugin, state, pod, nodes)
-        for plugin in self._raw_by_pods:
-            self.raw[plugin.name] = ask_score(plugin, state, pod, nodes)
+        self._raw = {}
+        for plugin in (*self._raw_by_node, *self._raw_by_pods):
+            scores = ask_score(plugin, state, pod, nodes)
+            shared = not isinstance(scores, int) and (not scores.flags.writeable or scores.base is not None)
+            column = self._raw[plugin.name] = AnswerColumn()
+            column.replace(scores, shared=shared)
         total: Ints | None = None
         for plugin in self._summed:
             scores = ask_score(plugin, state, pod, nodes)
@@ -229,84 +229,60 @@ class Findings:
                 total = scores if plugin.trusted and scores.flags.owndata else scores.copy()
             else:
                 total += scores
-        self.total = total if total is not None else np.zeros(len(nodes), dtype=np.int64)
-        self._mark_scores()
+        self._total.replace(total if total is not None else np.zeros(len(nodes), dtype=np.int64))
+        self._score_changes.advance()
+        self._score_node_changes.advance()
 
-    def _mark_scores(self) -> None:
-        table = self._table
-        self._score_structure = table.structure
-        self._score_position = table.changes.position
-        self._score_node_position = table.node_changes.position
-
-    def _patch_raw(self, plugins: Sequence[ScorePlugin], state: CycleState, pod: Pod, rows: list[int]) -> None:
+    def _rerun_raw(self, plugins: Sequence[ScorePlugin], state: CycleState, pod: Pod, rows: list[int]) -> None:
         if not plugins:
             return
         nodes = Nodes(self._table, np.array(rows))
         for plugin in plugins:
-            scores, known = ask_score(plugin, state, pod, nodes), self.raw[plugin.name]
-            if isinstance(known, int):
-                if isinstance(scores, int) and scores == known:
-                    continue
-                known = self.raw[plugin.name] = np.full(len(self._table), known, dtype=np.int64)
-            elif not known.flags.writeable or known.base is not None:
-                known = self.raw[plugin.name] = known.copy()
-            known[rows] = scores
+            self._raw[plugin.name].patch(rows, ask_score(plugin, state, pod, nodes), len(self._table))
 
-    def _patch_total(self, state: CycleState, pod: Pod, rows: list[int]) -> None:
+    def _summed_scores(self, state: CycleState, pod: Pod, rows: list[int]) -> list[int] | Ints | int:
         scorers = self._summed
         if len(rows) <= _FEW and self._summed_singly:
-            for row in rows:
-                node, total = self._table.nodes[row], 0
-                for plugin in scorers:
-                    total += plugin.weight * ask_single_score(plugin, state, pod, node)
-                self.total[row] = total
-            return
-        nodes = Nodes(self._table, np.array(rows))
-        self.total[rows] = 0
+            nodes = self._table.nodes
+            return [
+                sum([plugin.weight * ask_single_score(plugin, state, pod, nodes[row]) for plugin in scorers])
+                for row in rows
+            ]
+        some = Nodes(self._table, np.array(rows))
+        total: Ints | int = 0
         for plugin in scorers:
-            self.total[rows] += ask_score(plugin, state, pod, nodes) * plugin.weight
+            total = total + ask_score(plugin, state, pod, some) * plugin.weight
+        return total
 
 
-class FindingsCache:
-    """The findings of one profile, shared by templates with equal signatures.
+class TemplateAnswerCache:
+    """The cached answers of one profile, shared by templates with equal signatures.
 
-    Bounded in bytes, because every entry is a few bytes a node; and what plugins keep for a template goes when the
-    template has not been seen for long.
+    What plugins cache for a template is dropped when the template was not used for long.
     """
 
     def __init__(self, profile: Profile, *, budget_bytes: int = 128 << 20, templates: int = 8192) -> None:
-        self._table = profile.handle.table
-        self._budget = budget_bytes
+        table = profile.handle.table
         self._capacity = templates
-        self._kept: OrderedDict[Hashable, Findings] = OrderedDict()
-        self._templates: OrderedDict[PodTemplate, Findings] = OrderedDict()
+        self._by_signature: AnswerCache[TemplateAnswers] = AnswerCache(
+            lambda key: TemplateAnswers(table, key), table.__len__, budget_bytes=budget_bytes
+        )
+        self._by_template: OrderedDict[PodTemplate, TemplateAnswers] = OrderedDict()
         self._signers = tuple(profile.signer(name) for name in sorted(profile.declared))
 
-    def of(self, template: PodTemplate) -> Findings:
-        """The findings for a template, empty if there are none yet."""
-        found = self._templates.get(template)
+    def of(self, template: PodTemplate) -> TemplateAnswers:
+        """Return the answers for a template, without any if they are new."""
+        found = self._by_template.get(template)
         if found is not None and found.alive:
-            self._templates.move_to_end(template)
-            self._kept.move_to_end(found.key)
+            self._by_template.move_to_end(template)
+            self._by_signature.used(found)
             return found
-        key = tuple([sign(template) for sign in self._signers])
-        found = self._kept.get(key)
-        if found is None:
-            self._evict()
-            found = self._kept[key] = Findings(self._table, key)
-        else:
-            self._kept.move_to_end(key)
-        self._templates[template] = found
-        if len(self._templates) > self._capacity:
-            oldest, _ = self._templates.popitem(last=False)
+        found = self._by_signature.of(tuple([sign(template) for sign in self._signers]))
+        self._by_template[template] = found
+        if len(self._by_template) > self._capacity:
+            oldest, _ = self._by_template.popitem(last=False)
             oldest.cache.clear()
         return found
-
-    def _evict(self) -> None:
-        capacity = max(16, self._budget // (24 * (len(self._table) + 64)))
-        while len(self._kept) >= capacity:
-            _, oldest = self._kept.popitem(last=False)
-            oldest.drop()
 
 
 def ask_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:

@@ -21,7 +21,7 @@ from mooring.framework.results import NO_NOMINATION, PostFilterResult
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
 from mooring.observe.attempt_trace import Trace
-from mooring.scheduler.answer_cache import FindingsCache
+from mooring.scheduler.answer_cache import TemplateAnswerCache
 from mooring.scheduler.answers import PluginFailure, failure, post_filter_answer, pre_filter_answer
 from mooring.scheduler.filtering import Filtering
 from mooring.scheduler.profile import Profile
@@ -108,7 +108,7 @@ class Cycle:
 
     def forget(self) -> None:
         """Forget every answer that was kept: some plugin may answer otherwise now."""
-        findings = FindingsCache(self.profile)
+        findings = TemplateAnswerCache(self.profile)
         self.filtering = Filtering(self.profile, self._sampler, findings)
         self.scoring = Scoring(self.profile, findings)
         self._pre_filter = TemplateCalls(self.profile.pre_filter)

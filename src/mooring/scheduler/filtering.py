@@ -18,7 +18,7 @@ from mooring.columns.templates import PodTemplate
 from mooring.framework.node_statuses import NodeStatuses, Rejections
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Status
-from mooring.scheduler.answer_cache import FindingsCache, ask_filter, ask_single
+from mooring.scheduler.answer_cache import TemplateAnswerCache, ask_filter, ask_single
 from mooring.scheduler.answers import PluginFailure, as_status, failure
 from mooring.scheduler.profile import FilterPlugin, Profile
 from mooring.scheduler.sampling import Sampler
@@ -30,7 +30,7 @@ Mask = npt.NDArray[np.bool_]
 class Filtering:
     """Runs a profile's Filter plugins."""
 
-    def __init__(self, profile: Profile, sampler: Sampler, findings: FindingsCache) -> None:
+    def __init__(self, profile: Profile, sampler: Sampler, findings: TemplateAnswerCache) -> None:
         self.profile = profile
         self.table = profile.handle.table
         self.nominator = profile.handle.nominator

@@ -19,7 +19,7 @@ from mooring.columns.templates import PodTemplate
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
 from mooring.observe.attempt_trace import Trace
-from mooring.scheduler.answer_cache import FindingsCache, ask_score
+from mooring.scheduler.answer_cache import TemplateAnswerCache, ask_score
 from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
 from mooring.scheduler.profile import Profile, ScorePlugin
 from mooring.scheduler.ranking import Ranking, Weighted, best_places
@@ -33,7 +33,7 @@ MAX_NODE_SCORE = 100
 class Scoring:
     """Runs a profile's PreScore and Score plugins."""
 
-    def __init__(self, profile: Profile, findings: FindingsCache) -> None:
+    def __init__(self, profile: Profile, findings: TemplateAnswerCache) -> None:
         self.profile = profile
         self.table = profile.handle.table
         self._findings = findings
@@ -93,7 +93,7 @@ class Scoring:
         total: Ints = findings.total if rows is None else findings.total[rows]
         same = 0  # what all nodes get alike
         for plugin in self._normalized:
-            raw = findings.raw.get(plugin.name)
+            raw = findings.raw(plugin.name)
             if raw is None:
                 continue
             chosen = raw if rows is None or isinstance(raw, int) else raw[rows]

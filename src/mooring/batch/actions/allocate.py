@@ -9,7 +9,7 @@ import numpy as np
 from mooring.batch.fit_errors import FitErrors
 from mooring.batch.job import INQUEUE, JobInfo
 from mooring.batch.queue import Heap
-from mooring.batch.score_cache import KeptAnswers
+from mooring.batch.score_cache import ScoreCache
 from mooring.batch.search import ErrorCache, Found, best_with_room, find_nodes, nowhere, pre_predicate
 from mooring.batch.session import Session
 from mooring.batch.statement import Statement
@@ -32,7 +32,7 @@ class Allocation:
         self._queues = session.queue_heap()
         self._jobs: dict[str, Heap[JobInfo]] = {}
         self._tasks: dict[str, Heap[TaskInfo]] = {}
-        self._kept = KeptAnswers(session, session.least_kept_nodes)
+        self._kept = ScoreCache(session)
 
     def run(self) -> Iterator[None]:
         """Work through the queues until none has anything left to try."""

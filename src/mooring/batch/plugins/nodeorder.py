@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mooring.batch.kube_plugins import BalancedAllocation, SessionPodAffinity
 from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
-from mooring.batch.session import UNKEEPABLE, Session, on_node_alone
+from mooring.batch.session import UNCACHEABLE, Session, on_node_alone
 from mooring.batch.task import TaskInfo
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
@@ -81,7 +81,7 @@ class NodeOrder(BatchPlugin):
                 continue
             # Taints that nobody minds are the same to all nodes.
             if name != "tainttoleration" or not isinstance(plugin.score_nodes(state, task.pod, nodes.kube), int):
-                return UNKEEPABLE
+                return UNCACHEABLE
         return None
 
     def _together(self, task: TaskInfo, nodes: SessionNodes) -> Any:

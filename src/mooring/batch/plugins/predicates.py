@@ -13,7 +13,7 @@ from mooring.batch.node import NodeInfo
 from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.queue import QueueInfo
-from mooring.batch.session import UNKEEPABLE, Session
+from mooring.batch.session import UNCACHEABLE, Session
 from mooring.batch.task import TaskInfo
 from mooring.columns.nodes import Nodes
 from mooring.framework.plugin import Plugin
@@ -150,7 +150,7 @@ class Predicates(BatchPlugin):
     def _local(self, task: TaskInfo) -> Any:
         """Whether the verdict on a node depends on that node alone: not where affinity, spread or volumes count."""
         skipped = self._session.state_of(task).skip_filter
-        return None if self._far_sighted <= skipped else UNKEEPABLE
+        return None if self._far_sighted <= skipped else UNCACHEABLE
 
     @staticmethod
     def _ask(plugin: Any, state: CycleState, task: TaskInfo, nodes: Nodes) -> Verdicts | None:

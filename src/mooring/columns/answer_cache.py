@@ -1,0 +1,114 @@
+"""Answers about nodes, cached per kind of pod and evaluated again only for the rows that changed.
+
+Hot path. The pod-by-pod engine caches the answers of filters and scorers per pod template (``scheduler.answer_cache``),
+batch sessions cache scores per kind of task (``batch.score_cache``). Both keep the answers in columns with one entry
+for each row of the node table, and hold the columns of the kinds that were used last, within a budget.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from mooring.columns.row_cursor import RowCursor
+
+#: Up to this many rows are written one by one, which is faster than indexing with a list.
+_FEW_ROWS = 2
+#: At least this many kinds are cached, whatever the budget.
+_LEAST_KINDS = 16
+#: An estimate of what the columns of a kind take for each row.
+_BYTES_PER_ROW = 24
+
+
+class AnswerColumn:
+    """One answer for each row; a single value while all rows have the same answer."""
+
+    __slots__ = ("_shared", "values")
+
+    def __init__(self, values: Any = 0) -> None:
+        #: An array, or the value that all rows have. Do not write it.
+        self.values: Any = values
+        self._shared = False
+
+    def replace(self, values: Any, *, shared: bool = False) -> None:
+        """Set all answers; a ``shared`` array is copied before it is written."""
+        self.values = values
+        self._shared = shared
+
+    def patch(self, rows: Sequence[int], answers: Any, size: int) -> None:
+        """Set the answers of some rows, given one for each or one for all of them; ``size`` is the number of rows."""
+        values = self.values
+        if not isinstance(values, np.ndarray):
+            if np.all(answers == values) if not isinstance(answers, list) else all(x == values for x in answers):
+                return
+            values = self.values = np.full(size, values)
+        elif self._shared:
+            values = self.values = values.copy()
+        self._shared = False
+        if isinstance(answers, list) and len(rows) <= _FEW_ROWS:
+            for row, answer in zip(rows, answers, strict=True):
+                values[row] = answer
+        else:
+            values[rows] = answers
+
+    def refresh(self, cursor: RowCursor, size: int, evaluate: Callable[[list[int] | None], Any]) -> None:
+        """Evaluate again the rows that changed since ``cursor``, or all rows (``evaluate(None)``) if many did."""
+        changed = cursor.changed(max(_FEW_ROWS, size >> 2))
+        if changed is None:
+            self.replace(evaluate(None))
+        elif changed:
+            self.patch(changed, evaluate(changed), size)
+        cursor.advance()
+
+
+class CachedAnswers:
+    """The answers for one kind of pod; subclasses hold them."""
+
+    __slots__ = ("alive", "key")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        #: Whether the cache still holds this entry.
+        self.alive = True
+
+    def drop(self) -> None:
+        """Release the memory."""
+        self.alive = False
+
+
+E = TypeVar("E", bound=CachedAnswers)
+
+
+class AnswerCache(Generic[E]):
+    """The cached answers by kind of pod. Those that were used least recently go first if they exceed the budget."""
+
+    def __init__(
+        self, make: Callable[[Hashable], E], rows: Callable[[], int], *, budget_bytes: int = 128 << 20
+    ) -> None:
+        self._make = make
+        self._rows = rows
+        self._budget = budget_bytes
+        self._entries: OrderedDict[Hashable, E] = OrderedDict()
+
+    def of(self, key: Hashable) -> E:
+        """Return the answers for a kind, without any if they are new."""
+        entry = self._entries.get(key)
+        if entry is None:
+            self._evict()
+            entry = self._entries[key] = self._make(key)
+        else:
+            self._entries.move_to_end(key)
+        return entry
+
+    def used(self, entry: E) -> None:
+        """Count an entry of this cache as used just now."""
+        self._entries.move_to_end(entry.key)
+
+    def _evict(self) -> None:
+        capacity = max(_LEAST_KINDS, self._budget // (_BYTES_PER_ROW * (self._rows() + 64)))
+        while len(self._entries) >= capacity:
+            _, oldest = self._entries.popitem(last=False)
+            oldest.drop()
