@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from mooring.api.protobuf import ProtobufError, decode_object
+from mooring.apiserver.quantities import QuantityTextError, canonical_quantity
 from mooring.certificates import make_certificate
 from mooring.cluster.errors import ApiError
 from mooring.cluster.patching import json_patch, merge_patch, strategic_merge_patch
 from mooring.cluster.schema.check import DecodeError, check
 from mooring.cluster.schema.kubernetes import definitions, shape_of
-from mooring.cluster.schema.quantities import QuantityTextError, canonical_quantity
 from mooring.cluster.selectors import parse_label_selector
 from mooring.cluster.store import Store
 from mooring.cluster.tables.texts import human_duration

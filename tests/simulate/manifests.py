@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from mooring.api.codec import load_manifests
+from mooring.api.codec import read_manifests
 from mooring.config import SchedulerConfiguration, default_config, load_config
 from mooring.framework import Plugin
 from mooring.framework.points import points_of
@@ -21,7 +21,7 @@ def given(*objects: dict[str, Any] | str, name: str = "test.yaml") -> list[Given
     """Objects as they come from a file."""
     text = "---\n".join(each if isinstance(each, str) else yaml.safe_dump(each, sort_keys=False) for each in objects)
     source = Source(name, text.encode())
-    return [Given(item, source) for item in load_manifests(text, source=name)]
+    return [Given(each.item, source, each.document) for each in read_manifests(text, source=name)]
 
 
 def scenario(*objects: dict[str, Any] | str, seed: int = 0) -> Scenario:

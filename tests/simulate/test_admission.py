@@ -13,6 +13,10 @@ from mooring.api.policy import PriorityClass
 from mooring.simulate.admission import Admission, AdmissionError
 
 PREEMPT = "PreemptLowerPriority"
+COMPUTED = (
+    "the {} must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass"
+    " name"
+)
 CLASSES = [
     msgspec.convert(each, PriorityClass)
     for each in (
@@ -58,14 +62,14 @@ def test_limits_become_requests(field: str, resources: Any, requests: Any) -> No
     ("resources", "containers", "requests"),
     [
         ({"limits": {"cpu": "4"}}, [container()], {"cpu": "4"}),
-        ({"limits": {"cpu": "4"}}, [container(requests={"cpu": "1"})] * 2, {"cpu": "2000m"}),
+        ({"limits": {"cpu": "4"}}, [container(requests={"cpu": "1"})] * 2, {"cpu": "2"}),
         ({"limits": {"cpu": "4"}, "requests": {"cpu": "3"}}, [container(requests={"cpu": "1"})], {"cpu": "3"}),
-        ({"limits": {"cpu": "4"}}, [container(requests={"memory": "1Gi"})], {"cpu": "4", "memory": 2**30}),
+        ({"limits": {"cpu": "4"}}, [container(requests={"memory": "1Gi"})], {"cpu": "4", "memory": "1Gi"}),
         ({"requests": {"cpu": "4"}}, [container(requests={"memory": "1Gi"})], {"cpu": "4"}),
         (
             {"requests": {"cpu": "4"}},
             [container(limits={"hugepages-2Mi": "4Mi"}, requests={"hugepages-2Mi": "4Mi"})],
-            {"cpu": "4", "hugepages-2Mi": 4 * 2**20},
+            {"cpu": "4", "hugepages-2Mi": "4Mi"},
         ),
         ({"limits": {"cpu": "4"}}, [container(requests={"nvidia.com/gpu": "1"})], {"cpu": "4"}),
     ],
@@ -159,7 +163,8 @@ def test_label_keys_are_merged_into_selectors_once() -> None:
     assert near["labelSelector"] == {"matchLabels": {"a": "b"}, "matchExpressions": [own, others]}
     assert spec["topologySpreadConstraints"][0]["labelSelector"] == {"matchExpressions": [own]}
     assert "labelSelector" not in spec["topologySpreadConstraints"][1]
-    assert Admission().admit(once) == once
+    stored = msgspec.structs.replace(once, metadata=msgspec.structs.replace(once.metadata, uid="u"))
+    assert Admission().admit(stored) == stored
 
 
 def test_names_are_filled_in() -> None:
@@ -172,11 +177,16 @@ def test_names_are_filled_in() -> None:
     [
         ({"containers": []}, ("spec", "containers"), "is required"),
         ({"priorityClassName": "hihg"}, ("spec", "priorityClassName"), "no PriorityClass with name hihg was found"),
-        ({"priority": 3}, ("spec", "priority"), "3 is not the priority that the pod's class gives it (0)"),
+        ({"priority": 3}, ("spec", "priority"), COMPUTED.format("integer value of priority (3)", 0)),
         (
             {"priority": 3, "priorityClassName": "high"},
             ("spec", "priority"),
-            "3 is not the priority that the pod's class gives it (1000)",
+            COMPUTED.format("integer value of priority (3)", 1000),
+        ),
+        (
+            {"preemptionPolicy": "Never"},
+            ("spec", "preemptionPolicy"),
+            COMPUTED.format("string value of PreemptionPolicy (Never)", PREEMPT),
         ),
     ],
 )

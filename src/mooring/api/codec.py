@@ -69,6 +69,13 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
 Loaded: TypeAlias = KubeObject | Unknown
 
 
+class Manifest(NamedTuple):
+    """An object and the document that it was decoded from, which may have more fields."""
+
+    item: Loaded
+    document: dict[str, Any]
+
+
 def decode_json(data: bytes | str, kind: type[ObjectT]) -> ObjectT:
     """Decode one JSON object of a known kind, quickly. Raises ManifestError if it cannot be one."""
     decoder: msgspec.json.Decoder[ObjectT] = _decoder(kind)
@@ -106,13 +113,18 @@ def decode_object(value: dict[str, Any] | bytes | str, *, source: str = "object"
 
 
 def load_manifests(text: str | bytes, *, source: str) -> list[Loaded]:
-    """Read a file of YAML documents, or of JSON, with lists of objects unwrapped. Empty documents are passed over.
+    """Read the objects of a file, as `read_manifests` does."""
+    return [each.item for each in read_manifests(text, source=source)]
+
+
+def read_manifests(text: str | bytes, *, source: str) -> list[Manifest]:
+    """Read a file of YAML documents, or of JSON, with lists of objects unwrapped. Empty documents are skipped.
 
     `source` is the name of the file, for messages. Kinds without a struct come as Unknown. Raises ManifestError at the
     first fault.
     """
     text = _as_text(text, source)
-    loaded: list[Loaded] = []
+    loaded: list[Manifest] = []
     try:
         for index, value in enumerate(_documents(text)):
             if value is not None:
@@ -161,11 +173,11 @@ def _documents(text: str) -> Iterator[Any]:
         yield document.value
 
 
-def _unwrapped(value: Any, place: _Place) -> Iterator[Loaded]:
+def _unwrapped(value: Any, place: _Place) -> Iterator[Manifest]:
     """The object, or all objects of a list."""
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or not kind.endswith("List") or not (kind == "List" or "items" in value):
-        yield _decode(value, place, check=True)
+        yield Manifest(_decode(value, place, check=True), value)
         return
     items = value.get("items") or []
     if not isinstance(items, list):

@@ -3,20 +3,17 @@
 from collections.abc import Callable
 from typing import Final
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.admission import AdmissionError, add_tolerations, assign_priority, default_storage_class
+from mooring.apiserver.documents import Document
+from mooring.apiserver.pod_defaults import qos_class
 from mooring.cluster.errors import ApiError, Target, forbidden, not_found
 from mooring.cluster.limits import apply_limits
-from mooring.cluster.qos import qos_class
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Store
 
 PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 STORAGE_CLASSES: Final = "storageclasses.storage.k8s.io"
 RUNTIME_CLASSES: Final = "runtimeclasses.node.k8s.io"
-DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
-
-#: What a pod puts up with for five minutes unless it says otherwise.
-_TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def admit(store: Store, resource: Resource, document: Document) -> None:
@@ -48,58 +45,12 @@ def _pod(store: Store, document: Document) -> None:
     spec = document["spec"]
     _runtime_class(store, document)
     apply_limits(store, document)
-    _priority(store, document)
+    try:
+        assign_priority(spec, [each.document for each in store.objects(PRIORITY_CLASSES)])
+    except AdmissionError as error:
+        raise forbidden(Target("", "pods", document["metadata"].get("name", "")), str(error)) from None
     add_tolerations(spec)
     document["status"]["qosClass"] = qos_class(spec)
-
-
-def add_tolerations(spec: Document) -> None:
-    """Let a pod put up with a node that is away for a while, unless it says how long itself."""
-    tolerations = spec.setdefault("tolerations", [])
-    for key in _TOLERATED:
-        if not any(_covers(each, key) for each in tolerations):
-            tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
-
-
-def _covers(toleration: Document, key: str) -> bool:
-    return toleration.get("key", "") in {key, ""} and toleration.get("effect", "") in {"NoExecute", ""}
-
-
-def _priority(store: Store, document: Document) -> None:
-    spec = document["spec"]
-    name = spec.get("priorityClassName", "")
-    target = Target("", "pods", document["metadata"].get("name", ""))
-    chosen: Document | None = None
-    if name:
-        found = store.get(PRIORITY_CLASSES, "", name)
-        if found is None:
-            raise forbidden(target, f"no PriorityClass with name {name} was found")
-        chosen = found.document
-    else:
-        chosen = _default_priority_class(store)
-        if chosen is not None:
-            spec["priorityClassName"] = chosen["metadata"]["name"]
-    value = chosen["value"] if chosen else 0
-    if "priority" in spec and spec["priority"] != value:
-        raise forbidden(
-            target,
-            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec;"
-            f" priority admission controller computed {value} from the given PriorityClass name",
-        )
-    policy = (chosen or {}).get("preemptionPolicy", "PreemptLowerPriority")
-    if "preemptionPolicy" in spec and spec["preemptionPolicy"] != policy:
-        raise forbidden(
-            target,
-            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec;"
-            f" priority admission controller computed {policy} from the given PriorityClass name",
-        )
-    spec["priority"], spec["preemptionPolicy"] = value, policy
-
-
-def _default_priority_class(store: Store) -> Document | None:
-    """The class that pods get who name none; the lowest where there are several."""
-    classes = [each.document for each in store.objects(PRIORITY_CLASSES) if each.document.get("globalDefault")]
-    return min(classes, key=lambda each: int(each["value"]), default=None)
 
 
 def _runtime_class(store: Store, document: Document) -> None:
@@ -137,14 +88,9 @@ def _claim(store: Store, document: Document) -> None:
     _finalizer(document, "kubernetes.io/pvc-protection")
     if "storageClassName" in document["spec"]:
         return
-    defaults = [
-        each.document
-        for each in store.objects(STORAGE_CLASSES)
-        if each.document["metadata"].get("annotations", {}).get(DEFAULT_CLASS) == "true"
-    ]
-    if defaults:
-        newest = max(defaults, key=lambda each: str(each["metadata"]["creationTimestamp"]))
-        document["spec"]["storageClassName"] = newest["metadata"]["name"]
+    name = default_storage_class(each.document for each in store.objects(STORAGE_CLASSES))
+    if name is not None:
+        document["spec"]["storageClassName"] = name
 
 
 def _volume(_store: Store, document: Document) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 
 
 class User(NamedTuple):

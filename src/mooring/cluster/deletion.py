@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from mooring.apiserver.documents import Document, replaced, rfc3339, with_metadata
 from mooring.cluster.calls import Call
-from mooring.cluster.documents import Document, replaced, rfc3339, with_metadata
 from mooring.cluster.errors import ApiError, Target, bad_request, conflict, forbidden, invalid_object, not_supported
 from mooring.cluster.registry import Registry, is_finished
 from mooring.cluster.resources import Resource

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import no_such_path
 from mooring.cluster.resources import Resource, ResourceTable
 

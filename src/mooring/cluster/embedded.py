@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from mooring.apiserver.documents import Document, rfc3339
 from mooring.certificates import Certificate, make_certificate
 from mooring.cluster.access.tokens import ADMIN
 from mooring.cluster.calls import system_call
 from mooring.cluster.controllers.base import ControllerLoop, Tools
 from mooring.cluster.controllers.manager import all_controllers
 from mooring.cluster.custom.definitions import DEFINITIONS
-from mooring.cluster.documents import Document, rfc3339
 from mooring.cluster.errors import ApiError
 from mooring.cluster.http.context import Api
 from mooring.cluster.http.server import HttpServer

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 
 
 class ApiError(Exception):

@@ -15,9 +15,9 @@ from typing import Final
 
 import structlog
 
+from mooring.apiserver.documents import Document, condition, controller_of, look, rfc3339, seconds_of
 from mooring.cluster.controllers.base import Tools
 from mooring.cluster.deletion import DeleteOptions
-from mooring.cluster.documents import Document, condition, controller_of, look, rfc3339, seconds_of
 from mooring.cluster.node_leases import renew_lease
 from mooring.cluster.pod_status import ended_status, restarted_status, running_status
 from mooring.cluster.schema.kubernetes import VERSION

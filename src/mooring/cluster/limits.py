@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mooring.api.quantity import parse_quantity
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import Target, forbidden
 from mooring.cluster.store import Store
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from mooring.api.label_selectors import Selector
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import bad_request, expired, too_large_version
 from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import FieldSelector

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from mooring.cluster.documents import Document, copied
+from mooring.apiserver.documents import Document, copied
 from mooring.cluster.errors import apply_conflict
 from mooring.cluster.fields.compare import compare, owned_part, set_of, written_fields
 from mooring.cluster.fields.merge import merged, pruned

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from mooring.apiserver.documents import Document, rfc3339_micro
 from mooring.cluster.controllers.base import Tools
-from mooring.cluster.documents import Document, rfc3339_micro
 
 LEASES: Final = "leases.coordination.k8s.io"
 NAMESPACE: Final = "kube-node-lease"

@@ -7,7 +7,7 @@ Descriptions are left out: `kubectl explain` shows names and types.
 import hashlib
 from typing import Any, Final
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import no_such_path
 from mooring.cluster.resources import Resource, ResourceTable
 from mooring.cluster.schema.kubernetes import VERSION, definitions, names_by_kind

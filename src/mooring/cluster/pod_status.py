@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from mooring.cluster.documents import Document
-from mooring.cluster.qos import qos_class
+from mooring.apiserver.documents import Document
+from mooring.apiserver.pod_defaults import qos_class
 
 _OWN: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 

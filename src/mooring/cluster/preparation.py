@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from mooring.cluster.documents import Document, look, rfc3339
-from mooring.cluster.qos import qos_class
+from mooring.apiserver.admission import merge_label_keys
+from mooring.apiserver.documents import Document, rfc3339
+from mooring.apiserver.pod_defaults import qos_class
+from mooring.apiserver.workloads import label_job
 from mooring.cluster.store import Store
 
 _GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
@@ -56,26 +58,7 @@ def _pod(document: Document, _store: Store, now: float) -> None:
             }
         ]
     document["status"] = status
-    _merge_label_keys(document)
-
-
-def _merge_label_keys(document: Document) -> None:
-    """Write the values of `matchLabelKeys` and `mismatchLabelKeys` into the selectors that they narrow."""
-    labels, spec = document["metadata"].get("labels") or {}, document["spec"]
-    terms = list(spec.get("topologySpreadConstraints") or ())
-    for kind in ("podAffinity", "podAntiAffinity"):
-        given = look(spec, "affinity", kind) or {}
-        terms += given.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
-        preferred = given.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        terms += [each["podAffinityTerm"] for each in preferred if "podAffinityTerm" in each]
-    for term in terms:
-        if "labelSelector" not in term:
-            continue
-        for kind, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
-            for key in term.get(kind) or ():
-                if key in labels:
-                    added = {"key": key, "operator": operator, "values": [labels[key]]}
-                    term["labelSelector"].setdefault("matchExpressions", []).append(added)
+    merge_label_keys(document)
 
 
 def _namespace(document: Document, _store: Store, _now: float) -> None:
@@ -91,17 +74,7 @@ def _persistent_volume(document: Document, _store: Store, now: float) -> None:
 
 def _job(document: Document, _store: Store, _now: float) -> None:
     document["status"] = {}
-    spec, metadata = document["spec"], document["metadata"]
-    if spec.get("manualSelector"):
-        return
-    uid, name = metadata["uid"], metadata.get("name", "")
-    labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
-    for key, value in (("controller-uid", uid), ("job-name", name)):
-        labels.setdefault(key, value)
-        labels.setdefault(f"batch.kubernetes.io/{key}", value)
-    if not metadata.get("labels"):
-        metadata["labels"] = dict(labels)
-    spec.setdefault("selector", {}).setdefault("matchLabels", {})["batch.kubernetes.io/controller-uid"] = uid
+    label_job(document)
 
 
 def _daemon_set(document: Document, _store: Store, _now: float) -> None:

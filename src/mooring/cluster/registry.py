@@ -9,11 +9,13 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
+from mooring.apiserver.admission import add_tolerations
+from mooring.apiserver.documents import Document, copied, rfc3339
+from mooring.apiserver.names import MAX_PREFIX_LENGTH, generated_name
 from mooring.cluster import managed
-from mooring.cluster.admission import add_tolerations, admit
+from mooring.cluster.admission import admit
 from mooring.cluster.calls import Call
 from mooring.cluster.defaults import set_defaults
-from mooring.cluster.documents import Document, copied, rfc3339
 from mooring.cluster.errors import (
     MODIFIED,
     FieldError,
@@ -36,8 +38,6 @@ from mooring.cluster.validation.pod_parts import part_errors
 from mooring.cluster.validation.rules import RULES, STATUS_RULES
 from mooring.cluster.validation.warnings import warnings_for
 
-_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-_LONGEST_PREFIX: Final = 58
 #: How often a generated name is drawn before giving up.
 _DRAWS: Final = 8
 #: What only the server writes in an object's metadata.
@@ -133,7 +133,7 @@ class Registry:
         elif metadata.get("namespace"):
             del metadata["namespace"]
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = self.generated_name(metadata["generateName"])
+            metadata["name"] = generated_name(metadata["generateName"], self._random)
         metadata["uid"] = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
         metadata["creationTimestamp"] = rfc3339(self.clock())
 
@@ -144,14 +144,10 @@ class Registry:
             if self.store.get(resource.stored_as, space, metadata["name"]) is None:
                 return str(metadata["name"])
             prefix = metadata.get("generateName")
-            if not prefix or not metadata["name"].startswith(prefix[:_LONGEST_PREFIX]):
+            if not prefix or not metadata["name"].startswith(prefix[:MAX_PREFIX_LENGTH]):
                 break
-            metadata["name"] = self.generated_name(prefix)
+            metadata["name"] = generated_name(prefix, self._random)
         raise already_exists(resource.target(metadata["name"]))
-
-    def generated_name(self, prefix: str) -> str:
-        """A name that starts with the prefix, as `generateName` asks."""
-        return prefix[:_LONGEST_PREFIX] + "".join(self._random.choices(_SUFFIX_LETTERS, k=5))
 
     def _validate(self, resource: Resource, document: Document, strategy: Strategy) -> None:
         errors = metadata_errors(document, resource.stored_as, namespaced=resource.namespaced)

@@ -19,7 +19,7 @@ from mooring.api.label_selectors import (
     SelectorError,
     requirement,
 )
-from mooring.cluster.documents import Document, look
+from mooring.apiserver.documents import Document, look
 from mooring.cluster.errors import bad_request
 
 _TOKEN: Final = re.compile(r"\s*(==|!=|[=!<>(),]|[^\s=!<>(),]+)")

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 
 ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"

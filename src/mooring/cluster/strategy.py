@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError
 
 Validate = Callable[[Document], list[FieldError]]

@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
+from mooring.apiserver.documents import Document, condition, copied, look, replaced, rfc3339
 from mooring.cluster.calls import Call
 from mooring.cluster.deletion import DeleteOptions, delete
-from mooring.cluster.documents import Document, condition, copied, look, replaced, rfc3339
 from mooring.cluster.errors import (
     MODIFIED,
     ApiError,

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from mooring.cluster.documents import Document, replaced
+from mooring.apiserver.documents import Document, replaced
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Stored, encode
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import ApiError, expired
 from mooring.cluster.listing import Filter
 from mooring.cluster.resources import Resource

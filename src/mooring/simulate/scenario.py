@@ -12,28 +12,28 @@ from typing import Final
 
 import msgspec
 
-from mooring.api.codec import Misfit, Unknown, fit
+from mooring.api.codec import Misfit, Unknown, fit, to_dict
 from mooring.api.core import Namespace
-from mooring.api.meta import KubeObject, NamespacedObject, ObjectMeta, OwnerReference, parse_time
+from mooring.api.meta import KubeObject, NamespacedObject, ObjectMeta, parse_time
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.policy import PriorityClass
 from mooring.api.quantity import value
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.api.workloads import ReplicaSet
+from mooring.apiserver.admission import default_storage_class
+from mooring.apiserver.workloads import ephemeral_claims
 from mooring.framework.custom_resources import CustomResource
 from mooring.framework.declared import CustomKinds
 from mooring.simulate.admission import Admission, AdmissionError
-from mooring.simulate.naming import uid_of
 from mooring.simulate.sources import Given
-from mooring.simulate.workloads import KINDS, Expander, controller_of, key_of
+from mooring.simulate.workloads import KINDS, Expander, claim_of, controller_of, key_of, uid_of
 
 _replace = msgspec.structs.replace
 
 #: When a simulation begins, unless the manifests speak of a later time.
 BEGINNING: Final = "2026-01-01T00:00:00Z"
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
-_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _BOUND: Final = "pv.kubernetes.io/bind-completed"
 
 
@@ -175,10 +175,11 @@ def _completed(objects: list[KubeObject], pods: Iterable[Pod]) -> list[KubeObjec
     objects = objects + [
         claim
         for pod in pods
-        for claim in _ephemeral_claims(pod)
+        if any(volume.ephemeral is not None for volume in pod.spec.volumes)
+        for claim in (claim_of(each, pod.namespace) for each in ephemeral_claims(to_dict(pod)))
         if (PersistentVolumeClaim, claim.namespace, claim.name) not in present
     ]
-    default_class = _default_class(objects)
+    default_class = default_storage_class(to_dict(item) for item in objects if isinstance(item, StorageClass))
     volumes = {item.name for item in objects if isinstance(item, PersistentVolume)}
     spaces = {"default"} | {item.namespace for item in (*objects, *pods) if isinstance(item, NamespacedObject)}
     spaces -= {item.name for item in objects if isinstance(item, Namespace)}
@@ -189,7 +190,7 @@ def _completed(objects: list[KubeObject], pods: Iterable[Pod]) -> list[KubeObjec
 def _settled(item: KubeObject, default_class: str | None, volumes: set[str]) -> KubeObject:
     match item:
         case Namespace():
-            return _replace(item, metadata=_replace(item.metadata, labels={_NAME_LABEL: item.name, **item.labels}))
+            return _replace(item, metadata=_replace(item.metadata, labels={**item.labels, _NAME_LABEL: item.name}))
         case PersistentVolume() if not item.status.phase:
             phase = "Available" if item.spec.claim_ref is None else "Bound"
             return _replace(item, status=_replace(item.status, phase=phase))
@@ -207,35 +208,6 @@ def _settled_claim(claim: PersistentVolumeClaim, default_class: str | None, volu
         metadata = _replace(metadata, annotations={_BOUND: "yes", **metadata.annotations})
     metadata = _replace(metadata, namespace=claim.namespace)
     return _replace(claim, metadata=metadata, spec=spec)
-
-
-def _default_class(objects: Iterable[KubeObject]) -> str | None:
-    """The newest of the classes that are marked as default."""
-    marked = [o for o in objects if isinstance(o, StorageClass) and o.annotations.get(_DEFAULT_CLASS) == "true"]
-    if not marked:
-        return None
-    newest = max(parse_time(each.metadata.creation_timestamp or BEGINNING) for each in marked)
-    names = [o.name for o in marked if parse_time(o.metadata.creation_timestamp or BEGINNING) == newest]
-    return min(names)
-
-
-def _ephemeral_claims(pod: Pod) -> Iterable[PersistentVolumeClaim]:
-    """The claims that are made for a pod's generic ephemeral volumes."""
-    for volume in pod.spec.volumes:
-        template = volume.ephemeral.volume_claim_template if volume.ephemeral is not None else None
-        if template is None:
-            continue
-        owner = OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
-        name = f"{pod.name}-{volume.name}"
-        metadata = ObjectMeta(
-            name=name,
-            namespace=pod.namespace,
-            uid=uid_of("PersistentVolumeClaim", pod.namespace, name),
-            labels=template.metadata.labels,
-            annotations=template.metadata.annotations,
-            owner_references=(owner,),
-        )
-        yield PersistentVolumeClaim(metadata=metadata, spec=template.spec)
 
 
 # What to tell

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.api.codec import Loaded, load_manifests
+from mooring.api.codec import Loaded, read_manifests
 from mooring.api.manifest_error import ManifestError, path_text
 from mooring.api.yaml_reader import Step, YamlError, find_line, read_documents
 
@@ -32,6 +32,8 @@ class Given(msgspec.Struct, frozen=True):
 
     item: Loaded
     source: Source
+    #: The document that the object was decoded from, with the fields that its struct does not have.
+    document: dict[str, Any]
 
     def fault(self, problem: str, *steps: Step, remedy: str = "") -> ManifestError:
         """What is wrong with one of the object's fields."""
@@ -57,7 +59,8 @@ def read(paths: Iterable[str], *, recursive: bool = False, stdin: Callable[[], b
     found: list[Given] = []
     for path in paths:
         for source in _sources(path, recursive=recursive, stdin=stdin):
-            found += [Given(item, source) for item in load_manifests(source.text, source=source.name)]
+            manifests = read_manifests(source.text, source=source.name)
+            found += [Given(each.item, source, each.document) for each in manifests]
     return found
 
 

@@ -1,49 +1,68 @@
-"""Workloads become pods, as their controllers would make them: names, labels, owners, claims.
+"""Expansion of the workloads in manifests into the pods that their controllers would create.
 
-What is there already counts: a ReplicaSet of five with three pods among the manifests makes two more, so that the
-objects of a live cluster can be given together with new ones.
+Existing pods count: a ReplicaSet of five with three pods among the manifests gets two more. So the objects of a live
+cluster can be given together with new ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+import random
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 
+from mooring.api.affinity import Affinity
+from mooring.api.codec import to_dict
 from mooring.api.core import ReplicationController
-from mooring.api.meta import KubeObject, LabelSelector, NamespacedObject, ObjectMeta, OwnerReference
+from mooring.api.manifest_checks import without_nulls
+from mooring.api.meta import KubeObject, LabelSelector, NamespacedObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod, PodTemplateSpec
 from mooring.api.selectors import SelectorError, compile_selector
 from mooring.api.storage import PersistentVolumeClaim
-from mooring.api.volumes import PersistentVolumeClaimVolume, Volume
 from mooring.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
+from mooring.apiserver.documents import Document, copied
+from mooring.apiserver.names import generated_name, template_hash
+from mooring.apiserver.pod_defaults import set_template_defaults
+from mooring.apiserver.workloads import (
+    COMPLETION_INDEX,
+    daemon_affinity,
+    daemon_nodes,
+    daemon_pod,
+    daemon_target,
+    job_pod,
+    label_job,
+    pod_from_template,
+    replica_set_of,
+    stateful_claims,
+    stateful_ordinals,
+    stateful_pod,
+    stateful_revision,
+)
 from mooring.simulate.admission import Admission, AdmissionError
-from mooring.simulate.daemons import daemon_template, fitting_nodes, target_node, tied_to
-from mooring.simulate.naming import generated_names, template_hash, uid_of
 from mooring.simulate.sources import Given
 
 _replace = msgspec.structs.replace
 
-#: The kinds that make pods here.
+#: The kinds that are expanded.
 KINDS: Final = (Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job)
-#: More pods of one workload than this are a slip of the finger.
+#: A workload with more pods than this is taken for a typing error.
 MOST_PODS: Final = 1_000_000
 _TEMPLATE: Final = ("spec", "template")
-_JOB_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _Key = tuple[str, str, str]
 
 
-class Made(msgspec.Struct, frozen=True):
-    """What a controller made: pods, and the objects that go with them."""
+class Expansion(msgspec.Struct, frozen=True):
+    """What a controller creates: pods, and the objects that go with them."""
 
     pods: list[Pod] = []
     objects: list[KubeObject] = []
 
 
 class Expander:
-    """Does what the controllers do, once."""
+    """Does what the workload controllers do, once."""
 
     def __init__(
         self,
@@ -65,15 +84,16 @@ class Expander:
         #: Deployments that have a ReplicaSet already: it makes their pods.
         self._rolled_out = {controller_of(each) for each in replica_sets}
 
-    def expand(self, given: Given) -> Made:
-        """What a workload's controller would make of it now. Raises ManifestError."""
+    def expand(self, given: Given) -> Expansion:
+        """Return what the controller of a workload would create now. Raises ManifestError."""
         item = given.item
         try:
             match item:
                 case Deployment():
                     return self._deployment(given, item)
                 case ReplicaSet():
-                    return Made(self._replicas(given, item, item.spec.template, item.spec.replicas, item.spec.selector))
+                    check_selector(given, item.spec.selector, item.spec.template)
+                    return Expansion(self._replicas(given, _document(given, item), item.spec.replicas))
                 case ReplicationController():
                     return self._replication_controller(given, item)
                 case StatefulSet():
@@ -84,95 +104,80 @@ class Expander:
                     return self._job(given, item)
         except AdmissionError as error:
             raise given.fault(error.problem, *_TEMPLATE, *error.steps, remedy=error.remedy) from None
-        return Made()
+        return Expansion()
 
     # The kinds
 
-    def _deployment(self, given: Given, item: Deployment) -> Made:
-        spec, template = item.spec, item.spec.template
-        check_selector(given, spec.selector, template)
-        count = _count(given, spec.replicas, "replicas")
+    def _deployment(self, given: Given, item: Deployment) -> Expansion:
+        check_selector(given, item.spec.selector, item.spec.template)
+        count = _count(given, item.spec.replicas, "replicas")
         if key_of(item) in self._rolled_out:
-            return Made()
-        code = template_hash(template)
-        marked = _labelled(template, {"pod-template-hash": code})
-        selector = spec.selector or LabelSelector()
-        name = f"{item.name}-{code}"
-        made = ReplicaSet(
-            metadata=ObjectMeta(
-                name=name,
-                namespace=item.namespace,
-                uid=uid_of("ReplicaSet", item.namespace, name),
-                labels=marked.metadata.labels,
-                owner_references=(_owner(item),),
-            ),
-            spec=_replace(
-                spec,
-                replicas=count,
-                selector=_replace(selector, match_labels=selector.match_labels | {"pod-template-hash": code}),
-                template=marked,
-            ),
-        )
-        return Made(self._replicas(given, made, marked, count, made.spec.selector), [made])
+            return Expansion()
+        made = replica_set_of(_document(given, item), count)
+        _identify(made, "apps/v1", "ReplicaSet", item.namespace)
+        return Expansion(self._replicas(given, made, count), [msgspec.convert(made, ReplicaSet)])
 
-    def _replication_controller(self, given: Given, item: ReplicationController) -> Made:
+    def _replication_controller(self, given: Given, item: ReplicationController) -> Expansion:
         template = item.spec.template
         if template is None:
             raise given.fault("is required", *_TEMPLATE, remedy="say which pods to run")
         selector = LabelSelector(match_labels=item.spec.selector or template.metadata.labels)
-        return Made(self._replicas(given, item, template, item.spec.replicas, selector))
-
-    def _replicas(
-        self,
-        given: Given,
-        owner: NamespacedObject,
-        template: PodTemplateSpec,
-        replicas: int | None,
-        selector: LabelSelector | None,
-    ) -> list[Pod]:
-        """Equal pods with random names, as many as are missing."""
         check_selector(given, selector, template)
-        missing = _count(given, replicas, "replicas") - len(self._pods_of.get(key_of(owner), ()))
-        return list(self._alike(owner, template, missing))
+        return Expansion(self._replicas(given, _document(given, item), item.spec.replicas))
 
-    def _alike(self, owner: NamespacedObject, template: PodTemplateSpec, count: int, prefix: str = "") -> Iterator[Pod]:
+    def _replicas(self, given: Given, owner: Document, replicas: int | None) -> list[Pod]:
+        """Return equal pods with generated names, as many as are missing."""
+        key = (owner["kind"], owner["metadata"]["namespace"], owner["metadata"]["name"])
+        missing = _count(given, replicas, "replicas") - len(self._pods_of.get(key, ()))
+        return self._alike(owner, pod_from_template(owner["spec"]["template"], owner), missing)
+
+    def _alike(self, owner: Document, pod: Document, count: int) -> list[Pod]:
+        """Return copies of a pod with generated names."""
         if count <= 0:
-            return
-        prefix = prefix or f"{owner.name}-"
-        names = generated_names(prefix, seed=self._seed, owner=f"{owner.kind}/{owner.namespace}/{prefix}")
-        pattern = self._admission.admit(_pod(template, owner, name="", prefix=prefix))
-        for _ in range(count):
-            name = next(name for name in names if f"{owner.namespace}/{name}" not in self._names)
-            yield _renamed(pattern, name)
+            return []
+        namespace, prefix = owner["metadata"]["namespace"], pod["metadata"]["generateName"]
+        names = _generated_names(prefix, seed=self._seed, owner=f"{owner['kind']}/{namespace}/{prefix}")
+        pattern = self._admitted(pod, namespace)
+        free = (name for name in names if f"{namespace}/{name}" not in self._names)
+        return [_renamed(pattern, next(free)) for _ in range(count)]
 
-    def _stateful_set(self, given: Given, item: StatefulSet) -> Made:
-        spec, template = item.spec, item.spec.template
-        check_selector(given, spec.selector, template)
-        first = spec.ordinals.start if spec.ordinals is not None else 0
-        revision = {"controller-revision-hash": f"{item.name}-{template_hash(template)}"}
+    def _admitted(self, pod: Document, namespace: str) -> Pod:
+        pod["metadata"]["namespace"] = namespace
+        self._admission.complete(pod)
+        return msgspec.convert({"apiVersion": "v1", "kind": "Pod", **pod}, Pod)
+
+    def _stateful_set(self, given: Given, item: StatefulSet) -> Expansion:
+        check_selector(given, item.spec.selector, item.spec.template)
+        document = _document(given, item)
+        document["spec"]["replicas"] = _count(given, item.spec.replicas, "replicas")
+        revision = stateful_revision(document)
         pods: list[Pod] = []
         claims: list[KubeObject] = []
-        for ordinal in range(first, first + _count(given, spec.replicas, "replicas")):
-            name = f"{item.name}-{ordinal}"
+        for ordinal in stateful_ordinals(document):
+            pod = stateful_pod(document, ordinal, revision)
+            name = pod["metadata"]["name"]
             if f"{item.namespace}/{name}" in self._names:
                 continue
-            identity = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(ordinal)}
-            pod = _pod(_labelled(template, revision | identity), item, name=name)
-            pod, own = _with_claims(pod, item)
-            pods.append(self._admission.admit(pod))
-            claims += own
-        return Made(pods, claims)
+            pods.append(_renamed(self._admitted(pod, item.namespace), name))
+            claims += [claim_of(each, item.namespace) for each in stateful_claims(document, ordinal)]
+        return Expansion(pods, claims)
 
-    def _daemon_set(self, given: Given, item: DaemonSet) -> Made:
-        template = item.spec.template
-        check_selector(given, item.spec.selector, template)
-        template = _labelled(daemon_template(template), {"controller-revision-hash": template_hash(template)})
-        served = {target_node(pod) for pod in self._pods_of.get(key_of(item), ())}
-        wanted = [node for node in fitting_nodes(self._nodes, template) if node.name not in served]
-        pods = self._alike(item, template, len(wanted))
-        return Made([tied_to(pod, node.name) for pod, node in zip(pods, wanted, strict=True)])
+    def _daemon_set(self, given: Given, item: DaemonSet) -> Expansion:
+        check_selector(given, item.spec.selector, item.spec.template)
+        document = _document(given, item)
+        served = {daemon_target(to_dict(pod)) for pod in self._pods_of.get(key_of(item), ())}
+        wanted = [node for node in daemon_nodes(document, self._nodes) if node.name not in served]
+        pod = daemon_pod(document, template_hash(document["spec"]["template"]))
+        pods = self._alike(document, pod, len(wanted))
+        affinity = pod["spec"].get("affinity")
+        return Expansion(
+            [
+                _replace(each, spec=_replace(each.spec, affinity=_only_on(affinity, node.name)))
+                for each, node in zip(pods, wanted, strict=True)
+            ]
+        )
 
-    def _job(self, given: Given, item: Job) -> Made:
+    def _job(self, given: Given, item: Job) -> Expansion:
         spec = item.spec
         indexed = spec.completion_mode == "Indexed"
         if indexed and spec.completions is None:
@@ -181,26 +186,22 @@ class Expander:
         if spec.completions is not None:
             parallel = min(parallel, _count(given, spec.completions, "completions"))
         if spec.suspend:
-            return Made()
-        uid = _uid(item)
-        marks = {f"{domain}{key}": value
-                 for key, value in (("controller-uid", uid), ("job-name", item.name))
-                 for domain in ("batch.kubernetes.io/", "")}  # fmt: skip
-        template = _labelled(spec.template, marks)
+            return Expansion()
+        document = _document(given, item)
+        label_job(document)
         present = self._pods_of.get(key_of(item), [])
+        missing = max(parallel - len(present), 0)
         if not indexed:
-            return Made(list(self._alike(item, template, parallel - len(present))))
-        taken = {pod.annotations.get(_JOB_INDEX) for pod in present}
+            return Expansion(self._alike(document, job_pod(document, None), missing))
+        taken = {pod.annotations.get(COMPLETION_INDEX) for pod in present}
         free = [index for index in range(spec.completions or 0) if str(index) not in taken]
-        pods: list[Pod] = []
-        for index in free[: max(parallel - len(present), 0)]:
-            numbered = _labelled(template, {_JOB_INDEX: str(index)}, {_JOB_INDEX: str(index)})
-            pods += self._alike(item, numbered, 1, prefix=f"{item.name}-{index}-")
-        return Made(pods)
+        return Expansion(
+            [pod for index in free[:missing] for pod in self._alike(document, job_pod(document, index), 1)]
+        )
 
 
 def controller_of(item: NamespacedObject) -> _Key | None:
-    """Kind, namespace and name of the object that manages this one."""
+    """Return kind, namespace and name of the controller of an object."""
     for reference in item.metadata.owner_references:
         if reference.controller:
             return reference.kind, item.namespace, reference.name
@@ -208,12 +209,23 @@ def controller_of(item: NamespacedObject) -> _Key | None:
 
 
 def key_of(item: NamespacedObject) -> _Key:
-    """Kind, namespace and name."""
+    """Return kind, namespace and name."""
     return item.kind, item.namespace, item.name
 
 
+def uid_of(kind: str, namespace: str, name: str) -> str:
+    """Return the identity of an object that has none: the same for the same object."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{namespace}/{name}"))
+
+
+def claim_of(document: Document, namespace: str) -> PersistentVolumeClaim:
+    """Return a claim that a controller creates."""
+    _identify(document, "v1", "PersistentVolumeClaim", namespace)
+    return msgspec.convert(document, PersistentVolumeClaim)
+
+
 def check_selector(given: Given, selector: LabelSelector | None, template: PodTemplateSpec) -> None:
-    """A workload must select the pods it makes, or it would make them for ever."""
+    """Raise ManifestError unless a workload selects the pods that it makes."""
     steps = ("spec", "selector")
     if selector is None or not (selector.match_labels or selector.match_expressions):
         labels = ", ".join(f"{key}: {value}" for key, value in template.metadata.labels.items())
@@ -227,6 +239,22 @@ def check_selector(given: Given, selector: LabelSelector | None, template: PodTe
         raise given.fault("does not match the selector", *_TEMPLATE, "metadata", "labels", remedy=remedy)
 
 
+def _document(given: Given, item: NamespacedObject) -> Document:
+    """Return the document of a workload as the API server would store it, as far as its pods depend on it."""
+    document: Document = copied(without_nulls(given.document))
+    _identify(document, item.api_version, item.kind, item.namespace)
+    set_template_defaults(document["spec"].setdefault("template", {}))
+    return document
+
+
+def _identify(document: Document, api_version: str, kind: str, namespace: str) -> None:
+    """Add in place what the API server gives a new object."""
+    document.update(apiVersion=api_version, kind=kind)
+    metadata = document["metadata"]
+    metadata["namespace"] = namespace
+    metadata["uid"] = metadata.get("uid") or uid_of(kind, namespace, metadata["name"])
+
+
 def _count(given: Given, number: int | None, field: str) -> int:
     if number is None:
         return 1
@@ -237,34 +265,19 @@ def _count(given: Given, number: int | None, field: str) -> int:
     return number
 
 
-def _uid(item: NamespacedObject) -> str:
-    return item.uid or uid_of(item.kind, item.namespace, item.name)
+def _generated_names(prefix: str, *, seed: int, owner: str) -> Iterator[str]:
+    """Yield names that `generateName` could give, none twice.
 
-
-def _owner(item: NamespacedObject) -> OwnerReference:
-    return OwnerReference(
-        api_version=item.api_version,
-        kind=item.kind,
-        name=item.name,
-        uid=_uid(item),
-        controller=True,
-        block_owner_deletion=True,
-    )
-
-
-def _pod(template: PodTemplateSpec, owner: NamespacedObject, *, name: str, prefix: str = "") -> Pod:
-    written = template.metadata
-    metadata = ObjectMeta(
-        name=name,
-        generate_name=prefix,
-        namespace=owner.namespace,
-        uid=uid_of("Pod", owner.namespace, name) if name else "",
-        labels=written.labels,
-        annotations=written.annotations,
-        finalizers=written.finalizers,
-        owner_references=(_owner(owner),),
-    )
-    return Pod(metadata=metadata, spec=template.spec)
+    They depend on the seed and the owner alone, so that the pods of a workload have the same names whatever else is in
+    the manifests.
+    """
+    rng = random.Random(f"{seed}/{owner}")
+    seen: set[str] = set()
+    while True:
+        name = generated_name(prefix, rng)
+        if name not in seen:
+            seen.add(name)
+            yield name
 
 
 def _renamed(pod: Pod, name: str) -> Pod:
@@ -272,34 +285,5 @@ def _renamed(pod: Pod, name: str) -> Pod:
     return _replace(pod, metadata=_replace(pod.metadata, name=name, uid=uid))
 
 
-def _labelled(
-    template: PodTemplateSpec, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
-) -> PodTemplateSpec:
-    metadata = template.metadata
-    metadata = _replace(
-        metadata, labels={**metadata.labels, **labels}, annotations={**metadata.annotations, **(annotations or {})}
-    )
-    return _replace(template, metadata=metadata)
-
-
-def _with_claims(pod: Pod, item: StatefulSet) -> tuple[Pod, list[PersistentVolumeClaim]]:
-    """Give a pod the claims of its own that its set wants it to have."""
-    templates = item.spec.volume_claim_templates
-    if not templates:
-        return pod, []
-    selected = item.spec.selector.match_labels if item.spec.selector is not None else {}
-    claims, volumes = [], []
-    for template in templates:
-        name = f"{template.name}-{pod.name}"
-        metadata = _replace(
-            template.metadata,
-            name=name,
-            namespace=pod.namespace,
-            uid=uid_of("PersistentVolumeClaim", pod.namespace, name),
-            labels=template.labels | selected,
-        )
-        claims.append(_replace(template, metadata=metadata))
-        volumes.append(Volume(name=template.name, persistent_volume_claim=PersistentVolumeClaimVolume(claim_name=name)))
-    own = {template.name for template in templates}
-    kept = (volume for volume in pod.spec.volumes if volume.name not in own)
-    return _replace(pod, spec=_replace(pod.spec, volumes=(*volumes, *kept))), claims
+def _only_on(affinity: dict[str, Any] | None, node: str) -> Affinity:
+    return msgspec.convert(daemon_affinity(affinity, node), Affinity)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from mooring.apiserver.documents import Document
 from mooring.cluster.calls import User
-from mooring.cluster.documents import Document
 from mooring.cluster.store import Store
 
 _GROUP = "rbac.authorization.k8s.io"

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
+from mooring.apiserver.documents import Document, look
 from mooring.cluster.access.rbac import Wish, is_allowed, rules_for, why_allowed
 from mooring.cluster.access.tokens import Tokens
 from mooring.cluster.calls import User
-from mooring.cluster.documents import Document, look
 from mooring.cluster.store import Store
 
 

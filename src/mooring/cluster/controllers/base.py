@@ -11,11 +11,11 @@ from typing import Final
 
 import structlog
 
+from mooring.apiserver.documents import Document
 from mooring.cluster.calls import Call, system_call
 from mooring.cluster.controllers.index import Index
 from mooring.cluster.controllers.recorder import Recorder
 from mooring.cluster.deletion import DeleteOptions, delete
-from mooring.cluster.documents import Document
 from mooring.cluster.errors import ApiError
 from mooring.cluster.registry import Registry
 from mooring.cluster.store import Change, Store, Stored

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
+from mooring.apiserver.documents import Document, condition, controller_of, look, rfc3339, seconds_of
 from mooring.cluster.controllers.base import Controller, Name
 from mooring.cluster.controllers.pods import is_ready
-from mooring.cluster.documents import Document, condition, controller_of, look, rfc3339, seconds_of
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.store import Change
 from mooring.cluster.subresources import BUDGETS

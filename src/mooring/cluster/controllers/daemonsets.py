@@ -1,35 +1,22 @@
 """DaemonSets: a pod on every node that its selectors and tolerations allow. Each is tied to its node by an affinity,
 and a scheduler has to bind it there, as in Kubernetes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from mooring.api.affinity import Taint
 from mooring.api.node import Node
-from mooring.api.node_selectors import required_node_affinity
-from mooring.api.pod import Pod, PodSpec
-from mooring.api.tolerations import untolerated
+from mooring.apiserver.documents import Document, controller_of, look
+from mooring.apiserver.names import template_hash
+from mooring.apiserver.workloads import REVISION_HASH, daemon_affinity, daemon_nodes, daemon_pod, daemon_target
 from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.controllers.deployments import template_hash
-from mooring.cluster.controllers.pods import is_active, is_available, is_ready, pod_from_template
-from mooring.cluster.documents import Document, controller_of, look
+from mooring.cluster.controllers.pods import is_active, is_available, is_ready
 from mooring.cluster.store import DELETED, Change
 from mooring.cluster.validation.common import scaled
 
 STORAGE: Final = "daemonsets.apps"
-REVISION: Final = "controller-revision-hash"
 _COMPONENT: Final = "daemonset-controller"
-_ALWAYS: Final = (
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
-)
-_HOST_NETWORK: Final = (("node.kubernetes.io/network-unavailable", "NoSchedule"),)
 
 
 class DaemonSets(Controller):
@@ -57,32 +44,18 @@ class DaemonSets(Controller):
         if daemons is None or daemons["metadata"].get("deletionTimestamp"):
             return None
         revision = template_hash(daemons["spec"]["template"])
-        fitting = set(self._fitting(daemons))
+        nodes = (msgspec.convert(each.document, Node) for each in self.tools.store.objects("nodes"))
+        fitting = {each.name for each in daemon_nodes(daemons, nodes)}
         self._place(daemons, revision, fitting)
         self._update(daemons, revision, len(fitting))
         return self._report(daemons, revision, fitting)
-
-    def _fitting(self, daemons: Document) -> Iterator[str]:
-        spec = msgspec.convert(_daemon_spec(daemons["spec"]["template"]["spec"]), PodSpec)
-        required = required_node_affinity(Pod(spec=spec))
-        for stored in self.tools.store.objects("nodes"):
-            node = msgspec.convert(stored.document, Node)
-            taints = [*node.taints]
-            if node.unschedulable:
-                taints.append(Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule"))
-            if (
-                spec.node_name in ("", node.name)
-                and required.matches(node.labels, node.name)
-                and untolerated(tuple(taints), spec.tolerations, ("NoSchedule", "NoExecute")) is None
-            ):
-                yield node.name
 
     def _pods(self, daemons: Document) -> dict[str, list[Document]]:
         """The set's pods by the node that each is on or meant for; the oldest first."""
         found: dict[str, list[Document]] = {}
         pods = self.tools.index.controlled(daemons["metadata"]["uid"], "pods")
         for pod in sorted(pods, key=lambda each: str(each["metadata"]["creationTimestamp"])):
-            found.setdefault(_target(pod), []).append(pod)
+            found.setdefault(daemon_target(pod), []).append(pod)
         return found
 
     def _place(self, daemons: Document, revision: str, fitting: set[str]) -> None:
@@ -98,11 +71,8 @@ class DaemonSets(Controller):
                 self._create(daemons, revision, node)
 
     def _create(self, daemons: Document, revision: str, node: str) -> None:
-        pod = pod_from_template(daemons["spec"]["template"], daemons)
-        metadata = pod["metadata"]
-        generation = str(daemons["metadata"].get("generation", 1))
-        metadata["labels"] = {**metadata.get("labels", {}), REVISION: revision, "pod-template-generation": generation}
-        pod["spec"] = _tied(_daemon_spec(pod["spec"]), node)
+        pod = daemon_pod(daemons, revision)
+        pod["spec"]["affinity"] = daemon_affinity(pod["spec"].get("affinity"), node)
         stored = self.tools.create("pods", daemons["metadata"]["namespace"], pod)
         if stored is not None:
             message = f"Created pod: {stored.document['metadata']['name']}"
@@ -157,7 +127,7 @@ class DaemonSets(Controller):
 
 
 def _revision(pod: Document) -> str:
-    return str((pod["metadata"].get("labels") or {}).get(REVISION, ""))
+    return str((pod["metadata"].get("labels") or {}).get(REVISION_HASH, ""))
 
 
 def _same(before: Document, after: Document) -> bool:
@@ -165,36 +135,3 @@ def _same(before: Document, after: Document) -> bool:
     return bool(
         before["metadata"].get("labels") == after["metadata"].get("labels") and before.get("spec") == after.get("spec")
     )
-
-
-def _daemon_spec(spec: Document) -> Document:
-    """The pod's spec with the tolerations that all daemons get: they stay where others must leave."""
-    tolerations = list(spec.get("tolerations") or ())
-    for key, effect in (*_ALWAYS, *(_HOST_NETWORK if spec.get("hostNetwork") else ())):
-        wanted = {"key": key, "operator": "Exists", "effect": effect}
-        if wanted not in tolerations:
-            tolerations.append(wanted)
-    return {**spec, "tolerations": tolerations}
-
-
-def _tied(spec: Document, node: str) -> Document:
-    """The spec with the one required node affinity that a daemon's pod has: its node's name."""
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    affinity = dict(spec.get("affinity") or {})
-    near = dict(affinity.get("nodeAffinity") or {})
-    near["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [term]}
-    return {**spec, "affinity": {**affinity, "nodeAffinity": near}}
-
-
-def _target(pod: Document) -> str:
-    """The node that a daemon's pod is on or meant for."""
-    if node := pod["spec"].get("nodeName"):
-        return str(node)
-    required = look(
-        pod, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"
-    )
-    for term in required or ():
-        for field in term.get("matchFields") or ():
-            if field["key"] == "metadata.name" and len(field.get("values") or ()) == 1:
-                return str(field["values"][0])
-    return ""

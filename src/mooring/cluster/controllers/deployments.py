@@ -1,36 +1,23 @@
 """Deployments: a ReplicaSet for each version of the template, and a gradual move from the old ones to the new."""
 
-import hashlib
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
-
+from mooring.apiserver.documents import Document, condition, controller_of, look, rfc3339, with_metadata
+from mooring.apiserver.workloads import TEMPLATE_HASH, replica_set_of
 from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.controllers.pods import owner_reference
-from mooring.cluster.documents import Document, condition, controller_of, copied, look, rfc3339, with_metadata
 from mooring.cluster.store import Change
 from mooring.cluster.validation.common import scaled
 
 DEPLOYMENTS: Final = "deployments.apps"
 REPLICA_SETS: Final = "replicasets.apps"
-HASH: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
 _DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 _MAX: Final = "deployment.kubernetes.io/max-replicas"
 _HISTORY: Final = "deployment.kubernetes.io/revision-history"
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _COMPONENT: Final = "deployment-controller"
 #: Annotations that belong to the Deployment alone.
 _NOT_COPIED: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", REVISION, _HISTORY, _DESIRED, _MAX})
-
-_encode: Final = msgspec.json.Encoder(order="sorted").encode
-
-
-def template_hash(template: Document, collisions: int = 0) -> str:
-    """A short name for a version of a template."""
-    digest = hashlib.sha256(_encode(template) + str(collisions or "").encode()).digest()
-    return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:10])
 
 
 class Deployments(Controller):
@@ -82,31 +69,10 @@ class Deployments(Controller):
         return next((each for each in sets if _comparable(each["spec"]["template"]) == wanted), None)
 
     def _make(self, document: Document, sets: list[Document]) -> Document | None:
-        metadata, spec = document["metadata"], document["spec"]
-        short = template_hash(spec["template"], look(document, "status", "collisionCount") or 0)
-        template = copied(spec["template"])
-        template.setdefault("metadata", {}).setdefault("labels", {})[HASH] = short
-        selector = copied(spec["selector"])
-        selector.setdefault("matchLabels", {})[HASH] = short
         replicas = self._first_size(document, sets)
-        stored = self.tools.create(
-            REPLICA_SETS,
-            metadata["namespace"],
-            {
-                "metadata": {
-                    "name": f"{metadata['name']}-{short}",
-                    "labels": dict(template["metadata"]["labels"]),
-                    "annotations": self._annotations(document, str(_highest(sets) + 1)),
-                    "ownerReferences": [owner_reference(document)],
-                },
-                "spec": {
-                    "replicas": replicas,
-                    "selector": selector,
-                    "template": template,
-                    **({"minReadySeconds": spec["minReadySeconds"]} if spec.get("minReadySeconds") else {}),
-                },
-            },
-        )
+        made = replica_set_of(document, replicas)
+        made["metadata"]["annotations"] = self._annotations(document, str(_highest(sets) + 1))
+        stored = self.tools.create(REPLICA_SETS, document["metadata"]["namespace"], made)
         if stored is None:
             return None
         if replicas:
@@ -298,7 +264,7 @@ class Deployments(Controller):
 def _comparable(template: Document) -> Any:
     """A template without what the controller itself adds."""
     metadata = dict(template.get("metadata") or {})
-    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != HASH}
+    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != TEMPLATE_HASH}
     return {**metadata, "labels": labels}, template.get("spec")
 
 

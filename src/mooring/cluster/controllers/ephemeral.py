@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 
+from mooring.apiserver.workloads import ephemeral_claims
 from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.controllers.pods import owner_reference
 from mooring.cluster.controllers.volumes import CLAIMS
-from mooring.cluster.documents import copied
 from mooring.cluster.store import ADDED, Change
 
 
@@ -28,19 +27,7 @@ class EphemeralClaims(Controller):
         pod = self.tools.find("pods", namespace, name)
         if pod is None or pod["metadata"].get("deletionTimestamp"):
             return None
-        for volume in pod["spec"].get("volumes") or ():
-            template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
-            claim = f"{name}-{volume['name']}"
-            if template is None or self.tools.find(CLAIMS, namespace, claim) is not None:
-                continue
-            given = template.get("metadata") or {}
-            metadata = {key: dict(given[key]) for key in ("labels", "annotations") if key in given}
-            self.tools.create(
-                CLAIMS,
-                namespace,
-                {
-                    "metadata": {**metadata, "name": claim, "ownerReferences": [owner_reference(pod)]},
-                    "spec": copied(template["spec"]),
-                },
-            )
+        for claim in ephemeral_claims(pod):
+            if self.tools.find(CLAIMS, namespace, claim["metadata"]["name"]) is None:
+                self.tools.create(CLAIMS, namespace, claim)
         return None

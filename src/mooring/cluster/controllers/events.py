@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+from mooring.apiserver.documents import Document, seconds_of
 from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.documents import Document, seconds_of
 from mooring.cluster.store import ADDED, Change
 
 LIFETIME: Final = 3600.0

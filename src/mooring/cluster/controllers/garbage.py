@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
+from mooring.apiserver.documents import Document, with_metadata
 from mooring.cluster.controllers.base import Controller, Name
 from mooring.cluster.deletion import FOREGROUND, ORPHAN, DeleteOptions
-from mooring.cluster.documents import Document, with_metadata
 from mooring.cluster.store import ADDED, DELETED, Change
 
 _SEPARATOR: Final = "\x00"

@@ -1,6 +1,6 @@
 """Who owns whom and which pod is where, kept current with every change so that no controller has to search."""
 
-from mooring.cluster.documents import Document, controller_of
+from mooring.apiserver.documents import Document, controller_of
 from mooring.cluster.store import DELETED, Change, Store
 
 #: A resource, a namespace and a name.

@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.controllers.pods import is_active, is_ready, pod_from_template
-from mooring.cluster.documents import (
+from mooring.apiserver.documents import (
     Document,
     condition,
     controller_of,
@@ -15,11 +13,12 @@ from mooring.cluster.documents import (
     seconds_of,
     with_metadata,
 )
+from mooring.apiserver.workloads import COMPLETION_INDEX, JOB_TRACKING, job_pod
+from mooring.cluster.controllers.base import Controller, Name
+from mooring.cluster.controllers.pods import is_active, is_ready
 from mooring.cluster.store import Change
 
 JOBS: Final = "jobs.batch"
-TRACKING: Final = "batch.kubernetes.io/job-tracking"
-INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _COMPONENT: Final = "job-controller"
 #: After a failure the next try waits this long, twice as long each time, up to the longest.
 _BACKOFF: Final = 10.0
@@ -84,7 +83,7 @@ class Jobs(Controller):
         indexes = set(_numbers(status.get("completedIndexes", "")))
         indexed = job["spec"].get("completionMode") == "Indexed"
         for pod in self._pods(job):
-            if TRACKING not in (pod["metadata"].get("finalizers") or ()):
+            if JOB_TRACKING not in (pod["metadata"].get("finalizers") or ()):
                 continue
             phase = look(pod, "status", "phase")
             if phase == "Succeeded":
@@ -173,7 +172,7 @@ class Jobs(Controller):
             return wait if ends is None else min(wait, ends)
         free = self._free_indexes(job, status, active)
         for _ in range(limit - len(active)):
-            stored = self.tools.create("pods", job["metadata"]["namespace"], self._pod(job, next(free, None)))
+            stored = self.tools.create("pods", job["metadata"]["namespace"], job_pod(job, next(free, None)))
             if stored is None:
                 return 5.0
             message = f"Created pod: {stored.document['metadata']['name']}"
@@ -202,23 +201,6 @@ class Jobs(Controller):
             return iter(())
         taken = set(_numbers(status.get("completedIndexes", ""))) | {_index(each) for each in active}
         return iter([each for each in range(job["spec"]["completions"]) if each not in taken])
-
-    def _pod(self, job: Document, number: int | None) -> Document:
-        template = job["spec"]["template"]
-        if number is None:
-            pod = pod_from_template(template, job)
-        else:
-            name = job["metadata"]["name"]
-            pod = pod_from_template(template, job, generateName=f"{name}-{number}-")
-            metadata = pod["metadata"]
-            metadata["annotations"] = {**metadata.get("annotations", {}), INDEX: str(number)}
-            metadata["labels"] = {**metadata.get("labels", {}), INDEX: str(number)}
-            pod["spec"].setdefault("hostname", f"{name}-{number}")
-            for container in pod["spec"].get("containers", ()):
-                source = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
-                container["env"] = [*container.get("env", ()), {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}]
-        pod["metadata"]["finalizers"] = [*pod["metadata"].get("finalizers", ()), TRACKING]
-        return pod
 
     def _write(self, job: Document, status: Document, pods: list[Document]) -> None:
         metadata = job["metadata"]
@@ -253,7 +235,7 @@ def finished(job: Document) -> bool:
 
 
 def _without_tracking(pod: Document) -> Document:
-    rest = [each for each in pod["metadata"].get("finalizers", ()) if each != TRACKING]
+    rest = [each for each in pod["metadata"].get("finalizers", ()) if each != JOB_TRACKING]
     if "finalizers" not in pod["metadata"]:
         return pod
     return with_metadata(pod, finalizers=rest or None)
@@ -281,7 +263,7 @@ def _job_condition(kind: str, now: str, reason: str, message: str) -> Document:
 
 
 def _index(pod: Document) -> int | None:
-    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
+    text = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, "")
     return int(text) if text.isdigit() else None
 
 

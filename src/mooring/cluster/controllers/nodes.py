@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
+from mooring.apiserver.documents import Document, condition, rfc3339, seconds_of
 from mooring.cluster.controllers.base import Controller, Name, Tools
 from mooring.cluster.deletion import DeleteOptions
-from mooring.cluster.documents import Document, condition, rfc3339, seconds_of
 from mooring.cluster.store import DELETED, Change
 
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"

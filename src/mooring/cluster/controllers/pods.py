@@ -1,8 +1,8 @@
-"""What controllers of pods share: making pods from a template, judging them, choosing which to delete."""
+"""What controllers of pods share: judging pods, choosing which to delete."""
 
 from typing import Any, Final
 
-from mooring.cluster.documents import Document, condition, copied, seconds_of
+from mooring.apiserver.documents import Document, condition, seconds_of
 
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -28,28 +28,6 @@ def is_available(pod: Document, after: int, now: float) -> bool:
         return True
     ready = condition(pod, "Ready") or {}
     return now - seconds_of(ready["lastTransitionTime"]) >= after
-
-
-def owner_reference(owner: Document) -> Document:
-    """The reference by which a pod names its controller."""
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-def pod_from_template(template: Document, owner: Document, **metadata: Any) -> Document:
-    """A pod of the template, controlled by the owner."""
-    given = copied(template)
-    inside = given.get("metadata") or {}
-    kept = {key: inside[key] for key in ("labels", "annotations", "finalizers") if key in inside}
-    if "generateName" not in metadata and "name" not in metadata:
-        metadata["generateName"] = f"{owner['metadata']['name']}-"
-    return {"metadata": {**kept, **metadata, "ownerReferences": [owner_reference(owner)]}, "spec": given["spec"]}
 
 
 def deletion_order(pod: Document) -> tuple[Any, ...]:

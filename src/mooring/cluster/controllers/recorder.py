@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from typing import Final
 
+from mooring.apiserver.documents import Document, rfc3339
 from mooring.cluster.calls import system_call
-from mooring.cluster.documents import Document, rfc3339
 from mooring.cluster.errors import ApiError
 from mooring.cluster.registry import Registry
 

@@ -3,16 +3,15 @@
 from collections.abc import Iterable
 
 from mooring.api.label_selectors import Selector
+from mooring.apiserver.documents import Document, controller_of, look, with_metadata
+from mooring.apiserver.workloads import owner_reference, pod_from_template
 from mooring.cluster.controllers.base import Controller, Name
 from mooring.cluster.controllers.pods import (
     deletion_order,
     is_active,
     is_available,
     is_ready,
-    owner_reference,
-    pod_from_template,
 )
-from mooring.cluster.documents import Document, controller_of, look, with_metadata
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.store import Change
 

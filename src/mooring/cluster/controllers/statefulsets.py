@@ -3,12 +3,17 @@
 from collections.abc import Iterable
 from typing import Final
 
+from mooring.apiserver.documents import Document, controller_of, look
+from mooring.apiserver.workloads import (
+    REVISION_HASH,
+    stateful_claims,
+    stateful_ordinals,
+    stateful_pod,
+    stateful_revision,
+)
 from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.controllers.daemonsets import REVISION
-from mooring.cluster.controllers.deployments import template_hash
-from mooring.cluster.controllers.pods import is_available, is_ready, pod_from_template
+from mooring.cluster.controllers.pods import is_available, is_ready
 from mooring.cluster.controllers.volumes import CLAIMS
-from mooring.cluster.documents import Document, controller_of, copied, look
 from mooring.cluster.store import Change
 
 STORAGE: Final = "statefulsets.apps"
@@ -33,7 +38,7 @@ class StatefulSets(Controller):
         sets = self.tools.find(STORAGE, namespace, name)
         if sets is None:
             return None
-        revision = f"{name}-{template_hash(sets['spec']['template'])}"
+        revision = stateful_revision(sets)
         if not sets["metadata"].get("deletionTimestamp"):
             self._step(sets, revision)
         return self._report(sets, revision)
@@ -49,8 +54,7 @@ class StatefulSets(Controller):
     def _step(self, sets: Document, revision: str) -> None:
         """Whatever may be done now: ended pods anew, missing ones in order, surplus and outdated ones from the last."""
         spec, pods = sets["spec"], self._pods(sets)
-        start = look(spec, "ordinals", "start") or 0
-        wanted = range(start, start + spec.get("replicas", 1))
+        wanted = stateful_ordinals(sets)
         together = spec.get("podManagementPolicy") == "Parallel"
         for ordinal in wanted:
             pod = pods.get(ordinal)
@@ -79,35 +83,13 @@ class StatefulSets(Controller):
 
     def _create(self, sets: Document, revision: str, ordinal: int) -> None:
         namespace, name = sets["metadata"]["namespace"], f"{sets['metadata']['name']}-{ordinal}"
-        claims = sets["spec"].get("volumeClaimTemplates") or ()
-        for claim in claims:
-            self._claim(sets, claim, f"{claim['metadata']['name']}-{name}")
-        pod = pod_from_template(sets["spec"]["template"], sets, name=name)
-        pod["metadata"]["labels"] = {
-            **pod["metadata"].get("labels", {}),
-            "apps.kubernetes.io/pod-index": str(ordinal),
-            REVISION: revision,
-            "statefulset.kubernetes.io/pod-name": name,
-        }
-        own = {each["metadata"]["name"] for each in claims}
-        volumes = [{"name": each, "persistentVolumeClaim": {"claimName": f"{each}-{name}"}} for each in sorted(own)] + [
-            each for each in pod["spec"].get("volumes") or () if each["name"] not in own
-        ]
-        subdomain = {"subdomain": sets["spec"]["serviceName"]} if sets["spec"].get("serviceName") else {}
-        pod["spec"] = {**pod["spec"], "hostname": name, **subdomain, **({"volumes": volumes} if volumes else {})}
+        for claim in stateful_claims(sets, ordinal):
+            if self.tools.find(CLAIMS, namespace, claim["metadata"]["name"]) is None:
+                self.tools.create(CLAIMS, namespace, claim)
+        pod = stateful_pod(sets, ordinal, revision)
         if self.tools.create("pods", namespace, pod) is not None:
             message = f"create Pod {name} in StatefulSet {sets['metadata']['name']} successful"
             self.tools.recorder.record(_COMPONENT, sets, "Normal", "SuccessfulCreate", message)
-
-    def _claim(self, sets: Document, claim: Document, name: str) -> None:
-        namespace = sets["metadata"]["namespace"]
-        if self.tools.find(CLAIMS, namespace, name) is None:
-            labels = {
-                **(claim["metadata"].get("labels") or {}),
-                **(look(sets, "spec", "selector", "matchLabels") or {}),
-            }
-            metadata = {**claim["metadata"], "name": name, "labels": labels}
-            self.tools.create(CLAIMS, namespace, {"metadata": metadata, "spec": copied(claim["spec"])})
 
     def _delete(self, sets: Document, pod: Document) -> None:
         if pod["metadata"].get("deletionTimestamp"):
@@ -148,4 +130,4 @@ def _is_healthy(pod: Document) -> bool:
 
 
 def _revision(pod: Document) -> str:
-    return str((pod["metadata"].get("labels") or {}).get(REVISION, ""))
+    return str((pod["metadata"].get("labels") or {}).get(REVISION_HASH, ""))

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from mooring.api.quantity import parse_quantity
+from mooring.apiserver.documents import Document, look, rfc3339, with_metadata
 from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.documents import Document, look, rfc3339, with_metadata
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.store import Change
 

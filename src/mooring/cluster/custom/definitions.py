@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from mooring.apiserver.documents import Document, copied, replaced, rfc3339
 from mooring.cluster.custom.printing import custom_columns
 from mooring.cluster.custom.shapes import shape_of_schema, with_defaults
 from mooring.cluster.custom.validation import schema_errors
 from mooring.cluster.deletion import CLEANUP
-from mooring.cluster.documents import Document, copied, replaced, rfc3339
 from mooring.cluster.errors import FieldError
 from mooring.cluster.openapi import OpenApi
 from mooring.cluster.registry import Registry

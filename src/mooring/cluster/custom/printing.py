@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.tables.render import Columns
 from mooring.cluster.tables.texts import age, since
 

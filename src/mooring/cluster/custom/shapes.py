@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from mooring.apiserver.documents import copied
 from mooring.cluster.schema.shape import ANY, BOOLEAN, INT_OR_STRING, INTEGER, LIST, MAP, NUMBER, OBJECT, STRING, Shape
 
 _SCALARS: Final = {"string": STRING, "integer": INTEGER, "number": NUMBER, "boolean": BOOLEAN}
@@ -47,7 +48,7 @@ def with_defaults(value: Any, schema: dict[str, Any]) -> None:
             if value.get(key) is None and not each.get("nullable") and ("default" in each or key in value):
                 value.pop(key, None)
                 if "default" in each:
-                    value[key] = _copy(each["default"])
+                    value[key] = copied(each["default"])
             if key in value:
                 with_defaults(value[key], each)
         extra = schema.get("additionalProperties")
@@ -57,9 +58,3 @@ def with_defaults(value: Any, schema: dict[str, Any]) -> None:
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for each in value:
             with_defaults(each, schema["items"])
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(each) for key, each in value.items()}
-    return [_copy(each) for each in value] if isinstance(value, list) else value

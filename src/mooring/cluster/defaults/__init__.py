@@ -3,40 +3,41 @@
 from collections.abc import Callable
 from typing import Final
 
-from mooring.cluster.defaults import others, pods, services, workloads
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
+from mooring.apiserver.pod_defaults import set_pod_defaults
+from mooring.cluster.defaults import others, services, workloads
 
 #: By the name under which the store files the objects.
 DEFAULTS: Final[dict[str, Callable[[Document], None]]] = {
     "configmaps": others.config_map,
-    "cronjobs.batch": workloads.cron_job,
+    "cronjobs.batch": workloads.set_cron_job_defaults,
     "csidrivers.storage.k8s.io": others.csi_driver,
     "customresourcedefinitions.apiextensions.k8s.io": others.custom_resource_definition,
-    "daemonsets.apps": workloads.daemon_set,
-    "deployments.apps": workloads.deployment,
+    "daemonsets.apps": workloads.set_daemon_set_defaults,
+    "deployments.apps": workloads.set_deployment_defaults,
     "endpoints": others.endpoints,
     "endpointslices.discovery.k8s.io": others.endpoint_slice,
     "events": others.event,
     "ingresses.networking.k8s.io": others.ingress,
-    "jobs.batch": workloads.job,
+    "jobs.batch": workloads.set_job_defaults,
     "limitranges": others.limit_range,
     "namespaces": others.namespace,
     "networkpolicies.networking.k8s.io": others.network_policy,
     "nodes": others.node,
     "persistentvolumeclaims": others.persistent_volume_claim,
     "persistentvolumes": others.persistent_volume,
-    "pods": pods.pod,
-    "podtemplates": pods.pod_template,
+    "pods": set_pod_defaults,
+    "podtemplates": others.pod_template,
     "priorityclasses.scheduling.k8s.io": others.priority_class,
-    "replicasets.apps": workloads.replica_set,
-    "replicationcontrollers": workloads.replication_controller,
+    "replicasets.apps": workloads.set_replica_set_defaults,
+    "replicationcontrollers": workloads.set_replication_controller_defaults,
     "clusterrolebindings.rbac.authorization.k8s.io": others.role_binding,
     "resourceclaims.resource.k8s.io": others.resource_claim,
     "resourceclaimtemplates.resource.k8s.io": others.resource_claim_template,
     "rolebindings.rbac.authorization.k8s.io": others.role_binding,
     "secrets": others.secret,
     "services": services.service,
-    "statefulsets.apps": workloads.stateful_set,
+    "statefulsets.apps": workloads.set_stateful_set_defaults,
     "storageclasses.storage.k8s.io": others.storage_class,
 }
 

@@ -1,6 +1,7 @@
 """What everything that is neither a pod nor a workload means where it says nothing."""
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
+from mooring.apiserver.pod_defaults import set_template_defaults
 
 
 def config_map(document: Document) -> None:
@@ -133,6 +134,11 @@ def persistent_volume_claim(document: Document) -> None:
     """Complete a PersistentVolumeClaim."""
     document["status"].setdefault("phase", "Pending")
     document["spec"].setdefault("volumeMode", "Filesystem")
+
+
+def pod_template(document: Document) -> None:
+    """Complete a PodTemplate object."""
+    set_template_defaults(document["template"])
 
 
 def priority_class(document: Document) -> None:

@@ -1,6 +1,6 @@
 """What a Service means where it says nothing."""
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 
 
 def service(document: Document) -> None:

@@ -1,11 +1,11 @@
-"""What workloads mean where they say nothing."""
+"""Defaults of workloads."""
 
-from mooring.cluster.defaults.pods import template
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
+from mooring.apiserver.pod_defaults import set_template_defaults
 
 
-def deployment(document: Document) -> None:
-    """Complete a Deployment."""
+def set_deployment_defaults(document: Document) -> None:
+    """Set the defaults of a Deployment in place."""
     spec = document["spec"]
     spec.setdefault("replicas", 1)
     strategy = spec.setdefault("strategy", {})
@@ -15,21 +15,21 @@ def deployment(document: Document) -> None:
         rolling.setdefault("maxSurge", "25%")
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("progressDeadlineSeconds", 600)
-    template(spec["template"])
+    set_template_defaults(spec["template"])
 
 
-def replica_set(document: Document) -> None:
-    """Complete a ReplicaSet."""
+def set_replica_set_defaults(document: Document) -> None:
+    """Set the defaults of a ReplicaSet in place."""
     document["spec"].setdefault("replicas", 1)
-    template(document["spec"].setdefault("template", {}))
+    set_template_defaults(document["spec"].setdefault("template", {}))
     document["status"].setdefault("replicas", 0)
 
 
-def replication_controller(document: Document) -> None:
-    """Complete a ReplicationController."""
+def set_replication_controller_defaults(document: Document) -> None:
+    """Set the defaults of a ReplicationController in place."""
     spec = document["spec"]
     spec.setdefault("replicas", 1)
-    template(spec.setdefault("template", {}))
+    set_template_defaults(spec.setdefault("template", {}))
     labels = spec["template"]["metadata"].get("labels")
     if labels:
         spec.setdefault("selector", dict(labels))
@@ -37,8 +37,8 @@ def replication_controller(document: Document) -> None:
     document["status"].setdefault("replicas", 0)
 
 
-def stateful_set(document: Document) -> None:
-    """Complete a StatefulSet."""
+def set_stateful_set_defaults(document: Document) -> None:
+    """Set the defaults of a StatefulSet in place."""
     spec = document["spec"]
     spec.setdefault("podManagementPolicy", "OrderedReady")
     strategy = spec.setdefault("updateStrategy", {})
@@ -53,7 +53,7 @@ def stateful_set(document: Document) -> None:
     spec.setdefault("replicas", 1)
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("serviceName", "")
-    template(spec["template"])
+    set_template_defaults(spec["template"])
     for claim in spec.get("volumeClaimTemplates", ()):
         claim["spec"].setdefault("volumeMode", "Filesystem")
         claim["status"].setdefault("phase", "Pending")
@@ -61,8 +61,8 @@ def stateful_set(document: Document) -> None:
     document["status"].setdefault("availableReplicas", 0)
 
 
-def daemon_set(document: Document) -> None:
-    """Complete a DaemonSet."""
+def set_daemon_set_defaults(document: Document) -> None:
+    """Set the defaults of a DaemonSet in place."""
     spec = document["spec"]
     strategy = spec.setdefault("updateStrategy", {})
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
@@ -70,22 +70,21 @@ def daemon_set(document: Document) -> None:
         rolling.setdefault("maxUnavailable", 1)
         rolling.setdefault("maxSurge", 0)
     spec.setdefault("revisionHistoryLimit", 10)
-    template(spec["template"])
+    set_template_defaults(spec["template"])
     for key in ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"):
         document["status"].setdefault(key, 0)
 
 
-def job(document: Document) -> None:
-    """Complete a Job."""
+def set_job_defaults(document: Document) -> None:
+    """Set the defaults of a Job in place."""
     spec = document["spec"]
-    job_spec(spec)
+    _set_job_spec_defaults(spec)
     labels = spec["template"]["metadata"].get("labels")
     if labels and not document["metadata"].get("labels"):
         document["metadata"]["labels"] = dict(labels)
 
 
-def job_spec(spec: Document) -> None:
-    """Complete what Jobs and CronJobs share."""
+def _set_job_spec_defaults(spec: Document) -> None:
     if "parallelism" not in spec:
         spec["parallelism"] = 1
         spec.setdefault("completions", 1)
@@ -97,11 +96,11 @@ def job_spec(spec: Document) -> None:
     for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
         for pattern in rule.get("onPodConditions", ()):
             pattern.setdefault("status", "True")
-    template(spec["template"])
+    set_template_defaults(spec["template"])
 
 
-def cron_job(document: Document) -> None:
-    """Complete a CronJob."""
+def set_cron_job_defaults(document: Document) -> None:
+    """Set the defaults of a CronJob in place."""
     spec = document["spec"]
     spec.setdefault("concurrencyPolicy", "Allow")
     spec.setdefault("suspend", False)
@@ -109,4 +108,4 @@ def cron_job(document: Document) -> None:
     spec.setdefault("failedJobsHistoryLimit", 1)
     spec["jobTemplate"].setdefault("metadata", {})
     inner = spec["jobTemplate"].setdefault("spec", {}).setdefault("template", {})
-    template(inner)
+    set_template_defaults(inner)

@@ -4,7 +4,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.fields.sets import FieldSet
 from mooring.cluster.schema.shape import ANY, LIST, MAP, OBJECT, Shape
 

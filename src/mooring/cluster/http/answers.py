@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import ApiError
 from mooring.cluster.store import encode
 

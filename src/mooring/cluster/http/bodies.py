@@ -6,8 +6,8 @@ import msgspec
 import yaml
 
 from mooring.api.protobuf import ProtobufError, decode_object
+from mooring.apiserver.documents import Document
 from mooring.cluster.calls import Call
-from mooring.cluster.documents import Document
 from mooring.cluster.errors import ApiError, bad_request, unsupported_media
 from mooring.cluster.resources import Resource
 from mooring.cluster.schema.check import DecodeError, check

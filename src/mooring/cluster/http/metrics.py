@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 
 from mooring.api.quantity import is_quantity, milli_value, value
-from mooring.cluster.documents import Document, look, rfc3339
+from mooring.apiserver.documents import Document, look, rfc3339
 from mooring.cluster.errors import method_not_allowed
 from mooring.cluster.http.answers import answer_document
 from mooring.cluster.http.context import Api

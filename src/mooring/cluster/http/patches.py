@@ -5,9 +5,9 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from mooring.apiserver.documents import Document, rfc3339
 from mooring.cluster import managed
 from mooring.cluster.calls import Call
-from mooring.cluster.documents import Document, rfc3339
 from mooring.cluster.errors import (
     MODIFIED,
     bad_request,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import bad_request
 from mooring.cluster.http.answers import answer, answer_document
 from mooring.cluster.http.context import Api

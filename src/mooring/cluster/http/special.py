@@ -7,8 +7,8 @@ from typing import Final
 
 from aiohttp import web
 
+from mooring.apiserver.documents import Document, look, rfc3339
 from mooring.cluster.calls import Call, User
-from mooring.cluster.documents import Document, look, rfc3339
 from mooring.cluster.errors import ApiError, bad_request, method_not_allowed, no_such_path, not_acceptable
 from mooring.cluster.http.answers import answer, answer_document, success
 from mooring.cluster.http.bodies import check_kind, checked, parse_body, read_plain

@@ -4,9 +4,9 @@ from typing import Final
 
 from aiohttp import web
 
+from mooring.apiserver.documents import Document
 from mooring.cluster.calls import Call
 from mooring.cluster.deletion import DeleteOptions, Deletion, delete, deletion_answer
-from mooring.cluster.documents import Document
 from mooring.cluster.errors import invalid_object
 from mooring.cluster.http.answers import answer_document
 from mooring.cluster.http.bodies import read_document, read_plain

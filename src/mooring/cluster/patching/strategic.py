@@ -6,7 +6,7 @@ A patch can carry orders beside values: `$patch` (replace, merge, delete), `$ret
 
 from typing import Any, Final
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import bad_request
 from mooring.cluster.fields.compare import below
 from mooring.cluster.schema.shape import ANY, LIST, Shape

@@ -9,8 +9,8 @@ import binascii
 import datetime
 from typing import Any, Final, TypeAlias
 
-from mooring.cluster.documents import Document
-from mooring.cluster.schema.quantities import QuantityTextError, canonical_quantity
+from mooring.apiserver.documents import Document
+from mooring.apiserver.quantities import QuantityTextError, canonical_quantity
 from mooring.cluster.schema.shape import (
     ANY,
     BOOLEAN,

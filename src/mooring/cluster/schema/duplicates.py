@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 
 
 class _Marked(dict[str, Any]):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.schema.check import DecodeError, check
 from mooring.cluster.schema.kubernetes import metadata_shape
 from mooring.cluster.schema.shape import LIST, MAP, OBJECT, Shape

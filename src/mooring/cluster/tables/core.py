@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mooring.cluster.documents import Document, look
+from mooring.apiserver.documents import Document, look
 from mooring.cluster.tables.texts import (
     NONE,
     UNKNOWN,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mooring.cluster.documents import Document, look, seconds_of
+from mooring.apiserver.documents import Document, look, seconds_of
 from mooring.cluster.tables.texts import (
     NONE,
     UNSET,

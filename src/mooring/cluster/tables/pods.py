@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mooring.cluster.documents import Document, condition
+from mooring.apiserver.documents import Document, condition
 from mooring.cluster.tables.texts import NONE, age, since
 
 

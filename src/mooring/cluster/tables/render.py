@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.resources import Resource
 from mooring.cluster.tables import core, groups, pods
 from mooring.cluster.tables.texts import age

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from mooring.cluster.documents import Document, seconds_of
+from mooring.apiserver.documents import Document, seconds_of
 from mooring.cluster.selectors import selector_of
 
 _MINUTE: Final = 60

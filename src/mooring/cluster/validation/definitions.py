@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.validation.common import choice, immutable
 from mooring.cluster.validation.names import dns_1035_label, dns_subdomain

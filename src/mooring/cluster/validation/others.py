@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mooring.cluster.documents import Document, look
+from mooring.apiserver.documents import Document, look
 from mooring.cluster.errors import (
     FieldError,
     duplicate,

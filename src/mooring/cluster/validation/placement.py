@@ -4,7 +4,7 @@ from typing import Final
 
 from mooring.api.label_selectors import to_json
 from mooring.api.labels import label_value_errors
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError, duplicate, forbidden_field, invalid, not_supported, required
 from mooring.cluster.validation.common import choice, label_name, label_selector
 from mooring.cluster.validation.names import dns_label

@@ -1,6 +1,6 @@
 """What may change in a pod through its subresources `resize` and `ephemeralcontainers`: that part, and nothing else."""
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError, forbidden_field
 
 

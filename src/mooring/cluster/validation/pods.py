@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import (
     FieldError,
     duplicate,

@@ -4,7 +4,7 @@ from typing import Final
 
 from mooring.api.labels import label_key_errors
 from mooring.api.quantity import parse_quantity
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError, forbidden_field, invalid, required
 from mooring.cluster.validation.common import NEGATIVE
 

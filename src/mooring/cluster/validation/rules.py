@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mooring.cluster.documents import Document
+from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError
 from mooring.cluster.strategy import Validate, ValidateUpdate
 from mooring.cluster.validation import definitions, others, pods, workloads

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mooring.cluster.documents import Document, look
+from mooring.apiserver.documents import Document, look
 
 _NO_POD: Final = "a null labelSelector results in matching no pod"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mooring.cluster.documents import Document, look
+from mooring.apiserver.documents import Document, look
 from mooring.cluster.errors import FieldError, forbidden_field, invalid, not_supported, required
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.validation.common import (

@@ -3,7 +3,6 @@
 Whoever wants to change one makes a new document that shares what stays the same (`replaced`).
 """
 
-import copy
 import datetime
 import functools
 from typing import Any, TypeAlias
@@ -25,11 +24,6 @@ def with_metadata(document: Document, **parts: Any) -> Document:
     return {**document, "metadata": replaced(document.get("metadata") or {}, **parts)}
 
 
-def with_status(document: Document, **parts: Any) -> Document:
-    """The document with some fields of its status set anew, or dropped where the new value is None."""
-    return {**document, "status": replaced(document.get("status") or {}, **parts)}
-
-
 def look(document: Any, *path: str) -> Any:
     """What stands at a path, or None where any part of it is missing."""
     for key in path:
@@ -39,15 +33,11 @@ def look(document: Any, *path: str) -> Any:
     return document
 
 
-def copied(document: Document) -> Document:
-    """A deep copy, for code that fills in fields in place."""
-    return copy.deepcopy(document)
-
-
-def key_of(document: Document) -> tuple[str, str]:
-    """Namespace and name of an object; cluster-scoped ones have no namespace."""
-    metadata = document["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
+def copied(value: Any) -> Any:
+    """Return a deep copy in which nothing is shared, for code that changes documents in place."""
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in value.items()}
+    return [copied(each) for each in value] if isinstance(value, list) else value
 
 
 def controller_of(document: Document) -> Document | None:

@@ -1,42 +1,43 @@
-"""What a pod means where it says nothing."""
+"""Defaults of pods and pod templates, and the quality-of-service class of a pod."""
 
 from typing import Any, Final
 
-from mooring.cluster.documents import Document
+import msgspec
+
+from mooring.api.pod import Pod, PodSpec
+from mooring.api.qos import Bounds, qos_of
+from mooring.api.quantity import format_quantity
+from mooring.api.resources import CPU, MEMORY, is_hugepages, is_pod_level, pod_requests
+from mooring.apiserver.documents import Document
+from mooring.apiserver.quantities import canonical_quantity
 
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _DEFAULT_MODES: Final = ("secret", "configMap", "downwardAPI", "projected")
-_OVERCOMMITTED: Final = ("cpu", "memory")
+_CONTAINER_KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
-def pod(document: Document) -> None:
-    """Complete a pod."""
+def set_pod_defaults(document: Document) -> None:
+    """Set the defaults of a pod in place."""
     spec = document["spec"]
-    pod_spec(spec)
+    _set_pod_spec_defaults(spec)
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         resources = container["resources"]
         if resources.get("limits"):
             resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
-    _pod_level_requests(spec)
+    _set_pod_level_defaults(spec)
     spec.setdefault("enableServiceLinks", True)
     for each in (document.get("status") or {}).get("conditions", ()):
         each.setdefault("lastProbeTime", None)
         each.setdefault("lastTransitionTime", None)
 
 
-def pod_template(document: Document) -> None:
-    """Complete a PodTemplate object."""
-    template(document["template"])
+def set_template_defaults(template: Document) -> None:
+    """Set the defaults of a pod template in place. Unlike those of a pod, its requests are not derived from limits."""
+    template.setdefault("metadata", {})
+    _set_pod_spec_defaults(template.setdefault("spec", {}))
 
 
-def template(document: Document) -> None:
-    """Complete the pod template of a workload. Less than for a pod: requests stay as they were written."""
-    document.setdefault("metadata", {})
-    pod_spec(document.setdefault("spec", {}))
-
-
-def pod_spec(spec: Document) -> None:
-    """Complete what pods and pod templates share."""
+def _set_pod_spec_defaults(spec: Document) -> None:
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("securityContext", {})
@@ -45,18 +46,20 @@ def pod_spec(spec: Document) -> None:
     if "serviceAccount" in spec or "serviceAccountName" in spec:
         account = spec.get("serviceAccountName") or spec.get("serviceAccount")
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    for kind in ("containers", "initContainers", "ephemeralContainers"):
+    for kind in _CONTAINER_KINDS:
         for each in spec.get(kind, ()):
-            _container(each)
+            _set_container_defaults(each)
             if spec.get("hostNetwork"):
                 for port in each.get("ports", ()):
                     port.setdefault("hostPort", port.get("containerPort"))
     for each in spec.get("volumes", ()):
-        _volume(each)
+        _set_volume_defaults(each)
 
 
-def _container(container: Document) -> None:
-    container.setdefault("resources", {})
+def _set_container_defaults(container: Document) -> None:
+    for amounts in container.setdefault("resources", {}).values():
+        if isinstance(amounts, dict):
+            _canonicalize(amounts)
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = "Always" if _is_latest(container.get("image", "")) else "IfNotPresent"
     container.setdefault("terminationMessagePath", "/dev/termination-log")
@@ -65,10 +68,10 @@ def _container(container: Document) -> None:
         port.setdefault("protocol", "TCP")
     for kind in _PROBES:
         if kind in container:
-            _probe(container[kind])
+            _set_probe_defaults(container[kind])
     for handler in container.get("lifecycle", {}).values():
         if isinstance(handler, dict):
-            _http_get(handler)
+            _set_http_get_defaults(handler)
     for each in container.get("env", ()):
         reference = each.get("valueFrom", {}).get("fieldRef")
         if reference is not None:
@@ -83,23 +86,23 @@ def _is_latest(image: str) -> bool:
     return not colon or tag == "latest"
 
 
-def _probe(probe: Document) -> None:
+def _set_probe_defaults(probe: Document) -> None:
     for key, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
         if not probe.get(key):
             probe[key] = value
-    _http_get(probe)
+    _set_http_get_defaults(probe)
     if "grpc" in probe:
         probe["grpc"].setdefault("service", "")
 
 
-def _http_get(handler: Document) -> None:
+def _set_http_get_defaults(handler: Document) -> None:
     request = handler.get("httpGet")
     if request is not None:
         request.setdefault("path", "/")
         request.setdefault("scheme", "HTTP")
 
 
-def _volume(volume: Document) -> None:
+def _set_volume_defaults(volume: Document) -> None:
     if len(volume) == 1 and "name" in volume:
         volume["emptyDir"] = {}
     for kind in _DEFAULT_MODES:
@@ -117,7 +120,7 @@ def _volume(volume: Document) -> None:
         for item in items:
             if "fieldRef" in item:
                 item["fieldRef"].setdefault("apiVersion", "v1")
-    _disks(volume)
+    _set_disk_defaults(volume)
 
 
 def _downward(volume: Document) -> list[Any]:
@@ -125,7 +128,7 @@ def _downward(volume: Document) -> list[Any]:
     return [each["downwardAPI"].get("items", ()) for each in sources if "downwardAPI" in each]
 
 
-def _disks(volume: Document) -> None:
+def _set_disk_defaults(volume: Document) -> None:
     if "rbd" in volume:
         for key, value in (("pool", "rbd"), ("user", "admin"), ("keyring", "/etc/ceph/keyring")):
             volume["rbd"].setdefault(key, value)
@@ -137,33 +140,59 @@ def _disks(volume: Document) -> None:
         volume["azureDisk"].setdefault("readOnly", False)
 
 
-def _pod_level_requests(spec: Document) -> None:
-    """A pod-level limit without a request asks for what the containers ask for, or else for the limit."""
+def _canonicalize(amounts: Document) -> None:
+    """Write quantities in place as the API server stores them."""
+    for name, amount in amounts.items():
+        amounts[name] = canonical_quantity(amount)
+
+
+def _set_pod_level_defaults(spec: Document) -> None:
+    """Derive the requests and limits of the pod as a whole from those of its containers."""
     resources = spec.get("resources") or {}
-    limits = resources.get("limits")
-    if not limits:
+    requests, limits = dict(resources.get("requests") or {}), dict(resources.get("limits") or {})
+    if not requests and not limits:
         return
-    from mooring.api.quantity import ZERO, parse_quantity
-    from mooring.cluster.schema.quantities import canonical_quantity
-
-    requests = dict(resources.get("requests", {}))
-    for name in _OVERCOMMITTED:
-        asked = [
-            each["resources"]["requests"][name]
-            for each in spec.get("containers", ())
-            if name in each["resources"].get("requests", {})
-        ]
-        if name not in requests and asked:
-            total = ZERO
-            for each in asked:
-                total = total.plus(parse_quantity(each))
-            requests[name] = canonical_quantity(asked[0]) if len(asked) == 1 else _written(total.scaled(-3), name)
-    resources["requests"] = {**{k: v for k, v in limits.items() if k in _OVERCOMMITTED or "hugepages" in k}, **requests}
+    for name, amount in _total(spec, "limits").items():
+        if is_hugepages(name) and name not in requests:
+            limits.setdefault(name, amount)
+    if limits:
+        for name, amount in _total(spec, "requests").items():
+            if name in {CPU, MEMORY}:
+                requests.setdefault(name, amount)
+        for name, amount in limits.items():
+            if is_pod_level(name):
+                requests.setdefault(name, amount)
+    for kind, amounts in (("limits", limits), ("requests", requests)):
+        if amounts:
+            _canonicalize(amounts)
+            resources[kind] = amounts
 
 
-def _written(milli: int, name: str) -> str:
-    from mooring.api.quantity import format_quantity
+def _total(spec: Document, kind: str) -> dict[str, str]:
+    """Return the requests or limits of all containers together, as the scheduler adds up requests."""
+    written: dict[str, Any] = {}
 
-    if name == "cpu" or milli % 1000:
-        return format_quantity(milli, milli=True)
-    return format_quantity(milli // 1000, binary=True)
+    def counted(container: Document) -> Document:
+        amounts = container["resources"].get(kind) or {}
+        written.update({name: amount for name, amount in amounts.items() if name not in written})
+        return {**container, "resources": {"requests": amounts}}
+
+    containers = {key: [counted(each) for each in spec.get(key, ())] for key in _CONTAINER_KINDS[:2]}
+    total = pod_requests(Pod(spec=msgspec.convert(containers, PodSpec)))
+    return {
+        name: format_quantity(amount, milli=name == CPU, binary=str(written[name]).endswith("i"))
+        for name, amount in total.items()
+    }
+
+
+def qos_class(spec: Document) -> str:
+    """Return `Guaranteed`, `Burstable` or `BestEffort`."""
+    resources = spec.get("resources")
+    if resources and (resources.get("requests") or resources.get("limits")):
+        return qos_of([_bounds(resources)])
+    containers = (*spec.get("containers", ()), *spec.get("initContainers", ()))
+    return qos_of([_bounds(each.get("resources") or {}) for each in containers])
+
+
+def _bounds(resources: Document) -> Bounds:
+    return resources.get("requests"), resources.get("limits")
