@@ -70,7 +70,7 @@ class Admission:
 
     def _complete_priority(self, spec: dict[str, Any]) -> None:
         """Keep the priority that the pod has: its class may have been another one when the pod was created."""
-        given = {key: spec.pop(key) for key in ("priority", "preemptionPolicy") if key in spec}
+        given: dict[str, Any] = {key: spec.pop(key) for key in ("priority", "preemptionPolicy") if key in spec}
         if spec.get("priorityClassName") and spec["priorityClassName"] not in self._classes and "priority" in given:
             given.setdefault("preemptionPolicy", "PreemptLowerPriority")
         else:
