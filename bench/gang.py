@@ -22,7 +22,7 @@ from bench.live.server import Server
 from bench.tables import row
 from bench.workloads import pod
 from mooring.api.codec import encode_json
-from mooring.framework.custom_manifests import definition_of
+from mooring.framework.custom_definitions import definition_of
 from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup
 from tests.e2e.controlplane import BuildError, ControlPlane, Process, StartError, build, free_port
 from tests.live.volcano_crds import POD_GROUP, QUEUE

@@ -18,7 +18,7 @@ from bench.decide import GC_THRESHOLDS
 from bench.workloads import WORKLOADS, node
 from mooring.config import default_config
 from mooring.framework import Status
-from mooring.framework.binding import Binding
+from mooring.framework.api_clients import Binding
 from mooring.live.endpoints.scheduler_endpoints import make_watch
 from mooring.scheduler.engine import Decided, Engine
 

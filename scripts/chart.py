@@ -21,8 +21,8 @@ from mooring.batch.conf import DEFAULT_CONF
 from mooring.config.builtin import DEFAULTS
 from mooring.controllers import permissions as controllers
 from mooring.controllers.definitions import DEFINITIONS as BATCH_DEFINITIONS
-from mooring.framework.custom_manifests import definition_of
-from mooring.framework.declared import custom_kinds
+from mooring.framework.custom_definitions import definition_of
+from mooring.framework.declarations import custom_kinds
 from mooring.live import rbac_manifests
 from mooring.live.rbac_manifests import Rule
 from mooring.plugins.registry import BUILTIN

@@ -12,7 +12,7 @@ import pytest
 from mooring.controllers import community
 from mooring.controllers.community import Counts, next_phase
 from mooring.controllers.program import ControllerProgram, ProgramSettings
-from mooring.framework.custom_manifests import definition_of
+from mooring.framework.custom_definitions import definition_of
 from mooring.kube import load_access
 from mooring.plugins.capacity_scheduling.elastic_quota import ElasticQuota
 from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup

@@ -10,9 +10,7 @@ import pytest
 from mooring.api.codec import Misfit, fit
 from mooring.api.quantity import QuantityLike
 from mooring.framework import CustomResource, DeclarationError, Meta
-from mooring.framework.custom_manifests import definition_of
-from mooring.framework.custom_samples import sample_of
-from mooring.framework.custom_schemas import schema_of
+from mooring.framework.custom_definitions import definition_of, sample_of, schema_of
 
 
 class Report(

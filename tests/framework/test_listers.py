@@ -10,8 +10,7 @@ from mooring.api import Node, Pod, Service
 from mooring.api.meta import ObjectMeta
 from mooring.config import PluginSpec, load_config
 from mooring.framework import ActionType, ClusterEvent, CustomResource, Handle, Hint, Lister, Plugin, Rule
-from mooring.framework.declared import custom_kinds, declared_kinds
-from mooring.framework.permissions import rules_of
+from mooring.framework.declarations import custom_kinds, declared_kinds, rules_of
 from mooring.framework.points import check_methods, points_of
 from mooring.scheduler.engine import Decided, Engine, Failed
 from mooring.testing import make_node, make_pod

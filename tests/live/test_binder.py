@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mooring.api import ObjectMeta, Pod, PodSpec
-from mooring.framework.binding import Binding
+from mooring.framework.api_clients import Binding
 from mooring.kube import Conflict, ConnectionFailed, Forbidden, KubeError, NotFound, OutcomeUnknown, Unavailable
 from mooring.live import binder
 from mooring.live.binder import ApiBinder

@@ -13,7 +13,7 @@ import pytest
 
 from mooring.cluster import EmbeddedCluster
 from mooring.config import load_config
-from mooring.framework.custom_manifests import definition_of
+from mooring.framework.custom_definitions import definition_of
 from mooring.kube import Client, load_access
 from mooring.live import LiveScheduler
 from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup

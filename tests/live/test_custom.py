@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from mooring.cluster import EmbeddedCluster
 from mooring.config import PluginSpec, load_config
 from mooring.framework import CustomResource, Lister, Plugin
-from mooring.framework.custom_manifests import definition_of
+from mooring.framework.custom_definitions import definition_of
 from mooring.framework.points import points_of
 from mooring.kube import Client, load_access
 from mooring.live import LiveScheduler

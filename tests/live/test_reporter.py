@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.framework.results import PostFilterResult
 from mooring.framework.state import CycleState
-from mooring.framework.status import Status
+from mooring.framework.status import PostFilterResult, Status
 from mooring.kube import Conflict, KubeError, NotFound, Unavailable
 from mooring.live.reporter import Reporter
 from mooring.scheduler.cycle import Unplaced

@@ -11,7 +11,7 @@ from mooring.api.pod import Pod
 from mooring.config import ConfigError, load_config
 from mooring.framework import ActionType, CycleState, PermitWait, Status
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.waiting import WaitingPod
+from mooring.framework.waiting_pods import WaitingPod
 from mooring.plugins.coscheduling import Coscheduling
 from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup
 from mooring.scheduler.queue import QueuedPod

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mooring.framework import CycleState, Handle, Status
-from mooring.framework.binding import Binding
+from mooring.framework.api_clients import Binding
 from mooring.plugins.default_binder import DefaultBinder
 from mooring.testing import make_pod
 

@@ -8,7 +8,7 @@ import pytest
 
 from mooring.config import load_config
 from mooring.framework import Code, PermitWait, Plugin, Status
-from mooring.framework.binding import Binding
+from mooring.framework.api_clients import Binding
 from mooring.scheduler.engine import Decided, Engine, Failed
 from mooring.scheduler.queue import Place
 from mooring.testing import make_node, make_pod

@@ -14,7 +14,7 @@ import structlog.testing
 from mooring.api.raw_objects import keep_json, whole_json
 from mooring.config import load_config
 from mooring.framework import Status
-from mooring.framework.binding import Binding
+from mooring.framework.api_clients import Binding
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.scheduler_metrics import SchedulerMetrics
 from mooring.scheduler.decision_log import Story

@@ -28,7 +28,7 @@ from mooring.batch.task import ALLOCATED, PIPELINED
 from mooring.columns.table import NodeTable
 from mooring.config.errors import ConfigError
 from mooring.framework.handle import Handle
-from mooring.framework.objects import ObjectStore
+from mooring.framework.listers import ObjectStore
 
 _MONTH = 30 * 86_400
 _NOON = 12

@@ -1,13 +1,18 @@
-"""Counts by small integer codes (rows, topology domains): sparse while few, dense when many.
+"""Counts by row or topology domain, and the indexes made of them: host ports and images.
 
-Hot path. A cluster has thousands of counters (one per selector, per affinity term, per image), most of which touch a
-few nodes, and a few of which touch all of them. A dictionary is right for the first kind and an array for the second.
+Hot path. A cluster has thousands of counters (one per selector, per affinity term, per image). Most of them touch a
+few nodes, and a few touch all of them. A dictionary suits the first kind and an array the second.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
+
+from mooring.api.node import Node
+from mooring.columns.templates import HostPort
 
 _DENSE_FROM = 48
 
@@ -108,3 +113,105 @@ class Counts:
 
 
 _EMPTY: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+#: The address that means all addresses of a node.
+ANY_ADDRESS = "0.0.0.0"
+
+
+class PortIndex:
+    """(protocol, port) -> address -> how many pods use it, by row."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, int], dict[str, Counts]] = {}
+
+    def add(self, ports: Iterable[HostPort], row: int, delta: int) -> None:
+        """Count a pod's ports on a row."""
+        for address, protocol, port in ports:
+            by_address = self._used.setdefault((protocol, port), {})
+            counts = by_address.get(address)
+            if counts is None:
+                counts = by_address[address] = Counts()
+            counts.add(row, delta)
+            if not counts.total:
+                del by_address[address]
+                if not by_address:
+                    del self._used[protocol, port]
+
+    def conflicts(self, ports: Iterable[HostPort], size: int) -> npt.NDArray[np.bool_] | None:
+        """The rows where any of the ports is taken; None if it is taken nowhere."""
+        taken: npt.NDArray[np.bool_] | None = None
+        for counts in self.conflicting(ports).values():
+            used = counts.array(size) > 0
+            taken = used if taken is None else taken | used
+        return taken
+
+    def conflicting(self, ports: Iterable[HostPort]) -> dict[HostPort, Counts]:
+        """The ports in use anywhere that exclude one of some ports, and by how many pods, by row."""
+        found: dict[HostPort, Counts] = {}
+        for address, protocol, port in ports:
+            for other, counts in self._used.get((protocol, port), {}).items():
+                if address in (other, ANY_ADDRESS) or other == ANY_ADDRESS:
+                    found[other, protocol, port] = counts
+        return found
+
+    def snapshot(self) -> dict[tuple[str, int, str], list[tuple[int, int]]]:
+        """Everything, for checks."""
+        return {
+            (*key, address): counts.items()
+            for key, by_address in self._used.items()
+            for address, counts in by_address.items()
+        }
+
+
+def ports_conflict(wanted: HostPort, used: HostPort) -> bool:
+    """Whether two uses of host ports exclude each other on one node."""
+    return wanted[1:] == used[1:] and (wanted[0] == used[0] or ANY_ADDRESS in (wanted[0], used[0]))
+
+
+class ImageState:
+    """One image name: its size as first seen, and the rows that have it."""
+
+    __slots__ = ("rows", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rows = Counts()
+
+
+class ImageIndex:
+    """All image names of the cluster."""
+
+    def __init__(self) -> None:
+        self._images: dict[str, ImageState] = {}
+
+    def add_node(self, row: int, node: Node) -> None:
+        """Take over a node's images."""
+        for name, size in _images(node).items():
+            state = self._images.get(name)
+            if state is None:
+                state = self._images[name] = ImageState(size)
+            state.rows.add(row, 1)
+
+    def remove_node(self, row: int, node: Node) -> None:
+        """Forget a node's images."""
+        for name in _images(node):
+            state = self._images[name]
+            state.rows.add(row, -1)
+            if not state.rows.total:
+                del self._images[name]
+
+    def get(self, name: str) -> ImageState | None:
+        """An image by (normalised) name."""
+        return self._images.get(name)
+
+    def snapshot(self) -> dict[str, tuple[int, list[tuple[int, int]]]]:
+        """Everything, for checks."""
+        return {name: (state.size, state.rows.items()) for name, state in self._images.items()}
+
+
+def _images(node: Node) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for image in node.status.images:
+        for name in image.names:
+            found.setdefault(name, image.size_bytes)
+    return found

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.selectors import IN, NODE_NAME_FIELD, NodeRequirement, NodeTerm, RequiredNodeAffinity
-from mooring.columns.host_ports import ports_conflict
+from mooring.columns.counts import ports_conflict
 from mooring.columns.interned import CodeColumn, LabelColumn
 from mooring.columns.node_info import NodeInfo, WhatIfNode
 from mooring.columns.templates import HostPort

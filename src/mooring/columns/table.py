@@ -19,8 +19,7 @@ from mooring.api.pod import Pod
 from mooring.api.quantity import milli_value, value
 from mooring.api.resources import is_scalar
 from mooring.columns.counters import CounterRegistry
-from mooring.columns.host_ports import PortIndex
-from mooring.columns.images import ImageIndex
+from mooring.columns.counts import ImageIndex, PortIndex
 from mooring.columns.interned import CodeColumn, LabelColumn
 from mooring.columns.listening import note_listener
 from mooring.columns.node_info import NodeInfo, PodInfo

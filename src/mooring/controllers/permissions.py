@@ -7,7 +7,7 @@ from typing import Any, Final
 from mooring.api.volcano import SCHEDULING_GROUP
 from mooring.api.volcano_jobs import JOB_GROUP
 from mooring.controllers.volcano_detection import DEPLOYMENTS, LEASE
-from mooring.framework.permissions import Rule
+from mooring.framework.plugin import Rule
 from mooring.live.rbac_manifests import AUTHENTICATION_NAMESPACE, LOOKING_UP, SERVING, Grantee, lease_rules, roles
 from mooring.plugins.coscheduling.pod_group import PodGroup
 

@@ -1,25 +1,25 @@
-"""What a plugin author imports: extension points, verdicts, state, the handle, and nodes one by one or in columns."""
+"""The names that plugin authors import: extension points, statuses, cycle state, the handle, nodes and pods."""
 
 from msgspec import Meta
 
-from mooring.columns.node_info import NodeInfo, PodInfo
+from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable, PodListener
 from mooring.columns.templates import PodTemplate
-from mooring.framework.custom_resources import CustomResource
-from mooring.framework.custom_structs import DeclarationError
+from mooring.framework.custom_resources import CustomResource, DeclarationError
 from mooring.framework.events import ActionType, ClusterEvent, Hint
 from mooring.framework.handle import Handle
-from mooring.framework.objects import Index, Lister, ObjectStore
-from mooring.framework.permissions import Rule
-from mooring.framework.plugin import ArgsError, Plugin, depends_on
-from mooring.framework.results import PermitWait, PostFilterResult, PreFilterResult
+from mooring.framework.listers import Index, Lister, ObjectStore
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.normalize import MAX_SCORE, default_normalize
+from mooring.framework.plugin import ArgsError, Plugin, Rule, depends_on
 from mooring.framework.state import CycleState, MissingStateError, StateKey
-from mooring.framework.status import Code, Status
+from mooring.framework.status import Code, PermitWait, PostFilterResult, PreFilterResult, Status
 from mooring.framework.verdicts import Verdicts
 from mooring.framework.what_if import Victims, WhatIf
 
 __all__ = [
+    "MAX_SCORE",
     "ActionType",
     "ArgsError",
     "ClusterEvent",
@@ -34,6 +34,7 @@ __all__ = [
     "Meta",
     "MissingStateError",
     "NodeInfo",
+    "NodeStatuses",
     "NodeTable",
     "Nodes",
     "ObjectStore",
@@ -50,5 +51,7 @@ __all__ = [
     "Verdicts",
     "Victims",
     "WhatIf",
+    "WhatIfNode",
+    "default_normalize",
     "depends_on",
 ]

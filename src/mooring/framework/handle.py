@@ -14,19 +14,17 @@ from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes
+from mooring.columns.nominator import Nominator
 from mooring.columns.table import NodeTable, PodListener
 from mooring.columns.templates import PodTemplate
-from mooring.framework.api_reader import ApiReader
-from mooring.framework.binding import Binder, NoBinder
-from mooring.framework.nominator import Nominator
-from mooring.framework.objects import Lister, ObjectStore
+from mooring.framework.api_clients import ApiReader, Binder, NoBinder, VolumeWriter
+from mooring.framework.listers import Lister, ObjectStore
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
-from mooring.framework.volume_writer import VolumeWriter
-from mooring.framework.waiting import WaitingPods
+from mooring.framework.waiting_pods import WaitingPods
 
 if TYPE_CHECKING:
-    from mooring.framework.preemption.extender_requests import PreemptionExtenders
+    from mooring.framework.preemption.candidate import PreemptionExtenders
 
 T = TypeVar("T", bound=KubeObject)
 

@@ -14,11 +14,24 @@ from mooring.api.decode_errors import complaint
 if TYPE_CHECKING:
     from mooring.columns.templates import PodTemplate
     from mooring.framework.handle import Handle
-    from mooring.framework.permissions import Rule
 
 F = TypeVar("F", bound=Callable[..., Any])
 Dependence = Literal["node", "pods", "template"]
 _DEPENDS = "__mooring_depends__"
+
+
+class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A rule of a ClusterRole: ``Rule(("metrics.k8s.io",), ("nodes",), ("get", "list"))``."""
+
+    api_groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    resource_names: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """As it stands in a manifest."""
+        shown: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: list(value) for name, value in shown.items()}
 
 
 class Plugin:

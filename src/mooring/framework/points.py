@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.framework.declared import check_listers
+from mooring.framework.declarations import check_listers
 
 
 class Point(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ import asyncio
 import structlog
 
 from mooring.api.pod import Pod
-from mooring.framework.binding import Binding
+from mooring.framework.api_clients import Binding
 from mooring.framework.status import Status
 from mooring.kube import Backoff, Client, Conflict, ConnectionFailed, KubeError, NotFound, TooManyRequests
 

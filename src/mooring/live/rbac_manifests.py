@@ -14,9 +14,8 @@ from mooring.api.meta import KubeObject
 from mooring.api.volcano import PodGroup
 from mooring.config import SchedulerConfiguration
 from mooring.framework.custom_resources import CustomResource
-from mooring.framework.declared import declared_kinds
-from mooring.framework.permissions import READING, Rule, rules_of
-from mooring.framework.plugin import Plugin
+from mooring.framework.declarations import READING, declared_kinds, rules_of
+from mooring.framework.plugin import Plugin, Rule
 from mooring.kube import resource_of
 from mooring.live.batch.scheduler import KINDS as BATCH_KINDS
 from mooring.live.informers import KINDS

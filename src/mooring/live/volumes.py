@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
-from mooring.framework.volume_writer import ObjectPatch
+from mooring.framework.api_clients import ObjectPatch
 from mooring.kube import Client
 
 

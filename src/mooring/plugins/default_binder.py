@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 from mooring.api.pod import Pod
 from mooring.framework import CycleState, Plugin, Status
-from mooring.framework.binding import Binding
+from mooring.framework.api_clients import Binding
 
 
 class DefaultBinder(Plugin):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mooring.api.pod import Pod
-from mooring.framework import ActionType, ClusterEvent, CycleState, Hint, Plugin, PostFilterResult, Status
-from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework import ActionType, ClusterEvent, CycleState, Hint, NodeStatuses, Plugin, PostFilterResult, Status
 from mooring.framework.preemption import AskExtenders, Evaluator
 
 

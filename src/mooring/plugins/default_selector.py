@@ -11,9 +11,8 @@ from mooring.api.core import ReplicationController, Service
 from mooring.api.meta import LabelSelector, OwnerReference
 from mooring.api.selectors import Selector, SelectorError, compile_selector, selector_from_labels
 from mooring.api.workloads import ReplicaSet, StatefulSet
-from mooring.columns.templates import PodTemplate
 from mooring.columns.terms import SelectorIndex
-from mooring.framework.handle import Handle
+from mooring.framework import Handle, PodTemplate
 
 #: What a controller says about its pods: labels to have, or a selector; None where there is no (known) controller.
 Choice = dict[str, str] | LabelSelector | None

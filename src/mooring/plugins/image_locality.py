@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
-from mooring.framework import CycleState, NodeInfo, Nodes, NodeTable, Plugin, PodTemplate
-from mooring.framework.normalize import MAX_SCORE, truncated, truncated_all
+from mooring.framework import MAX_SCORE, CycleState, NodeInfo, Nodes, NodeTable, Plugin, PodTemplate
+from mooring.framework.normalize import truncated, truncated_all
 
 Ints = npt.NDArray[np.int64]
 #: Images (normalised names, as often as the pod uses them) and the number of containers.

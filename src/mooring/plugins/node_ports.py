@@ -9,8 +9,7 @@ import numpy as np
 
 from mooring.api.pod import Pod
 from mooring.api.resources import container_host_ports
-from mooring.columns.host_ports import ANY_ADDRESS, ports_conflict
-from mooring.columns.node_info import WhatIfNode
+from mooring.columns.counts import ANY_ADDRESS, ports_conflict
 from mooring.columns.templates import HostPort
 from mooring.framework import (
     ActionType,
@@ -26,6 +25,7 @@ from mooring.framework import (
     Verdicts,
     Victims,
     WhatIf,
+    WhatIfNode,
     depends_on,
 )
 from mooring.framework.what_if import Ints

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.api.resources import is_tracked
-from mooring.framework import CycleState, Nodes, Plugin, PodTemplate, depends_on
-from mooring.framework.normalize import MAX_SCORE, truncated_all
+from mooring.framework import MAX_SCORE, CycleState, Nodes, Plugin, PodTemplate, depends_on
+from mooring.framework.normalize import truncated_all
 
 Ints = npt.NDArray[np.int64]
 

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.normalize import MAX_SCORE, truncated, truncated_all
+from mooring.framework import MAX_SCORE
+from mooring.framework.normalize import truncated, truncated_all
 from mooring.plugins.shape import ShapePoint, score_table
 
 Floats = npt.NDArray[np.float64]

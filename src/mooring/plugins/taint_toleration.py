@@ -31,9 +31,9 @@ from mooring.framework import (
     Verdicts,
     Victims,
     WhatIf,
+    default_normalize,
     depends_on,
 )
-from mooring.framework.normalize import default_normalize
 
 Ints = npt.NDArray[np.int64]
 Tolerations = tuple[Toleration, ...]

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from mooring.framework.preemption.extender_requests import AskExtenders
+from mooring.framework.preemption.candidate import AskExtenders
 from mooring.framework.status import Code, Status
 from mooring.scheduler.answers import (
     Ints,

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from mooring.framework.results import PermitWait, PostFilterResult, PreFilterResult
-from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.status import SUCCESS, Code, PermitWait, PostFilterResult, PreFilterResult, Status
 from mooring.framework.verdicts import Verdicts
 
 Ints = npt.NDArray[np.int64]

@@ -12,10 +12,9 @@ from time import perf_counter
 from typing import Any
 
 from mooring.api.pod import Pod
-from mooring.framework.results import PermitWait
 from mooring.framework.state import CycleState
-from mooring.framework.status import SUCCESS, Code, Status
-from mooring.framework.waiting import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
+from mooring.framework.status import SUCCESS, Code, PermitWait, Status
+from mooring.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
 from mooring.observe.scheduler_metrics import ProfileMetrics
 from mooring.scheduler.answers import as_status, failure, permit_answer
 from mooring.scheduler.extenders import Extenders

@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from mooring.api.meta import KubeObject
 from mooring.config import Profile as ProfileConfiguration
 from mooring.config import SchedulerConfiguration
-from mooring.framework.api_reader import ApiReader
-from mooring.framework.binding import Binder
-from mooring.framework.declared import CustomKinds, custom_kinds, declared_kinds
+from mooring.framework.api_clients import ApiReader, Binder, VolumeWriter
+from mooring.framework.declarations import CustomKinds, custom_kinds, declared_kinds
 from mooring.framework.handle import EventRecorder, Handle
 from mooring.framework.plugin import Plugin
-from mooring.framework.preemption.extender_requests import PreemptionExtenders
-from mooring.framework.volume_writer import VolumeWriter
-from mooring.framework.waiting import WaitingPods
+from mooring.framework.preemption.candidate import PreemptionExtenders
+from mooring.framework.waiting_pods import WaitingPods
 from mooring.observe.plugin_metrics import PluginTimes
 from mooring.plugins.registry import BUILTIN
 from mooring.scheduler.cache import Cache

@@ -9,9 +9,9 @@ from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.columns.node_info import PodInfo
+from mooring.columns.nominator import Nominator
 from mooring.columns.table import NodeTable
-from mooring.framework.nominator import Nominator
-from mooring.framework.objects import ObjectStore
+from mooring.framework.listers import ObjectStore
 
 
 class CacheError(RuntimeError):

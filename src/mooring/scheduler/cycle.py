@@ -15,11 +15,9 @@ from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes
 from mooring.columns.templates import PodTemplate
 from mooring.framework.node_statuses import NodeStatuses, fit_message
-from mooring.framework.preemption.candidate import Candidate
-from mooring.framework.preemption.extender_requests import AskExtenders
-from mooring.framework.results import NO_NOMINATION, PostFilterResult
+from mooring.framework.preemption.candidate import AskExtenders, Candidate
 from mooring.framework.state import CycleState, StateKey
-from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
+from mooring.framework.status import NO_NOMINATION, SKIP_TEMPLATE, SUCCESS, Code, PostFilterResult, Status
 from mooring.observe.attempt_trace import Trace
 from mooring.scheduler.answer_cache import TemplateAnswerCache
 from mooring.scheduler.answers import PluginFailure, failure, post_filter_answer, pre_filter_answer

@@ -20,14 +20,11 @@ import msgspec
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
-from mooring.framework.api_reader import ApiReader
-from mooring.framework.binding import Binder
+from mooring.framework.api_clients import ApiReader, Binder, VolumeWriter
 from mooring.framework.handle import EventRecorder
 from mooring.framework.plugin import Plugin
-from mooring.framework.results import NO_NOMINATION
 from mooring.framework.state import CycleState
-from mooring.framework.status import Code, Status
-from mooring.framework.volume_writer import VolumeWriter
+from mooring.framework.status import NO_NOMINATION, Code, Status
 from mooring.loading.options import PluginOptions
 from mooring.observe.decision_records import Decision
 from mooring.scheduler import binding

@@ -12,7 +12,7 @@ import msgspec
 
 from mooring.columns.listening import listeners_made
 from mooring.columns.templates import PodTemplate
-from mooring.framework.declared import declared_events
+from mooring.framework.declarations import declared_events
 from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence

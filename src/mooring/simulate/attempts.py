@@ -11,9 +11,8 @@ import msgspec
 
 from mooring.api.meta import parse_time
 from mooring.api.pod import Pod
-from mooring.framework.results import PostFilterResult
 from mooring.framework.state import CycleState
-from mooring.framework.status import Code, Status
+from mooring.framework.status import Code, PostFilterResult, Status
 from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cycle import Cycle

@@ -14,7 +14,7 @@ from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.config import ConfigError, SchedulerConfiguration, load_config
 from mooring.framework.custom_resources import CustomResource
-from mooring.framework.declared import CustomKinds
+from mooring.framework.declarations import CustomKinds
 from mooring.loading import Catalog
 from mooring.loading.setup import config_for
 from mooring.scheduler.cache import Cache

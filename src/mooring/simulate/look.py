@@ -9,9 +9,8 @@ import msgspec
 from mooring.api.pod import Pod
 from mooring.columns.nodes import Nodes
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.results import PostFilterResult
 from mooring.framework.state import CycleState
-from mooring.framework.status import Code, Status
+from mooring.framework.status import Code, PostFilterResult, Status
 from mooring.scheduler.answers import PluginFailure
 from mooring.scheduler.cycle import Cycle, absent_status
 

@@ -24,7 +24,7 @@ from mooring.api.workloads import ReplicaSet
 from mooring.apiserver.admission import default_storage_class
 from mooring.apiserver.workloads import ephemeral_claims
 from mooring.framework.custom_resources import CustomResource
-from mooring.framework.declared import CustomKinds
+from mooring.framework.declarations import CustomKinds
 from mooring.simulate.admission import Admission, AdmissionError
 from mooring.simulate.sources import Given
 from mooring.simulate.workloads import KINDS, Expander, claim_of, controller_of, key_of, uid_of

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from mooring.api.meta import KubeObject
 from mooring.api.protobuf import decode_message, encode_object
 from mooring.framework import CycleState
-from mooring.framework.waiting import WaitingPod
+from mooring.framework.waiting_pods import WaitingPod
 from mooring.testing import PluginHarness, make_node, make_pod
 from tests.loading.wasm.guests import REASON, echo, harness, look_up, module
 

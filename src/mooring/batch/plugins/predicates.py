@@ -17,9 +17,8 @@ from mooring.batch.session import UNCACHEABLE, Session
 from mooring.batch.task import TaskInfo
 from mooring.columns.nodes import Nodes
 from mooring.framework.plugin import Plugin
-from mooring.framework.results import PreFilterResult
 from mooring.framework.state import CycleState, MissingStateError
-from mooring.framework.status import Code, Status
+from mooring.framework.status import Code, PreFilterResult, Status
 from mooring.framework.verdicts import Verdicts
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.node_affinity import NodeAffinity

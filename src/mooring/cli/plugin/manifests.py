@@ -40,7 +40,7 @@ def manifests(path: Path, part: str | None, namespace: str, service_account: str
     stand at the end as comments: a cluster takes them once it knows the definitions.
     """
     from mooring.cli.inputs import fail
-    from mooring.framework.custom_structs import DeclarationError
+    from mooring.framework.custom_resources import DeclarationError
 
     plugins = _plugins(path)
     for cls in plugins:
@@ -75,13 +75,13 @@ class _Manifests:
 
     def definitions(self) -> list[dict[str, Any]]:
         """A CustomResourceDefinition for each declared kind."""
-        from mooring.framework.custom_manifests import definition_of
+        from mooring.framework.custom_definitions import definition_of
 
         return [definition_of(kind) for kind in _kinds(self._plugins)]
 
     def samples(self) -> list[dict[str, Any]]:
         """An object of each declared kind."""
-        from mooring.framework.custom_samples import sample_of
+        from mooring.framework.custom_definitions import sample_of
 
         return [sample_of(kind) for kind in _kinds(self._plugins)]
 
@@ -185,7 +185,7 @@ def _plugins(path: Path) -> list[type[Plugin]]:
 
 
 def _kinds(plugins: Sequence[type[Plugin]]) -> list[type[CustomResource]]:
-    from mooring.framework.declared import custom_kinds
+    from mooring.framework.declarations import custom_kinds
 
     return [kind for kinds in custom_kinds(plugins).values() for kind in kinds[:1]]
 

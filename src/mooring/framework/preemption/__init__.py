@@ -1,9 +1,8 @@
 """Preemption: which pods would have to go so that a more important one fits."""
 
 from mooring.framework.preemption.budgets import Budgets
-from mooring.framework.preemption.candidate import Candidate, by_importance
+from mooring.framework.preemption.candidate import AskExtenders, Candidate, by_importance
 from mooring.framework.preemption.evaluator import Evaluator, VictimRules
-from mooring.framework.preemption.extender_requests import AskExtenders
 from mooring.framework.preemption.search import no_victims
 
 __all__ = ["AskExtenders", "Budgets", "Candidate", "Evaluator", "VictimRules", "by_importance", "no_victims"]

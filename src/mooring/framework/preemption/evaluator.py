@@ -14,12 +14,10 @@ from mooring.columns.node_info import NodeInfo
 from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses, fit_message
 from mooring.framework.preemption.budgets import Budgets
-from mooring.framework.preemption.candidate import Candidate, best
-from mooring.framework.preemption.extender_requests import AskExtenders
+from mooring.framework.preemption.candidate import AskExtenders, Candidate, best
 from mooring.framework.preemption.search import can_search_together, search_one, search_together
-from mooring.framework.results import PostFilterResult
 from mooring.framework.state import CycleState
-from mooring.framework.status import Code, Status
+from mooring.framework.status import Code, PostFilterResult, Status
 
 Rows = npt.NDArray[np.intp]
 _NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")

@@ -31,8 +31,8 @@ from mooring.batch.resource import Resource
 from mooring.batch.run import Outcome, action_steps, close_session, open_session
 from mooring.batch.session import Session
 from mooring.batch.task import PENDING, TaskInfo
+from mooring.framework.api_clients import VolumeWriter
 from mooring.framework.handle import Handle
-from mooring.framework.volume_writer import VolumeWriter
 from mooring.kube import AlreadyExists, Change, Client, KubeError, NotFound
 from mooring.live.batch.conf_file import ConfFile
 from mooring.live.batch.records import SessionRecords

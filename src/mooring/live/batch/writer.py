@@ -14,7 +14,7 @@ from mooring.api.meta import format_time
 from mooring.api.pod import Pod
 from mooring.api.volcano import PodGroup, PodGroupStatus, Queue
 from mooring.batch.run import PodNote
-from mooring.framework.binding import Binding
+from mooring.framework.api_clients import Binding
 from mooring.kube import Client, KubeError, NotFound
 from mooring.live.binder import ApiBinder
 from mooring.live.reporter import Reporter, condition_patch

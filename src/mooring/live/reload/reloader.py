@@ -17,7 +17,7 @@ import structlog
 
 from mooring.api.meta import ObjectReference
 from mooring.config import ConfigError, SchedulerConfiguration
-from mooring.framework.declared import declared_kinds
+from mooring.framework.declarations import declared_kinds
 from mooring.framework.plugin import Plugin
 from mooring.kube import EventRecorder
 from mooring.kube.events import EventKind

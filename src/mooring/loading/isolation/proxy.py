@@ -15,8 +15,8 @@ import numpy as np
 from mooring.api.codec import encode_json
 from mooring.api.pod import Pod
 from mooring.columns.nodes import Nodes
-from mooring.framework.declared import declared_kinds, declared_listers
-from mooring.framework.objects import Lister
+from mooring.framework.declarations import declared_kinds, declared_listers
+from mooring.framework.listers import Lister
 from mooring.framework.plugin import Dependence, Plugin, dependence, depends_on
 from mooring.framework.state import CycleState, StateKey
 from mooring.loading.errors import Fault, PluginLoadError

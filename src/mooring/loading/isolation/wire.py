@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.framework.events import ActionType, ClusterEvent
-from mooring.framework.results import PermitWait, PreFilterResult
-from mooring.framework.status import Code, Status
+from mooring.framework.status import Code, PermitWait, PreFilterResult, Status
 from mooring.framework.verdicts import Verdicts
 
 _HEAD: Final = struct.Struct("<I")

@@ -28,9 +28,9 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
-from mooring.framework.declared import declared_kinds
+from mooring.framework.declarations import declared_kinds
 from mooring.framework.handle import Handle
-from mooring.framework.objects import ObjectStore
+from mooring.framework.listers import ObjectStore
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status

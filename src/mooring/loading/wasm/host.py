@@ -16,7 +16,7 @@ import structlog
 from mooring.api.meta import KubeObject, ObjectMeta
 from mooring.api.protobuf import encode_list
 from mooring.framework import Handle
-from mooring.framework.waiting import WaitingPods
+from mooring.framework.waiting_pods import WaitingPods
 from mooring.loading.wasm.args import GuestArgs
 from mooring.loading.wasm.calls import NO_CALL, Call, json_text
 from mooring.loading.wasm.cluster_events import decode_events

@@ -10,6 +10,7 @@ from mooring.framework import (
     Lister,
     NodeInfo,
     Nodes,
+    NodeStatuses,
     Plugin,
     PodInfo,
     PostFilterResult,
@@ -17,7 +18,6 @@ from mooring.framework import (
     StateKey,
     Status,
 )
-from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.preemption import AskExtenders, Evaluator
 from mooring.plugins.capacity_scheduling.amounts import Amounts, add, request_of
 from mooring.plugins.capacity_scheduling.elastic_quota import ElasticQuota

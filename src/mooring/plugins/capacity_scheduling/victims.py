@@ -5,9 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mooring.api.pod import Pod
-from mooring.columns.node_info import WhatIfNode
-from mooring.framework import Code, CycleState, Handle, NodeInfo, PodInfo, StateKey, Status
-from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework import Code, CycleState, Handle, NodeInfo, NodeStatuses, PodInfo, StateKey, Status, WhatIfNode
 from mooring.framework.preemption import Budgets, Candidate, by_importance, no_victims
 from mooring.plugins.capacity_scheduling.amounts import Amounts
 from mooring.plugins.capacity_scheduling.quotas import Snapshot

@@ -15,12 +15,12 @@ from mooring.framework import (
     CycleState,
     Lister,
     Nodes,
+    NodeStatuses,
     PermitWait,
     Plugin,
     PostFilterResult,
     Status,
 )
-from mooring.framework.node_statuses import NodeStatuses
 from mooring.plugins.coscheduling.group_state import Expiring, Members
 from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup, group_key
 from mooring.plugins.coscheduling.room import gap

@@ -15,12 +15,7 @@ import numpy.typing as npt
 
 from mooring.columns.counters import TermCounter
 from mooring.columns.interned import LabelColumn
-from mooring.columns.nodes import Nodes
-from mooring.columns.table import NodeTable
-from mooring.columns.templates import PodTemplate
-from mooring.framework.status import Status
-from mooring.framework.verdicts import Verdicts
-from mooring.framework.what_if import Victims, WhatIf
+from mooring.framework import Nodes, NodeTable, PodTemplate, Status, Verdicts, Victims, WhatIf
 from mooring.plugins.inter_pod_affinity.own_terms import OwnTerms
 
 Ints = npt.NDArray[np.int64]

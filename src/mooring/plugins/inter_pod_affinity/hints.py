@@ -5,7 +5,7 @@ from __future__ import annotations
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.columns.terms import AffinityTerm, PodAffinityTerms, affinity_terms
-from mooring.framework.events import Hint
+from mooring.framework import Hint
 
 Terms = tuple[AffinityTerm, ...]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mooring.columns.counters import CounterRegistry, PodCounter
-from mooring.columns.templates import PodTemplate
 from mooring.columns.terms import AffinityTerm, PodTerm
+from mooring.framework import PodTemplate
 
 
 class Counted:

@@ -11,16 +11,23 @@ import numpy.typing as npt
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.columns.counters import TermCounter
-from mooring.columns.node_info import NodeInfo, PodInfo
-from mooring.columns.nodes import Nodes
-from mooring.columns.templates import PodTemplate
 from mooring.columns.terms import PodAffinityTerms, affinity_terms
-from mooring.framework.events import ActionType, ClusterEvent, Hint
-from mooring.framework.plugin import Plugin
-from mooring.framework.state import CycleState, StateKey
-from mooring.framework.status import Status
-from mooring.framework.verdicts import Verdicts
-from mooring.framework.what_if import Victims, WhatIf
+from mooring.framework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Hint,
+    NodeInfo,
+    Nodes,
+    Plugin,
+    PodInfo,
+    PodTemplate,
+    StateKey,
+    Status,
+    Verdicts,
+    Victims,
+    WhatIf,
+)
 from mooring.plugins.inter_pod_affinity import hints
 from mooring.plugins.inter_pod_affinity.filtering import AffinityState, affinity_state
 from mooring.plugins.inter_pod_affinity.own_terms import OwnTerms

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from mooring.columns.counters import TermCounter
 from mooring.columns.counts import Counts
 from mooring.columns.interned import LabelColumn
-from mooring.columns.nodes import Nodes
-from mooring.columns.table import NodeTable
+from mooring.framework import Nodes, NodeTable
 from mooring.plugins.inter_pod_affinity.own_terms import OwnTerms
 
 Ints = npt.NDArray[np.int64]

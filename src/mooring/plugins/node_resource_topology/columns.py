@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from mooring.framework import NodeTable
-from mooring.framework.normalize import MAX_SCORE
+from mooring.framework import MAX_SCORE, NodeTable
 from mooring.plugins.node_resource_topology import alignment
 from mooring.plugins.node_resource_topology.demand import Demand, is_host_level
 from mooring.plugins.node_resource_topology.zones import UNIT, Nanos, Topology

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
-from mooring.framework.normalize import MAX_SCORE
+from mooring.framework import MAX_SCORE
 from mooring.plugins.node_resource_topology.demand import Demand
 from mooring.plugins.node_resource_topology.zones import Nanos, Topology, Zone
 

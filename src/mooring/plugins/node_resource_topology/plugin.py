@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.framework import (
+    MAX_SCORE,
     ActionType,
     ClusterEvent,
     CycleState,
@@ -24,7 +25,6 @@ from mooring.framework import (
     Verdicts,
     depends_on,
 )
-from mooring.framework.normalize import MAX_SCORE
 from mooring.plugins.node_resource_topology.alignment import REASONS, misfit
 from mooring.plugins.node_resource_topology.caches import DiscardReserved, Reported, TopologyCache
 from mooring.plugins.node_resource_topology.columns import CONTAINER_SCOPE, LOOSE, POD_SCOPE, ZoneColumns

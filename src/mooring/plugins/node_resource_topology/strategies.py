@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from mooring.framework.normalize import MAX_SCORE
+from mooring.framework import MAX_SCORE
 from mooring.plugins.node_resource_topology.demand import Demand
 from mooring.plugins.node_resource_topology.least_zones import least_zones
 from mooring.plugins.node_resource_topology.zones import Nanos, Topology, whole

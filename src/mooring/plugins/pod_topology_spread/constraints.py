@@ -11,8 +11,8 @@ from mooring.api.affinity import TopologySpreadConstraint
 from mooring.api.selectors import Selector, compile_selector, selector_from_labels
 from mooring.columns.counters import CounterRegistry, PodCounter
 from mooring.columns.regions import Region, Regions
-from mooring.columns.templates import PodTemplate
 from mooring.columns.terms import PodTerm
+from mooring.framework import PodTemplate
 
 HARD: Final = "DoNotSchedule"
 SOFT: Final = "ScheduleAnyway"

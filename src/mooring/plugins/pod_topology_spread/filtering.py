@@ -12,11 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.columns.interned import Codes, LabelColumn, Mask
-from mooring.columns.nodes import Nodes
-from mooring.columns.templates import PodTemplate
-from mooring.framework.status import Status
-from mooring.framework.verdicts import Verdicts
-from mooring.framework.what_if import Victims, WhatIf
+from mooring.framework import Nodes, PodTemplate, Status, Verdicts, Victims, WhatIf
 from mooring.plugins.pod_topology_spread.constraints import Plan, Target
 
 Ints = npt.NDArray[np.int64]

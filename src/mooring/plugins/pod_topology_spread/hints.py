@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.framework.events import Hint
+from mooring.framework import Hint
 from mooring.plugins.pod_topology_spread.constraints import Constraint
 
 Constraints = tuple[Constraint, ...]

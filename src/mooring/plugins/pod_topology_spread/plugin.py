@@ -12,16 +12,23 @@ from mooring.api.affinity import TopologySpreadConstraint
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.selectors import SelectorError
-from mooring.columns.node_info import NodeInfo, PodInfo
-from mooring.columns.nodes import Nodes
 from mooring.columns.regions import Regions
-from mooring.columns.templates import PodTemplate
-from mooring.framework.events import ActionType, ClusterEvent, Hint
-from mooring.framework.plugin import Plugin
-from mooring.framework.state import CycleState, StateKey
-from mooring.framework.status import Status
-from mooring.framework.verdicts import Verdicts
-from mooring.framework.what_if import Victims, WhatIf
+from mooring.framework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Hint,
+    NodeInfo,
+    Nodes,
+    Plugin,
+    PodInfo,
+    PodTemplate,
+    StateKey,
+    Status,
+    Verdicts,
+    Victims,
+    WhatIf,
+)
 from mooring.plugins.default_selector import DefaultSelectors
 from mooring.plugins.pod_topology_spread import hints
 from mooring.plugins.pod_topology_spread.constraints import (

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.columns.interned import LabelColumn, Mask
-from mooring.columns.nodes import Nodes
+from mooring.framework import Nodes
 from mooring.plugins.pod_topology_spread.constraints import HOSTNAME, Plan, Target
 
 Ints = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ import msgspec
 
 from mooring.api.meta import ObjectReference
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.framework.volume_writer import ObjectPatch
+from mooring.framework.api_clients import ObjectPatch
 from mooring.plugins.volume_binding.assume_cache import AssumeCache, AssumeError
 from mooring.plugins.volume_binding.claims import SELECTED_NODE
 from mooring.plugins.volume_binding.matching import is_bound_to

@@ -23,8 +23,8 @@ from mooring.framework import (
     Victims,
     WhatIf,
 )
+from mooring.framework.api_clients import VolumeWriter
 from mooring.framework.status import SKIP, SKIP_TEMPLATE
-from mooring.framework.volume_writer import VolumeWriter
 from mooring.plugins.csi_nodes import CSINodeColumns
 from mooring.plugins.pod_volumes import volumes_of
 from mooring.plugins.shape import ShapePoint

@@ -8,7 +8,7 @@ from typing import Final, cast
 from mooring.api.pod import Pod
 from mooring.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
 from mooring.framework import Handle, NodeInfo
-from mooring.framework.volume_writer import VolumeWriter
+from mooring.framework.api_clients import VolumeWriter
 from mooring.plugins.csi_nodes import migrated_plugins
 from mooring.plugins.csi_translation import MIGRATED, TranslationError, csi_affinity, volume_plugin
 from mooring.plugins.volume_binding.binding import Assumptions, PodVolumes, claim_patch, volume_patch

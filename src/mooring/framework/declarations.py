@@ -1,4 +1,4 @@
-"""What a plugin class says of itself beside its methods: the kinds that it reads, and what wakes its pods."""
+"""What a plugin class declares: the kinds that it reads, the events that requeue its pods, the permissions it needs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.framework.custom_resources import CustomResource, event_name
 from mooring.framework.events import ActionType, ClusterEvent, Hint, QueueingHint
-from mooring.framework.objects import Lister
-from mooring.framework.plugin import Plugin
+from mooring.framework.listers import Lister
+from mooring.framework.plugin import Plugin, Rule
 
 #: The kinds that manifests of a version and kind are decoded into; several where plugins declare one kind each.
 CustomKinds = Mapping[tuple[str, str], tuple[type[CustomResource], ...]]
@@ -88,3 +88,19 @@ def check_listers(cls: type) -> list[tuple[str, str]]:
             text = f"'{name} = Lister({kind.__name__})': declare the kind as a subclass of CustomResource"
             problems.append((name, text))
     return problems
+
+
+#: What an informer does.
+READING = ("get", "list", "watch")
+
+
+def rules_of(classes: Iterable[type[Plugin]]) -> tuple[Rule, ...]:
+    """What plugins need: to read the custom resources that they declare, and what they ask for."""
+    classes = tuple(classes)
+    resources: dict[str, set[str]] = {}
+    for kind in declared_kinds(classes):
+        if issubclass(kind, CustomResource):
+            resources.setdefault(kind.declaration.group, set()).add(kind.declaration.plural)
+    found = [Rule((group,), tuple(sorted(names)), READING) for group, names in sorted(resources.items())]
+    found += [rule for cls in classes for rule in cls.permissions]
+    return tuple(dict.fromkeys(found))

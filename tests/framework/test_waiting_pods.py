@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.framework.waiting import WaitingPod, WaitingPods
+from mooring.framework.waiting_pods import WaitingPod, WaitingPods
 from mooring.testing import make_pod
 
 

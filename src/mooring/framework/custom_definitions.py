@@ -1,26 +1,33 @@
-"""Structural schemas: what an API server needs to know of a declared class to validate, prune and explain objects."""
+"""CustomResourceDefinitions of declared kinds: structural schemas, manifests for ``kubectl apply``, sample objects."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import inspect as shapes
 
-from mooring.framework.custom_resources import CustomResource
-from mooring.framework.custom_structs import DeclarationError
+from mooring.framework.custom_resources import CustomResource, DeclarationError
 
 Schema = dict[str, Any]
 
 #: Limits as msgspec and as OpenAPI name them.
 _NUMBER_LIMITS: Final = {"ge": "minimum", "le": "maximum", "multiple_of": "multipleOf"}
+
 _EXCLUSIVE: Final = {"gt": ("minimum", "exclusiveMinimum"), "lt": ("maximum", "exclusiveMaximum")}
+
 _TEXT_LIMITS: Final = {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"}
+
 _LIST_LIMITS: Final = {"min_length": "minItems", "max_length": "maxItems"}
+
 _MAP_LIMITS: Final = {"min_length": "minProperties", "max_length": "maxProperties"}
+
 LISTS: Final = (shapes.ListType, shapes.VarTupleType, shapes.SetType, shapes.FrozenSetType, shapes.CollectionType)
+
 _ABOUT: Final = ("apiVersion", "kind", "metadata")
+
 _ABOUT_TEXTS: Final = {
     "apiVersion": "The group and version of this kind.",
     "kind": "The kind of this object.",
@@ -165,3 +172,110 @@ def column_of(kind: type[CustomResource], heading: str, path: str) -> Schema:
     kind_of = _schema(shape, path).get("type", "string")
     shown = kind_of if kind_of in ("integer", "number", "boolean") else "string"
     return {"name": heading, "type": shown, "jsonPath": "." + ".".join(steps)}
+
+
+#: Groups that belong to Kubernetes: a server takes definitions in them only with a word about approval.
+_PROTECTED: Final = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
+
+_APPROVAL: Final = "api-approved.kubernetes.io"
+
+_AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+def definition_of(kind: type[CustomResource]) -> dict[str, Any]:
+    """The CustomResourceDefinition of a declared kind. Raises DeclarationError."""
+    declared = kind.declaration
+    metadata: dict[str, Any] = {"name": declared.definition_name}
+    if _PROTECTED.fullmatch(declared.group):
+        metadata["annotations"] = {_APPROVAL: "unapproved, made from a plugin's declaration"}
+    names: dict[str, Any] = {
+        "kind": declared.kind,
+        "listKind": f"{declared.kind}List",
+        "plural": declared.plural,
+        "singular": declared.singular,
+    }
+    if declared.short_names:
+        names["shortNames"] = list(declared.short_names)
+    if declared.categories:
+        names["categories"] = list(declared.categories)
+    version: dict[str, Any] = {
+        "name": declared.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema_of(kind)},
+    }
+    if "status" in kind.__struct_fields__:
+        version["subresources"] = {"status": {}}
+    if declared.columns:
+        columns = [column_of(kind, heading, path) for heading, path in declared.columns.items()]
+        version["additionalPrinterColumns"] = [*columns, _AGE]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": {"group": declared.group, "scope": declared.scope, "names": names, "versions": [version]},
+    }
+
+
+def sample_of(kind: type[CustomResource]) -> dict[str, Any]:
+    """An object with every field that has a plausible value; ``Meta(examples=[...])`` gives better ones."""
+    declared = kind.declaration
+    metadata = {"name": "example", **({"namespace": "default"} if declared.namespaced else {})}
+    body = example_of(shapes.type_info(kind))
+    about = ("apiVersion", "kind", "metadata", "status")
+    fields = {name: value for name, value in body.items() if name not in about}
+    return {"apiVersion": declared.api_version, "kind": declared.kind, "metadata": metadata, **fields}
+
+
+def examples_of(shape: shapes.Type) -> list[Any]:
+    """The examples that ``Meta(examples=[...])`` gives of a type."""
+    extra = shape.extra_json_schema if isinstance(shape, shapes.Metadata) else None
+    return list((extra or {}).get("examples", ()))
+
+
+def example_of(shape: shapes.Type) -> Any:
+    """A value that a server would take, for a sample object."""
+    if given := examples_of(shape):
+        return given[0]
+    match bare(shape):
+        case shapes.StructType() as struct:
+            return {field.encode_name: value for field in struct.fields if (value := _field_example(field)) is not None}
+        case shapes.BoolType():
+            return True
+        case shapes.IntType() | shapes.FloatType() as number:
+            return _number(number)
+        case shapes.StrType() as text:
+            return "example" if text.pattern is None else None
+        case shapes.DictType() as mapping:
+            value = example_of(mapping.value_type)
+            return {"example": value} if value is not None else None
+        case shapes.LiteralType() as literal:
+            return literal.values[0]
+        case shapes.EnumType() as enum:
+            return next(iter(enum.cls)).value
+        case shapes.UnionType() as union:
+            return next((example_of(each) for each in union.types if not isinstance(each, shapes.NoneType)), None)
+        case shapes.DateTimeType():
+            return "2026-01-01T00:00:00Z"
+        case items if isinstance(items, LISTS):
+            value = example_of(items.item_type)
+            return [value] if value is not None else None
+    return None
+
+
+def _field_example(field: shapes.Field) -> Any:
+    if examples_of(field.type):
+        return examples_of(field.type)[0]
+    if isinstance(field.default, (bool, int, float, str)) and field.default != "":
+        return field.default
+    return example_of(field.type)
+
+
+def _number(number: shapes.IntType | shapes.FloatType) -> int | float:
+    if number.ge is not None:
+        return number.ge
+    if number.gt is not None:
+        return number.gt + 1
+    if number.le is not None:
+        return number.le
+    return number.lt - 1 if number.lt is not None else 1
