@@ -143,13 +143,13 @@ UNNAMED = "Pod shop: metadata.name: is required"
             "namespace: shop", "labels: {ok: a, bad: 8080}", 5,
             "Pod web: metadata.labels.bad: must be text, not a whole number (8080); put the value in quotes",
         ),
-        ("  - name: main", "    name: main", 8, f"{WEB}spec.containers: must be a list, not a mapping"),
+        ("  - name: main", "    name: main", 7, f"{WEB}spec.containers: must be a list, not a mapping"),
         ("spec:", "spec:\n  priority: high", 7,
          f"{WEB}spec.priority: must be a whole number, not text ('high')"),
         ("namespace: shop", "creationTimestamp: 2026-01-31", 5,
          f"Pod web: metadata.creationTimestamp: '2026-01-31' {TIME}"),
-        ("name: web", "nmae: web", 4, f"{UNNAMED}; give the object a name"),
-        ("name: web", "generateName: w-", 4, f"{UNNAMED}; generateName needs an API server; give the object a name"),
+        ("name: web", "nmae: web", 3, f"{UNNAMED}; give the object a name"),
+        ("name: web", "generateName: w-", 3, f"{UNNAMED}; generateName needs an API server; give the object a name"),
         ("kind: Pod", "kin: Pod", 1, "shop/web: kind: is required; add a line such as `kind: Pod`"),
         ("apiVersion: v1", "apiVersion: 1", 1,
          f"{WEB}apiVersion: is required; add a line such as `apiVersion: v1`"),
@@ -167,7 +167,7 @@ def test_faults_say_where_and_what_to_do(old, new, line, message):
 def test_faults_of_syntax_say_where():
     with pytest.raises(ManifestError) as caught:
         load(POD.replace("name: web", "name: web: x"))
-    assert str(caught.value) == "web.yaml, line 4: not valid YAML: mapping values are not allowed in this context"
+    assert str(caught.value) == "web.yaml, line 4: not valid YAML: mapping values are not allowed here"
 
 
 def test_faults_in_later_documents_and_lists():
@@ -184,7 +184,7 @@ def test_faults_in_later_documents_and_lists():
     [
         (b"\xff\xfe", "not UTF-8 text"),
         ("\ud800", "not UTF-8 text"),
-        ('{"a":' * 5000, "nested more than 100 levels deep"),
+        ('{"a":' * 5000, "nested more than 200 levels deep"),
         (
             '{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"},"y":' + '{"a":' * 900 + "1" + "}" * 901,
             "nested too deeply",

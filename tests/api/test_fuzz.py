@@ -9,7 +9,8 @@ from mooring.api.codec import KINDS, ManifestError, Unknown, decode_json, decode
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.api.quantity import QuantityError, milli_value, value
-from mooring.api.yaml_reader import YamlError, read_documents
+from mooring.api.yaml_nodes import ReadError
+from mooring.api.yaml_reader import read_documents
 
 KNOWN = sorted(KINDS)
 FIELDS = [
@@ -87,7 +88,7 @@ def test_any_json(data):
 @given(YAML_BITS)
 @settings(deadline=None, max_examples=300)
 def test_any_yaml(text):
-    read = outcome(lambda: list(read_documents(text)), YamlError)
+    read = outcome(lambda: list(read_documents(text)), ReadError)
     assert isinstance(read, list) or read.line is None or read.line >= 1
 
 

@@ -12,12 +12,12 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from mooring.api.yaml_nodes import ReadError, plain
+from mooring.api.yaml_reader import read_yaml
+from mooring.api.yaml_writer import yaml_text
 from mooring.config import ConfigError, effective, load_config, written
 from mooring.config.migrate import migrate
-from mooring.config.nodes import ReadError, plain
 from mooring.config.schema import CONFIGURATION, POINTS, VERSIONS
-from mooring.config.yamltree import read_yaml
-from mooring.config.yamlwrite import yaml_text
 from tests.config.golden_compare import cases
 from tests.config.helpers import STUBS
 

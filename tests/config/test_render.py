@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mooring.api.yaml_writer import yaml_text
 from mooring.config import effective, load_config, written
 from mooring.config.schema import VERSIONS
-from mooring.config.yamlwrite import yaml_text
 from tests.config.golden_compare import cases
 from tests.config.helpers import STUBS, load
 

@@ -78,7 +78,7 @@ def test_a_context_becomes_an_access(tmp_path: Path) -> None:
             User(certificate=base64.b64decode(CERT), key=base64.b64decode(KEY)),
         ),
         (
-            "{as: bob, as-uid: '7', as-groups: [a, b], as-user-extra: {scope: [x], a.b/Role%: [y]}}",
+            "{as: bob, as-uid: '7', as-groups: [a, b], as-user-extra: {scope: [x], a.b/Role%: [z]}}",
             User(
                 impersonation=(
                     ("Impersonate-User", "bob"),
@@ -86,7 +86,7 @@ def test_a_context_becomes_an_access(tmp_path: Path) -> None:
                     ("Impersonate-Group", "a"),
                     ("Impersonate-Group", "b"),
                     ("Impersonate-Extra-scope", "x"),
-                    ("Impersonate-Extra-a.b%2FRole%25", "y"),
+                    ("Impersonate-Extra-a.b%2FRole%25", "z"),
                 )
             ),
         ),

@@ -32,7 +32,8 @@ from mooring.api.storage import (
 )
 from mooring.api.volcano import PodGroup, Queue, ResourceQuota
 from mooring.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
-from mooring.api.yaml_reader import Step, YamlError, find_line, read_documents
+from mooring.api.yaml_nodes import ReadError, Step
+from mooring.api.yaml_reader import find_line, read_documents
 
 #: The kinds that have a struct, by API group and kind.
 KINDS: Final[Mapping[tuple[str, str], type[KubeObject]]] = {
@@ -126,10 +127,10 @@ def read_manifests(text: str | bytes, *, source: str) -> list[Manifest]:
     text = _as_text(text, source)
     loaded: list[Manifest] = []
     try:
-        for index, value in enumerate(_documents(text)):
+        for index, value in enumerate(read_documents(text)):
             if value is not None:
                 loaded += _unwrapped(value, _Place(source, text, index))
-    except YamlError as error:
+    except ReadError as error:
         raise ManifestError(str(error), source=source, line=error.line) from None
     except RecursionError:
         raise ManifestError("nested too deeply", source=source) from None
@@ -158,19 +159,6 @@ class _Place(NamedTuple):
             path=path_text(steps),
             remedy=remedy,
         )
-
-
-def _documents(text: str) -> Iterator[Any]:
-    if text.lstrip()[:1] == "{":
-        try:
-            yield msgspec.json.decode(text)
-        except (msgspec.DecodeError, RecursionError):
-            # YAML may begin with a brace as well, and its reader says on which line things go wrong.
-            pass
-        else:
-            return
-    for document in read_documents(text):
-        yield document.value
 
 
 def _unwrapped(value: Any, place: _Place) -> Iterator[Manifest]:

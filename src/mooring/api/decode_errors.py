@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from mooring.api.manifest_error import path_text
-from mooring.api.yaml_reader import Step
+from mooring.api.yaml_nodes import Step
 
 _AT: Final = re.compile(r"(?P<message>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>[^`]*)`)?", re.DOTALL)
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from mooring.api.meta import KubeObject, parse_time
 from mooring.api.quantity import QuantityError, parse_quantity
-from mooring.api.yaml_reader import Step
+from mooring.api.yaml_nodes import Step
 
 _QUANTITY_MAPS: Final = frozenset(
     {

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from mooring.api.yaml_reader import Step
+from mooring.api.yaml_nodes import Step
 
 _NAMES: Final = {
     "str": "text",

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.api.yaml_nodes import Mapping as MappingNode
+from mooring.api.yaml_nodes import Node, ReadError, Scalar, Sequence, is_null, plain
+from mooring.api.yaml_reader import read_yaml
 from mooring.batch.arguments import Arguments
 from mooring.config.errors import ConfigError, FieldError, nearest
-from mooring.config.nodes import Mapping as MappingNode
-from mooring.config.nodes import Node, ReadError, Scalar, Sequence, is_null, plain
-from mooring.config.yamltree import read_yaml
 
 DEFAULT_CONF: Final = """\
 actions: "enqueue, allocate, backfill"

@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 import click
 
+from mooring.api.yaml_writer import yaml_text
 from mooring.cli.plugin_options import plugin_options
 from mooring.config import ConfigError, PluginSpec, effective, load_config, written
 from mooring.config.document import read_document
 from mooring.config.migrate import migrate as migrate_text
-from mooring.config.yamlwrite import yaml_text
 from mooring.loading import PluginLoadError, Requested, find_plugins, load_setup
 from mooring.loading.plugin_sources import read_sources, split
 from mooring.loading.wasm.configured import guests_in

@@ -117,8 +117,8 @@ def _flagged(
 
 def _write(config: SchedulerConfiguration, file: str) -> None:
     """Write the configuration in force, as kube-scheduler does with --write-config-to."""
+    from mooring.api.yaml_writer import yaml_text
     from mooring.config import written
-    from mooring.config.yamlwrite import yaml_text
 
     try:
         Path(file).write_text(yaml_text(written(config)), encoding="utf-8")

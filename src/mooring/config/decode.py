@@ -9,10 +9,10 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
+from mooring.api.yaml_nodes import Entry, Mapping, Node, Scalar, Sequence, is_null, plain
+from mooring.api.yaml_scalars import single
 from mooring.config.durations import DurationError, parse_duration
 from mooring.config.errors import FieldError, nearest
-from mooring.config.nodes import Entry, Mapping, Node, Scalar, Sequence, is_null, plain
-from mooring.config.scalars import single
 from mooring.config.schema import ListOf, MapOf, Struct, Type, Value
 
 _INTEGER: Final = re.compile(r"-?[0-9]+")

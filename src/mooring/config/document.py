@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.api.json_reader import read_json
+from mooring.api.yaml_nodes import Mapping, Node, ReadError, Scalar, is_null, line_of, raw_json
+from mooring.api.yaml_reader import read_yaml
 from mooring.config.decode import Faults, decode_struct, raw_value, repeated_keys
 from mooring.config.errors import ConfigError, FieldError, nearest
-from mooring.config.jsontree import read_json
-from mooring.config.nodes import Mapping, Node, ReadError, Scalar, is_null, line_of, raw_json
 from mooring.config.schema import ARGS, CONFIGURATION, GROUP, KIND, VERSIONS, Version
-from mooring.config.yamltree import read_yaml
 
 #: Blanks as Go counts them; what follows them decides whether a text is JSON.
 _SPACES: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.api.yaml_nodes import compact_json
 from mooring.config.args_rules import check_enabled
 from mooring.config.builtin import RETIRED, SERVED
 from mooring.config.defaults import Draft, ProfileDraft, plain_args
@@ -15,7 +16,6 @@ from mooring.config.durations import SECOND, Nanoseconds, format_duration
 from mooring.config.errors import FieldError, nearest
 from mooring.config.merge import Conflict, Plan, Served, running, score_weights
 from mooring.config.model import Extender, ExtenderTLS, ManagedResource, PluginSpec, Profile
-from mooring.config.nodes import reflowed
 from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
 from mooring.config.tls import TLSProblem, check_tls
 from mooring.config.validate import same_args
@@ -218,13 +218,13 @@ def _one_queue(draft: Draft, profiles: list[Profile]) -> Iterator[FieldError]:
         if sorters[i] != sorters[0]:
             message = "sorts the queue with another plugin than profiles[0]"
             yield FieldError(f"profiles[{i}].plugins.queueSort", message, remedy="Use one plugin in all profiles.")
-        elif not same_args(_reflowed(args[0], draft.version), _reflowed(args[i], draft.version)):
+        elif not same_args(_compacted(args[0], draft.version), _compacted(args[i], draft.version)):
             message = "sorts the queue with other arguments than profiles[0]"
             yield FieldError(f"profiles[{i}].pluginConfig", message, remedy="Give the same arguments in all profiles.")
 
 
-def _reflowed(args: PluginArgs | None, version: Version) -> PluginArgs | None:
+def _compacted(args: PluginArgs | None, version: Version) -> PluginArgs | None:
     """Arguments without the blanks between them, which do not count here any more since v1."""
     if args is None or args.raw is None or version != "v1":
         return args
-    return msgspec.structs.replace(args, raw=reflowed(args.raw))
+    return msgspec.structs.replace(args, raw=compact_json(args.raw))

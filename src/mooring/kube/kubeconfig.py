@@ -10,7 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from mooring.api.manifest_error import path_text, type_problem
-from mooring.api.yaml_reader import Step, YamlError, find_line, read_documents
+from mooring.api.yaml_nodes import ReadError, Step
+from mooring.api.yaml_reader import find_line, read_documents
 from mooring.kube.access import Access, ExecPlugin, User, check_server
 from mooring.kube.errors import AccessError
 
@@ -164,8 +165,8 @@ def _read(path: Path) -> tuple[_File, _Place]:
         raise AccessError(f"{path}: not UTF-8 text; a kubeconfig is a YAML file") from None
     place = _Place(path, text)
     try:
-        values = [document.value for document in read_documents(text) if document.value is not None]
-    except YamlError as error:
+        values = [value for value in read_documents(text) if value is not None]
+    except ReadError as error:
         where = f"{path}, line {error.line}" if error.line is not None else str(path)
         raise AccessError(f"{where}: {error}") from None
     if len(values) > 1:

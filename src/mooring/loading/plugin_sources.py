@@ -10,11 +10,11 @@ import msgspec
 
 from mooring.api.decode_errors import complaint
 from mooring.api.quantity import QuantityError, value
+from mooring.api.yaml_nodes import ReadError, line_of, plain
+from mooring.api.yaml_reader import read_node
 from mooring.config import ConfigError, FieldError
 from mooring.config.durations import SECOND, DurationError, parse_duration
 from mooring.config.errors import nearest
-from mooring.config.nodes import ReadError, line_of, plain
-from mooring.config.yamltree import read_yaml
 from mooring.loading.options import DEFAULT, FailurePolicy, Isolation, PluginOptions
 
 API_VERSION: Final = "mooring.dev/v1alpha1"
@@ -167,7 +167,7 @@ def read_sources(text: str, *, source: str) -> PluginSources:
     if not text.strip():
         return NO_SOURCES
     try:
-        root = read_yaml(text)
+        root = read_node(text)
     except ReadError as error:
         raise fail("", str(error), error.line) from None
     written = plain(root)

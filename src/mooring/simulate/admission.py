@@ -13,7 +13,7 @@ import msgspec
 from mooring.api.codec import to_dict
 from mooring.api.pod import Pod
 from mooring.api.policy import PriorityClass
-from mooring.api.yaml_reader import Step
+from mooring.api.yaml_nodes import Step
 from mooring.apiserver import admission
 from mooring.apiserver.admission import SYSTEM_PRIORITY_CLASSES, add_tolerations, assign_priority, merge_label_keys
 from mooring.apiserver.pod_defaults import set_pod_defaults

@@ -10,7 +10,8 @@ import msgspec
 
 from mooring.api.codec import Loaded, read_manifests
 from mooring.api.manifest_error import ManifestError, path_text
-from mooring.api.yaml_reader import Step, YamlError, find_line, read_documents
+from mooring.api.yaml_nodes import ReadError, Step
+from mooring.api.yaml_reader import find_line, read_documents
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
@@ -99,10 +100,10 @@ def _find(text: bytes, item: Loaded) -> tuple[int, tuple[Step, ...]] | None:
     wanted = (item.kind, item.metadata.namespace, item.metadata.name)
     try:
         for number, document in enumerate(read_documents(_decoded(text))):
-            for steps, value in _objects(document.value, ()):
+            for steps, value in _objects(document, ()):
                 if _identity(value) == wanted:
                     return number, steps
-    except YamlError:
+    except ReadError:
         return None
     return None
 

@@ -3,9 +3,10 @@
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from mooring.api.protobuf import ProtobufError, decode_object
+from mooring.api.yaml_nodes import ReadError, plain
+from mooring.api.yaml_reader import read_yaml
 from mooring.apiserver.documents import Document
 from mooring.cluster.calls import Call
 from mooring.cluster.errors import ApiError, bad_request, unsupported_media
@@ -48,19 +49,9 @@ def _parse_yaml(body: bytes) -> Any:
     if body.lstrip()[:1] == b"{":
         return _parse_json(body)
     try:
-        return yaml.load(body, Loader=_PlainLoader)
-    except yaml.YAMLError as error:
+        return plain(read_yaml(body.decode()))
+    except (ReadError, UnicodeError) as error:
         raise bad_request(f"error decoding YAML: {error}") from None
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """YAML whose dates stay text, as JSON would have them."""
-
-
-_PlainLoader.yaml_implicit_resolvers = {
-    key: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for key, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def read_document(body: bytes, content_type: str, resource: Resource, call: Call) -> Document:

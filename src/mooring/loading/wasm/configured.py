@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from mooring.api.yaml_nodes import line_of
 from mooring.config.document import Document
-from mooring.config.nodes import line_of
 from mooring.loading.errors import Fault, PluginLoadError
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mooring.config.nodes import ReadError, plain
-from mooring.config.scalars import json_float, key_float, resolve_plain, single
-from mooring.config.yamltree import read_yaml
-from mooring.config.yamlwrite import yaml_text
+from mooring.api.yaml_nodes import ReadError, plain
+from mooring.api.yaml_reader import read_yaml
+from mooring.api.yaml_scalars import json_float, key_float, resolve_plain, single
+from mooring.api.yaml_writer import yaml_text
 
 
 @pytest.mark.parametrize(

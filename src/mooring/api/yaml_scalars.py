@@ -1,19 +1,20 @@
-"""YAML 1.1 scalars as Kubernetes' reader understands them: what is a number, a boolean, null or text.
+"""Resolves YAML 1.1 scalars to numbers, booleans, null or text by the rules of goyaml 2.
 
-kube-scheduler reads YAML with goyaml 2 and turns it into JSON before anything looks at it. PyYAML differs in many
-places (``y``, ``0o10``, ``1:30``, ``1e3``, dates), so none of its resolving is used.
+Hand-written because PyYAML's resolver differs in many cases (``y``, ``0o10``, ``1:30``, ``1e3``, dates). Kubernetes
+converts YAML to JSON before decoding it, so a resolved scalar is a kind with its JSON text.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 import struct
 from decimal import Decimal
 from typing import Final
 
-from mooring.config.nodes import Kind, ReadError
+from mooring.api.yaml_nodes import Kind, ReadError
 
 _CORE: Final = "tag:yaml.org,2002:"
 _WORDS: Final[dict[str, tuple[Kind, str]]] = {
@@ -35,12 +36,15 @@ _TIMESTAMP: Final = re.compile(
 )
 _SHORT_TAGS: Final = {f"{_CORE}{name}": name for name in ("str", "bool", "int", "float", "null", "timestamp", "binary")}
 
-#: What a scalar turned out to be. Integers and floats are apart here, since as keys of a mapping they differ.
+#: A line break as YAML 1.1 defines it.
+LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+
+#: A kind (null, bool, int, float or str) and the JSON text. An int and a float are different keys of a mapping.
 Resolved = tuple[str, str]
 
 
 def resolve_plain(text: str) -> Resolved:
-    """What an unquoted scalar without a tag is: (null | bool | int | float | str, its JSON text)."""
+    """Resolve an unquoted scalar without a tag."""
     if text in _WORDS:
         return _WORDS[text]
     first = text[0]
@@ -56,7 +60,7 @@ def resolve_plain(text: str) -> Resolved:
 
 
 def resolve_tagged(tag: str, text: str) -> Resolved:
-    """What a scalar with an explicit tag is; raises ReadError where the tag does not fit the text."""
+    """Resolve a scalar with an explicit tag. Raises ReadError if the tag does not fit the text."""
     short = _SHORT_TAGS.get(tag)
     if short is None or short == "str":
         return "str", text
@@ -65,14 +69,38 @@ def resolve_tagged(tag: str, text: str) -> Resolved:
     found = resolve_plain(text)
     if short == "timestamp":
         found = ("timestamp", text) if _TIMESTAMP.fullmatch(text) else found
-        return ("str", text) if found[0] == "timestamp" else _misfit(found, text, short)
+        return ("str", text) if found[0] == "timestamp" else _tag_mismatch(found, text, short)
     if short == "float" and found[0] == "int" and -(2**63) <= int(found[1]) < 2**63:
         return "float", json_float(float(found[1]))
-    return found if found[0] == short else _misfit(found, text, short)
+    return found if found[0] == short else _tag_mismatch(found, text, short)
 
 
-def _misfit(found: Resolved, text: str, tag: str) -> Resolved:
+def _tag_mismatch(found: Resolved, text: str, tag: str) -> Resolved:
     raise ReadError(f"the tag !!{tag} does not fit {text!r}, which is of type {found[0]}")
+
+
+def is_finite(scalar: Resolved) -> bool:
+    """Report whether JSON can hold the scalar."""
+    return scalar[0] != "float" or not scalar[1].endswith((".inf", ".nan"))
+
+
+def python_value(scalar: Resolved) -> str | int | float | bool | None:
+    """Return the value of a scalar. Raises ReadError if JSON cannot hold it."""
+    kind, text = scalar
+    if kind == "str":
+        return text
+    if not is_finite(scalar):
+        raise ReadError(f"{text} is a number that JSON cannot hold")
+    value: int | float | bool | None = json.loads(text)
+    return value
+
+
+def key_text(key: Resolved) -> str:
+    """Return a key of a mapping as JSON has it, where every key is text. Raises ReadError."""
+    kind, text = key
+    if kind == "null" or (kind == "int" and int(text) >= 2**63):
+        raise ReadError("a key must be text, a boolean or a number that fits into 64 bits")
+    return key_float(float(text)) if kind == "float" and is_finite(key) else text
 
 
 def _numeric(digits: str) -> Resolved | None:
@@ -104,7 +132,7 @@ def _binary(text: str) -> str:
 
 
 def json_float(number: float) -> str:
-    """A float as Go writes it into JSON: without exponent for all usual sizes, and without a needless ``.0``."""
+    """Format a float as Go's JSON encoder does: without an exponent from 1e-6 to 1e21, and without ``.0``."""
     if number == 0:
         return "-0" if str(number).startswith("-") else "0"
     exact = Decimal(repr(number))
@@ -115,7 +143,7 @@ def json_float(number: float) -> str:
 
 
 def key_float(number: float) -> str:
-    """A float as the key of a mapping: with single precision, short."""
+    """Format a float as sigs.k8s.io/yaml formats the key of a mapping: in single precision."""
     text = single(number)
     if text is None:
         return ".inf" if number > 0 else "-.inf"
@@ -128,7 +156,7 @@ def key_float(number: float) -> str:
 
 
 def single(number: float) -> str | None:
-    """The shortest decimal that means the same number in single precision; None if that cannot hold it."""
+    """Return the shortest decimal for a number in single precision, or None if it is too large."""
     try:
         packed = struct.pack("<f", number)
     except OverflowError:

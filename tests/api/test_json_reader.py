@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mooring.config.jsontree import read_json
-from mooring.config.nodes import Mapping, ReadError, Scalar, plain, raw_json, reflowed
+from mooring.api.json_reader import read_json
+from mooring.api.yaml_nodes import Mapping, ReadError, Scalar, compact_json, plain, raw_json
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_repeated_fields_numbers_lines_and_source() -> None:
     assert [(entry.key, entry.line) for entry in root.entries] == [("a", 2), ("a", 3)]
     assert root.entries[0].value == Scalar("number", "1.0", 2)
     assert raw_json(root.entries[1].value) == '{"b" : [ 1 ]}'
-    assert reflowed('{"b c" : [ "x \\" y" ]}') == '{"b c":["x \\" y"]}'
+    assert compact_json('{"b c" : [ "x \\" y" ]}') == '{"b c":["x \\" y"]}'

@@ -1,11 +1,12 @@
-"""The first document of a YAML text as nodes, by the rules of Kubernetes' reader.
+"""Builds nodes from YAML events by the rules of goyaml 2, which Kubernetes uses.
 
-Anchors, merge keys and repeated keys are treated as goyaml 2 treats them: a merged field counts as set where the ``<<``
-stands, so that setting it again is a repetition, and an alias that unfolds into too much is refused.
+Hand-written because PyYAML's composer treats anchors, merge keys and repeated keys differently. In goyaml a merged
+field is set where the ``<<`` is, so that setting it again repeats the key, and aliases must not expand too much.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -23,9 +24,9 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from mooring.config.nodes import MAX_DEPTH, Entry, Kind, Mapping, Node, ReadError, Scalar, Sequence
-from mooring.config.scalars import Resolved, key_float, resolve_plain, resolve_tagged
-from mooring.config.yamlscan import YamlParser
+from mooring.api.yaml_nodes import MAX_DEPTH, Entry, Kind, Mapping, Node, ReadError, Scalar, Sequence
+from mooring.api.yaml_scalars import Resolved, is_finite, key_text, resolve_plain, resolve_tagged
+from mooring.api.yaml_scanner import YamlParser
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _KINDS: Final[dict[str, Kind]] = {"int": "number", "float": "number", "str": "string", "bool": "bool", "null": "null"}
@@ -55,27 +56,36 @@ class _Alias(msgspec.Struct, eq=False):
 _Part = _Leaf | _Branch | _Alias
 
 
-def read_yaml(text: str) -> Node:
-    """Read the first document of a text; raises ReadError."""
+def compose(next_event: Callable[[], Event]) -> Iterator[Node]:
+    """Build the documents that some events describe. Raises ReadError."""
+    while (root := _compose(next_event)) is not None:
+        yield _Resolver().value(root, 0)
+
+
+def compose_with_goyaml_scanner(text: str) -> Iterator[Node]:
+    """Read the documents of a text with the scanner that follows goyaml. Raises ReadError."""
     parser = YamlParser(text)
-    try:
-        root = _compose(parser)
-    except yaml.MarkedYAMLError as error:
+    while True:
+        try:
+            root = _compose(parser.next_event)
+        except yaml.MarkedYAMLError as error:
+            parser.check_characters()
+            mark = error.problem_mark or error.context_mark
+            problem = ", ".join(part for part in (error.problem, error.context) if part)
+            raise ReadError(f"not valid YAML: {problem}", mark.line + 1 if mark is not None else None) from None
         parser.check_characters()
-        mark = error.problem_mark or error.context_mark
-        told = ", ".join(part for part in (error.problem, error.context) if part)
-        raise ReadError(f"not valid YAML: {told}", mark.line + 1 if mark is not None else None) from None
-    parser.check_characters()
-    return _Unfolding().value(root, 0) if root is not None else Scalar("null", "null", 1)
+        if root is None:
+            return
+        yield _Resolver().value(root, 0)
 
 
-def _compose(parser: YamlParser) -> _Part | None:
-    """Put the events of one document together, without recursion."""
+def _compose(next_event: Callable[[], Event]) -> _Part | None:
+    """Combine the events of one document, without recursion. Returns None at the end of the stream."""
     anchors: dict[str, _Leaf | _Branch] = {}
     open_branches: list[_Branch] = []
     root: _Part | None = None
     while True:
-        event = parser.next_event()
+        event = next_event()
         if isinstance(event, DocumentEndEvent | StreamEndEvent):
             return root
         if isinstance(event, MappingEndEvent | SequenceEndEvent):
@@ -114,7 +124,7 @@ def _part(event: Event, anchors: dict[str, _Leaf | _Branch]) -> _Part | None:
 
 
 class _Fields(msgspec.Struct):
-    """A mapping in the making: entries by key, where a key is told from others by its type, too."""
+    """A mapping under construction. Keys of different types differ, even if their text is the same."""
 
     entries: dict[tuple[str, str], Entry] = msgspec.field(default_factory=dict)
     repeated: list[Entry] = msgspec.field(default_factory=list)
@@ -125,8 +135,8 @@ class _Fields(msgspec.Struct):
         self.entries[key] = entry
 
 
-class _Unfolding:
-    """Turns what was composed into nodes: scalars resolved, aliases followed, merge keys merged."""
+class _Resolver:
+    """Turns composed parts into nodes: resolves scalars, follows aliases and applies merge keys."""
 
     def __init__(self) -> None:
         self._inside: set[int] = set()
@@ -135,11 +145,10 @@ class _Unfolding:
         self._aliased = 0
 
     def value(self, part: _Part, depth: int) -> Node:
-        """The node that a part means."""
-        self._counted(part.line, depth)
+        """Return the node for a part."""
+        self._count_part(part.line, depth)
         if isinstance(part, _Alias):
-            with_alias = self._enter(part)
-            node = self.value(with_alias, depth + 1)
+            node = self.value(self._enter(part), depth + 1)
             self._leave(part)
             return node
         if isinstance(part, _Leaf):
@@ -157,10 +166,10 @@ class _Unfolding:
                 self._merge(fields, value, depth)
                 continue
             resolved = self._key(key, depth)
-            fields.set(resolved, Entry(_key_name(resolved, key.line), self.value(value, depth + 1), key.line))
+            fields.set(resolved, Entry(_key_text(resolved, key.line), self.value(value, depth + 1), key.line))
 
     def _key(self, part: _Part, depth: int) -> Resolved:
-        self._counted(part.line, depth)
+        self._count_part(part.line, depth)
         if isinstance(part, _Alias):
             target = self._enter(part)
             resolved = self._key(target, depth + 1)
@@ -175,11 +184,11 @@ class _Unfolding:
         for each in parts:
             target = each.target if isinstance(each, _Alias) else each
             if not isinstance(target, _Branch) or not target.is_mapping:
-                raise ReadError("what is merged with << must be a mapping or a list of mappings", each.line)
-            self._counted(each.line, depth)
+                raise ReadError("the value of << must be a mapping or a list of mappings", each.line)
+            self._count_part(each.line, depth)
             if isinstance(each, _Alias):
                 self._enter(each)
-                self._counted(target.line, depth)
+                self._count_part(target.line, depth)
                 self._fill(fields, target, depth + 1)
                 self._leave(each)
             else:
@@ -187,7 +196,7 @@ class _Unfolding:
 
     def _enter(self, alias: _Alias) -> _Leaf | _Branch:
         if id(alias) in self._inside:
-            raise ReadError(f"what the anchor &{alias.name} names contains itself", alias.line)
+            raise ReadError(f"the value of the anchor &{alias.name} contains itself", alias.line)
         self._inside.add(id(alias))
         self._depth += 1
         return alias.target
@@ -196,19 +205,19 @@ class _Unfolding:
         self._inside.discard(id(alias))
         self._depth -= 1
 
-    def _counted(self, line: int, depth: int) -> None:
-        """Refuse what unfolds into far more than was written, as goyaml does."""
+    def _count_part(self, line: int, depth: int) -> None:
+        """Limit how far aliases expand a document, as goyaml does."""
         if depth > MAX_DEPTH:
             raise ReadError(f"nested more than {MAX_DEPTH} levels deep", line)
         self._count += 1
         if self._depth:
             self._aliased += 1
-        if self._aliased > 100 and self._count > 1000 and self._aliased / self._count > _allowed(self._count):
-            raise ReadError("aliases unfold into too much", line)
+        if self._aliased > 100 and self._count > 1000 and self._aliased / self._count > _allowed_share(self._count):
+            raise ReadError("aliases expand the document too much", line)
 
 
-def _allowed(count: int) -> float:
-    """Which part of a document may come from aliases: nearly all of a small one, little of a huge one."""
+def _allowed_share(count: int) -> float:
+    """Return the share of a document that may come from aliases: 99% of a small document, 10% of a huge one."""
     low, high = 400_000, 4_000_000
     return 0.99 - 0.89 * min(max(count - low, 0), high - low) / (high - low)
 
@@ -223,15 +232,14 @@ def _resolve(leaf: _Leaf) -> Resolved:
 
 
 def _scalar(leaf: _Leaf) -> Scalar:
-    kind, text = _resolve(leaf)
-    if kind == "float" and text.endswith((".inf", ".nan")):
-        raise ReadError(f"{leaf.text} is no number that a configuration can hold", leaf.line)
+    kind, text = resolved = _resolve(leaf)
+    if not is_finite(resolved):
+        raise ReadError(f"{leaf.text} is a number that JSON cannot hold", leaf.line)
     return Scalar(_KINDS[kind], text, leaf.line)
 
 
-def _key_name(key: Resolved, line: int) -> str:
-    """A key as JSON has it, where every key is text."""
-    kind, text = key
-    if kind == "null" or (kind == "int" and int(text) >= 2**63):
-        raise ReadError("a key must be text, a boolean or a number of usual size", line)
-    return key_float(float(text)) if kind == "float" and not text.endswith((".inf", ".nan")) else text
+def _key_text(key: Resolved, line: int) -> str:
+    try:
+        return key_text(key)
+    except ReadError as error:
+        raise ReadError(str(error), line) from None

@@ -1,21 +1,25 @@
-"""What was read from a file: values that know their line, whether they came from YAML or from JSON."""
+"""Nodes: values read from YAML or JSON that record their line and, for numbers, their text."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-#: Nothing a person writes is nested deeper; it keeps every walk over a file within Python's own limits.
+#: The deepest nesting that is read. It keeps every recursive walk over a document within Python's stack.
 MAX_DEPTH: Final = 200
 
 Kind = Literal["null", "bool", "number", "string"]
 
+#: One step into a document: a key of a mapping or an index of a list.
+Step: TypeAlias = str | int
+
 
 class ReadError(ValueError):
-    """Text that is neither YAML nor JSON as kube-scheduler reads it."""
+    """Text that is neither YAML nor JSON as Kubernetes reads it. `line` counts from 1."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -23,14 +27,14 @@ class ReadError(ValueError):
 
 
 class Scalar(msgspec.Struct):
-    """A single value. A number is kept as JSON writes it, since 16 and 1e1 are not the same to an integer field."""
+    """A single value. A number is stored as JSON text, because an integer field accepts 16 but not 1e1."""
 
     kind: Kind
     text: str
     line: int
 
     def describe(self) -> str:
-        """What it is, for messages."""
+        """Return a description for error messages."""
         if self.kind == "null":
             return "null"
         if self.kind == "bool":
@@ -44,11 +48,11 @@ class Sequence(msgspec.Struct):
 
     items: list[Node]
     line: int
-    #: The text it was read from, where that is JSON.
+    #: The JSON text it was read from, if any.
     source: str | None = None
 
     def describe(self) -> str:
-        """What it is, for messages."""
+        """Return a description for error messages."""
         return "a list"
 
 
@@ -61,20 +65,20 @@ class Entry(msgspec.Struct):
 
 
 class Mapping(msgspec.Struct):
-    """Fields in order. From JSON a field may come twice; from YAML the last one counts and `repeated` tells of it."""
+    """Fields in order. In JSON, `entries` may repeat a key; in YAML the last wins and `repeated` lists the others."""
 
     entries: list[Entry]
     line: int
     repeated: list[Entry] = msgspec.field(default_factory=list)
-    #: The text it was read from, where that is JSON.
+    #: The JSON text it was read from, if any.
     source: str | None = None
 
     def describe(self) -> str:
-        """What it is, for messages."""
+        """Return a description for error messages."""
         return "a mapping"
 
     def get(self, key: str) -> Node | None:
-        """The value of a field; of several, the last."""
+        """Return the value of a field; the last one if the key is repeated."""
         return next((entry.value for entry in reversed(self.entries) if entry.key == key), None)
 
 
@@ -82,23 +86,23 @@ Node: TypeAlias = Scalar | Sequence | Mapping
 
 
 def is_null(node: Node) -> bool:
-    """Whether it is null, which means the same as leaving the field out."""
+    """Report whether the node is null, which means the same as an absent field."""
     return isinstance(node, Scalar) and node.kind == "null"
 
 
 def plain(node: Node) -> Any:
-    """The value as Python has it."""
+    """Return the value as Python dictionaries, lists and scalars."""
     if isinstance(node, Mapping):
         return {entry.key: plain(entry.value) for entry in node.entries}
     if isinstance(node, Sequence):
         return [plain(item) for item in node.items]
-    if node.kind == "number":
-        return json.loads(node.text)
-    return {"null": None, "bool": node.text == "true", "string": node.text}[node.kind]
+    if node.kind == "string":
+        return node.text
+    return json.loads(node.text)
 
 
 def raw_json(node: Node) -> str:
-    """The value as JSON: as it was written if it was JSON, otherwise compact and with sorted fields."""
+    """Return the value as JSON: the original text if it was JSON, otherwise compact and with sorted fields."""
     if isinstance(node, Mapping | Sequence) and node.source is not None:
         return node.source
     return json.dumps(plain(node), separators=(",", ":"), sort_keys=True)
@@ -108,29 +112,33 @@ _ESCAPED: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029
 _BLANKS: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 
-def reflowed(text: str) -> str:
-    """JSON text as Go writes it again: without blanks between its parts, and with some characters escaped."""
+def compact_json(text: str) -> str:
+    """Return JSON text as Go's encoder writes it: without insignificant blanks, and with some characters escaped."""
     return _BLANKS.sub(lambda match: match[1] or "", text).translate(_ESCAPED)
 
 
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
-def line_of(root: Node, path: str) -> int | None:
-    """The line of a field, or of the nearest field around it that the file has."""
+def line_of(root: Node, path: str) -> int:
+    """Return the line of a field such as `a.b[0]`, or of the nearest field around it that exists."""
+    return line_at(root, (match[1] if match[1] is not None else int(match[2]) for match in _STEP.finditer(path)))
+
+
+def line_at(root: Node, steps: Iterable[Step]) -> int:
+    """Return the line of the field that some steps lead to, or of the nearest field around it that exists."""
     node, line = root, root.line
-    for match in _STEP.finditer(path):
-        key, index = match.groups()
-        if key is not None:
+    for step in steps:
+        if isinstance(step, str):
             if not isinstance(node, Mapping):
                 break
-            entry = next((each for each in reversed(node.entries) if each.key == key), None)
+            entry = next((each for each in reversed(node.entries) if each.key == step), None)
             if entry is None:
                 break
             node, line = entry.value, entry.line
         else:
-            if not isinstance(node, Sequence) or int(index) >= len(node.items):
+            if not isinstance(node, Sequence) or step >= len(node.items):
                 break
-            node = node.items[int(index)]
+            node = node.items[step]
             line = node.line
     return line

@@ -1,4 +1,4 @@
-"""Plain data as YAML that Kubernetes' reader takes for the same data."""
+"""Writes plain data as YAML that Kubernetes reads back as the same data."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any, Final
 
 import yaml
 
-from mooring.config.scalars import resolve_plain
+from mooring.api.yaml_scalars import resolve_plain
 
-#: Line breaks that PyYAML writes as they are, though they would be read as blanks, and a mark that readers drop.
+#: Line breaks that PyYAML leaves unquoted although readers fold them, and the byte order mark, which readers drop.
 _UNUSUAL: Final = frozenset("\r\x85\u2028\u2029\ufeff")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what PyYAML would leave bare but YAML 1.1 readers elsewhere take for a boolean or a number."""
+    """A dumper that quotes text that goyaml would read as a boolean or a number."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write out everything in full."""
+        """Write every value in full, without aliases."""
         return True
 
 
@@ -29,7 +29,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def yaml_text(data: Any) -> str:
-    """The data as one YAML document in block style."""
+    """Return the data as one YAML document in block style."""
     text: str = yaml.dump(
         data, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=120
     )

@@ -1,11 +1,14 @@
-"""A JSON text as nodes that know their line, with repeated fields kept and numbers as they were written."""
+"""Reads JSON as nodes with lines, repeated fields and the text of numbers.
+
+Hand-written because the json module and msgspec report neither lines nor repeated fields of a valid document.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from mooring.config.nodes import MAX_DEPTH, Entry, Mapping, Node, ReadError, Scalar, Sequence
+from mooring.api.yaml_nodes import MAX_DEPTH, Entry, Mapping, Node, ReadError, Scalar, Sequence
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _STRING: Final = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"')
@@ -22,7 +25,7 @@ def read_json(text: str) -> Node:
 
 
 class _Reader:
-    """Walks through the text with a stack of open collections instead of recursion."""
+    """A reader with a stack of open collections instead of recursion."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -39,11 +42,11 @@ class _Reader:
             if node is not None:
                 break
         if self._peek():
-            raise self._error("there is more text after the value")
+            raise self._error("more text follows the value")
         return node
 
     def _value(self) -> Node | None:
-        """A scalar or an empty collection; None after opening a collection."""
+        """Read a scalar or an empty collection. Return None after opening a collection."""
         char = self._peek()
         if char in "{[" and char:
             branch: Mapping | Sequence = Mapping([], self._line) if char == "{" else Sequence([], self._line)
@@ -69,7 +72,7 @@ class _Reader:
         raise self._error("expected a value")
 
     def _place(self, node: Node) -> Node | None:
-        """Put a finished value into the collection around it; gives that collection if it is complete with it."""
+        """Add a value to the collection around it. Return that collection if the value completes it."""
         branch, _ = self._open[-1]
         char = self._peek()
         if isinstance(branch, Sequence):
@@ -119,12 +122,12 @@ class _Reader:
 
     def _error(self, problem: str) -> ReadError:
         found = self._text[self._at : self._at + 1]
-        seen = f"found {found!r}" if found else "found the end"
+        seen = f"found {found!r}" if found else "found the end of the text"
         return ReadError(f"not valid JSON: {problem}, {seen}", self._line)
 
 
 def _unescape(text: str) -> str:
-    """What a JSON string means; half of a surrogate pair becomes the replacement character."""
+    """Return the value of a JSON string. A lone surrogate becomes the replacement character, as in Go."""
     if "\\" in text:
         text = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _LETTERS.get(m[2], m[2]), text)
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

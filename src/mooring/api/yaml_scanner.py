@@ -1,7 +1,8 @@
-"""PyYAML's parser, made to split text into tokens where kube-scheduler's reader (goyaml 2, a libyaml) does.
+"""PyYAML's parser with the scanning rules of goyaml 2, which Kubernetes uses.
 
-The two come from one author and agree on nearly everything. What differs is here: tabs between tokens, a colon before a
-bracket inside flow collections, some escapes, tags, directives, and that characters are checked as they are reached.
+Both derive from libyaml and agree on nearly everything. This module overrides the differences: tabs between tokens, a
+colon before a bracket in flow collections, some escapes, tags, directives, and which characters are checked. No Python
+library follows goyaml here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from yaml.reader import Reader
 from yaml.scanner import Scanner, ScannerError
 from yaml.tokens import DirectiveToken, ScalarToken, TagToken
 
-from mooring.config.nodes import ReadError
+from mooring.api.yaml_nodes import ReadError
+from mooring.api.yaml_scalars import LINE_BREAK
 
 _BREAKS: Final = "\r\n\x85\u2028\u2029"
 _BREAKZ: Final = "\0" + _BREAKS
@@ -38,7 +40,7 @@ _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U0
 
 
 class YamlParser(Reader, Scanner, Parser):
-    """Events of a YAML text, one by one, as goyaml would give them."""
+    """A parser that produces the events that goyaml produces."""
 
     def __init__(self, text: str) -> None:
         self._text = text.removeprefix("\ufeff")
@@ -47,28 +49,28 @@ class YamlParser(Reader, Scanner, Parser):
         Parser.__init__(self)
 
     def check_printable(self, data: str) -> None:
-        """Nothing yet: `check_characters` looks once it is known how far reading went."""
+        """Do nothing: `check_characters` runs when it is known how much text was read."""
 
     def check_characters(self) -> None:
-        """Refuse control characters in what was read; what follows the first document is read only in part."""
+        """Raise ReadError for a control character in the text read so far, which goyaml reads in chunks."""
         bad = _FORBIDDEN.search(self._text)
         if bad is None:
             return
         reached = len(self._text[: self.index + 4].encode("utf-8", "surrogatepass"))
         where = len(self._text[: bad.start()].encode("utf-8", "surrogatepass"))
         if where < (reached // _CHUNK + 1) * _CHUNK:
-            line = len(re.findall("\r\n|[\r\n\x85\u2028\u2029]", self._text[: bad.start()])) + 1
+            line = len(LINE_BREAK.findall(self._text, 0, bad.start())) + 1
             raise ReadError(f"the control character {bad[0]!r} is not allowed", line)
 
     def next_event(self) -> Event:
-        """The next event."""
+        """Return the next event."""
         get: Callable[[], Event] = self.get_event
         return get()
 
     # Between tokens
 
     def scan_to_next_token(self) -> None:
-        """Skip blanks, comments and line breaks. A tab is a blank wherever no key could start."""
+        """Skip blanks, comments and line breaks. A tab counts as a blank where no key can start."""
         while True:
             blanks = " \t" if self.flow_level or not self.allow_simple_key else " "
             while self.peek() in blanks:
@@ -80,7 +82,7 @@ class YamlParser(Reader, Scanner, Parser):
                 self.allow_simple_key = True
 
     def scan_line_break(self) -> str:
-        """Take a line break of any kind; "" if there is none."""
+        """Consume a line break of any kind; return "" if there is none."""
         char: str = self.peek()
         if char not in _BREAKS:
             return ""
@@ -137,7 +139,7 @@ class YamlParser(Reader, Scanner, Parser):
         return word
 
     def _plain_gap(self, start: Any) -> tuple[str, bool]:
-        """Blanks and line breaks after a word: what they mean, and whether there was a line break."""
+        """Consume blanks and line breaks after a word. Return their value and whether there was a line break."""
         blanks, breaks = "", list[str]()
         while (char := self.peek()) in " \t" + _BREAKS:
             if char in _BREAKS:
@@ -170,7 +172,7 @@ class YamlParser(Reader, Scanner, Parser):
         return ScalarToken("".join(parts), False, start, self.get_mark(), style)
 
     def _quoted_word(self, style: str, parts: list[str], start: Any) -> bool:
-        """Read up to a blank or the closing quote; true if an escaped line break ended it."""
+        """Read up to a blank or the closing quote. Return True if an escaped line break ended the word."""
         while (char := self.peek()) not in _BLANKZ:
             if char == style:
                 if style == '"' or self.peek(1) != "'":
@@ -201,7 +203,7 @@ class YamlParser(Reader, Scanner, Parser):
             raise self._fail("a quoted scalar", f"\\{letter} needs {length} hexadecimal digits", start)
         code = int(digits, 16)
         if 0xD800 <= code <= 0xDFFF or code > 0x10FFFF:
-            raise self._fail("a quoted scalar", f"\\{letter}{digits} is no character", start)
+            raise self._fail("a quoted scalar", f"\\{letter}{digits} is not a character", start)
         self.forward(2 + length)
         return chr(code)
 
@@ -268,7 +270,7 @@ class YamlParser(Reader, Scanner, Parser):
         return chomping, increment
 
     def _block_breaks(self, indent: int, start: Any) -> tuple[list[str], int, Any]:
-        """Empty lines and indentation before the next line; finds the indentation if it is not known yet."""
+        """Consume empty lines and indentation before the next line, and detect the indentation if it is unset."""
         breaks: list[str] = []
         deepest, end = 0, self.get_mark()
         while True:
@@ -325,14 +327,14 @@ class YamlParser(Reader, Scanner, Parser):
         return unquote(text)
 
     def scan_directive(self) -> DirectiveToken:
-        """Scan %YAML or %TAG; there are no others."""
+        """Scan a %YAML or %TAG directive. Others are errors."""
         start = self.get_mark()
         self.forward()
         match = _WORD.match(self.buffer, self.pointer)
         name = match[0] if match else ""
         self.forward(len(name))
         if name not in ("YAML", "TAG") or self.peek() not in _BLANKZ:
-            raise self._fail("a directive", f"%{name} is no directive: there are %YAML and %TAG", start)
+            raise self._fail("a directive", f"%{name} is not a directive; use %YAML or %TAG", start)
         self._skip_blanks()
         value = self._version(start) if name == "YAML" else self._tag_directive(start)
         end = self.get_mark()
@@ -360,14 +362,16 @@ class YamlParser(Reader, Scanner, Parser):
         return handle, self._uri("a directive", start)
 
     def process_directives(self) -> tuple[tuple[int, int] | None, dict[str, str]]:
-        """Take the directives of a document; only YAML 1.1 is read."""
+        """Process the directives of a document. Only YAML 1.1 is supported."""
         self.yaml_version = None
         self.tag_handles = {}
         while self.check_token(DirectiveToken):
             token = self.tokens[0]
             if token.name == "YAML":
                 if self.yaml_version is not None or token.value != (1, 1):
-                    raise ParserError(None, None, "only one %YAML directive is read, for 1.1", token.start_mark)
+                    raise ParserError(
+                        None, None, "only one %YAML directive is allowed, with version 1.1", token.start_mark
+                    )
                 self.yaml_version = token.value
             elif token.value[0] in self.tag_handles:
                 raise ParserError(None, None, f"%TAG {token.value[0]} is given twice", token.start_mark)
@@ -380,7 +384,7 @@ class YamlParser(Reader, Scanner, Parser):
 
 
 def _fold(breaks: list[str]) -> str:
-    """Line breaks inside a flow scalar: one is a blank, of several the first goes."""
+    """Fold line breaks inside a flow scalar: one becomes a blank; of several, the first is dropped."""
     if breaks[0] != "\n":
         return "".join(breaks)
     return "".join(breaks[1:]) or " "
