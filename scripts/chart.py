@@ -19,7 +19,7 @@ import yaml
 
 from mooring.batch.conf import DEFAULT_CONF
 from mooring.config.builtin import DEFAULTS
-from mooring.controllers import permissions as controllers
+from mooring.controllers import roles as controllers
 from mooring.controllers.definitions import DEFINITIONS as BATCH_DEFINITIONS
 from mooring.framework.custom_definitions import definition_of
 from mooring.framework.declarations import custom_kinds
@@ -69,7 +69,7 @@ def known() -> dict[str, Any]:
         "base": _documents(rbac_manifests.base_rules()),
         "plugins": {name: _documents(rules) for name, rules in plugins.items()},
         "batch": _documents(rbac_manifests.batch_rules()),
-        "controller": _documents([*controllers.READING, *controllers.WRITING, *controllers.NEIGHBOURS]),
+        "controller": _documents([*controllers.READING, *controllers.WRITING, *controllers.VOLCANO_DETECTION]),
         "serving": _documents(rbac_manifests.SERVING),
         "lookingUp": _documents([rbac_manifests.LOOKING_UP]),
         "lease": _documents(rbac_manifests.lease_rules("NAME")),

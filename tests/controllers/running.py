@@ -1,4 +1,4 @@
-"""Something that runs beside a test until the test is over."""
+"""A context manager that runs a coroutine during a test."""
 
 from __future__ import annotations
 

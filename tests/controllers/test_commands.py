@@ -1,4 +1,4 @@
-"""The commands for queues and jobs, on the embedded cluster."""
+"""`mooring queue`, `mooring job` and `mooring explain job`, with the controllers on the embedded cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from mooring.cli.main import main
-from tests.controllers.test_jobs import CONFIG, cluster, reach, submit, task
+from tests.controllers.jobs.test_job_reconciler import CONFIG, cluster, reach, submit, task
 from tests.controllers.world import World, until
 
 __all__ = ["CONFIG", "cluster"]
@@ -61,7 +61,7 @@ async def test_queues_are_listed_closed_and_opened(cluster: World) -> None:
         (["explain", "job", "a/b/c"], "give NAMESPACE/NAME"),
     ],
 )
-async def test_what_is_not_there_is_named(cluster: World, arguments: list[str], text: str) -> None:
+async def test_missing_objects_are_named(cluster: World, arguments: list[str], text: str) -> None:
     await until(lambda: cluster.state("default"))
     done = await mooring(cluster, *arguments)
     assert done.exit_code != 0
@@ -69,7 +69,7 @@ async def test_what_is_not_there_is_named(cluster: World, arguments: list[str], 
     assert "Traceback" not in done.output
 
 
-async def test_a_job_that_waits_is_explained_and_one_that_runs_is_shown(cluster: World) -> None:
+async def test_a_waiting_job_is_explained_and_a_running_one_is_shown(cluster: World) -> None:
     await submit(cluster, task(replicas=1, cpu="1"), name="small")
     done = await mooring(cluster, "job", "wait", "small", "--for", "Running")
     assert done.exit_code == 0, done.output
@@ -92,12 +92,12 @@ async def test_a_job_that_waits_is_explained_and_one_that_runs_is_shown(cluster:
     assert (rows["small"]["phase"], rows["small"]["running"]) == ("Running", 1)
     assert rows["big"]["waiting"]
     assert await as_json(cluster, "explain", "job", "small") == {"waits": False}
-    # A pod of the gang tells of its gang.
+    # Explaining a pod of a gang explains the gang.
     pod = await mooring(cluster, "explain", "pod", "big-t-0", "--scheduler", "https://127.0.0.1:1")
     assert "gate nodes" in pod.output
 
 
-async def test_a_job_is_suspended_and_resumed(cluster: World) -> None:
+async def test_suspend_and_resume_a_job(cluster: World) -> None:
     await submit(cluster, task(replicas=1))
     await reach(cluster, "Running")
     assert "AbortJob was asked for" in (await mooring(cluster, "job", "suspend", "j")).output

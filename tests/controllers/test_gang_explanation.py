@@ -11,7 +11,7 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.volcano import PodGroup, Queue
 from mooring.api.volcano_jobs import VolcanoJob
-from mooring.controllers.gang_explanation import Facts, why_waiting
+from mooring.controllers.gang_explanation import Facts, explain_gang
 
 FULL = "pod group is not ready, 2 Pending. Origin reason is p: 0/1 nodes are available: 1 Insufficient cpu."
 
@@ -59,7 +59,7 @@ PODS = [pod("a", message="0/1 nodes are available: 1 Insufficient cpu."), pod("b
         (Facts(None, job()), "job", "mooring controller"),
         (Facts(group(), job(), {}), "queue", "there is no queue q"),
         (Facts(group(), job(), queue("Closed")), "queue", "mooring queue open q"),
-        (Facts(group(), job(), queue(), nodes=NODES), "queue", "does a scheduler"),
+        (Facts(group(), job(), queue(), nodes=NODES), "queue", "is a scheduler"),
         (
             Facts(group(), None, queue(allocated="2", capability={"cpu": "5"}), nodes=NODES),
             "quota",
@@ -79,8 +79,8 @@ PODS = [pod("a", message="0/1 nodes are available: 1 Insufficient cpu."), pod("b
         ),
     ],
 )
-def test_the_gate(facts: Facts, gate: str, text: str) -> None:
-    found = why_waiting(facts)
+def test_gate(facts: Facts, gate: str, text: str) -> None:
+    found = explain_gang(facts)
     assert found is not None
     assert found.gate == gate
     assert text in found.text
@@ -90,13 +90,13 @@ def test_the_gate(facts: Facts, gate: str, text: str) -> None:
     "facts",
     [Facts(group("Running")), Facts(group("Completed")), Facts(None, job("Running")), Facts(None, job("Failed"))],
 )
-def test_what_does_not_wait(facts: Facts) -> None:
-    assert why_waiting(facts) is None
+def test_no_explanation_for_a_gang_that_runs(facts: Facts) -> None:
+    assert explain_gang(facts) is None
 
 
-def test_the_numbers() -> None:
+def test_numbers() -> None:
     limits = queue(allocated="2", capability={"cpu": "5"}, deserved={"cpu": "3"})
-    found = why_waiting(Facts(group("Inqueue", message=FULL), None, limits, [*PODS, pod("c", node="n")], NODES))
+    found = explain_gang(Facts(group("Inqueue", message=FULL), None, limits, [*PODS, pod("c", node="n")], NODES))
     assert found is not None
     assert (found.members, found.min_member) == ({"Pending": 2, "Bound": 1}, 2)
     room = found.room[0]

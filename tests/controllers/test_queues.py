@@ -29,11 +29,11 @@ from tests.controllers.world import GROUPS, QUEUES, World, controllers, until
         ("Odd", "", 0, "Unknown"),
     ],
 )
-def test_what_state_follows(state: str, action: str, groups: int, after: str) -> None:
+def test_next_state(state: str, action: str, groups: int, after: str) -> None:
     assert next_state(state, action, groups=groups) == after
 
 
-async def test_root_and_default_are_made_and_open(world: World) -> None:
+async def test_root_and_default_queues_are_created_open(world: World) -> None:
     async with controllers(world):
         for name in ("root", "default"):
             await until(lambda name=name: is_state(world, name, "Open"))
@@ -45,7 +45,7 @@ async def test_root_and_default_are_made_and_open(world: World) -> None:
     assert default["spec"]["weight"] == 1
 
 
-async def test_a_queue_that_somebody_made_stays_as_it_is(world: World) -> None:
+async def test_an_existing_default_queue_is_not_changed(world: World) -> None:
     await world.queue("default", weight=7, reclaimable=False)
     async with controllers(world):
         await until(lambda: is_state(world, "default", "Open"))
@@ -53,7 +53,7 @@ async def test_a_queue_that_somebody_made_stays_as_it_is(world: World) -> None:
     assert (spec["weight"], spec["reclaimable"]) == (7, False)
 
 
-async def test_a_queue_with_groups_closes_when_they_are_gone(world: World) -> None:
+async def test_a_queue_closes_when_its_last_pod_group_is_deleted(world: World) -> None:
     await world.queue("q")
     await world.group("g", queue="q", phase="Running")
     async with controllers(world):
@@ -97,7 +97,7 @@ async def test_the_root_queue_cannot_be_closed(world: World) -> None:
     assert await world.state("root") == "Open"
 
 
-async def test_groups_are_counted_by_phase(world: World) -> None:
+async def test_pod_groups_are_counted_by_phase(world: World) -> None:
     await world.queue("q")
     async with controllers(world) as program:
         for name, phase in (("a", "Pending"), ("b", "Inqueue"), ("c", "Inqueue"), ("d", "Running")):

@@ -10,7 +10,7 @@ from typing import Any
 
 from mooring.cluster import EmbeddedCluster
 from mooring.controllers.definitions import DEFINITIONS
-from mooring.controllers.program import ControllerProgram, ProgramSettings
+from mooring.controllers.manager import ControllerManager, ManagerSettings
 from mooring.kube import Client, NotFound, load_access
 from tests.controllers.running import running
 
@@ -22,7 +22,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class World:
-    """Short ways to make and read objects."""
+    """Helpers that create and read objects."""
 
     def __init__(self, client: Client, kubeconfig: Path, cluster: EmbeddedCluster) -> None:
         self.client = client
@@ -69,7 +69,7 @@ class World:
         )
 
     async def command(self, action: str, path: str) -> None:
-        """What `vcctl` does to suspend, resume, open and close."""
+        """Create a command, as `vcctl` does."""
         target = await self.get(path)
         reference = {
             "apiVersion": target["apiVersion"],
@@ -113,11 +113,11 @@ async def a_world(folder: Path, *, nodes: int = 3) -> AsyncIterator[World]:
 
 
 @contextlib.asynccontextmanager
-async def controllers(world: World, **settings: Any) -> AsyncIterator[ControllerProgram]:
+async def controllers(world: World, **settings: Any) -> AsyncIterator[ControllerManager]:
     access = load_access(kubeconfig=str(world.kubeconfig))
-    program = ControllerProgram(access, ProgramSettings(qps=0, **settings))
-    async with running(program.run(), program.ready):
-        yield program
+    manager = ControllerManager(access, ManagerSettings(qps=0, **settings))
+    async with running(manager.run(), manager.ready):
+        yield manager
 
 
 async def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:

@@ -52,8 +52,8 @@ def install(kubeconfig: str, dry_run: bool, output: str | None) -> None:
     from mooring.cli.cluster_access import on_cluster
     from mooring.cli.documents import echo_documents
     from mooring.controllers.definitions import DEFINITIONS
-    from mooring.controllers.install import InstallError
-    from mooring.controllers.install import install as install_on
+    from mooring.controllers.definitions.installer import InstallError
+    from mooring.controllers.definitions.installer import install as install_on
 
     if output is not None:
         echo_documents(DEFINITIONS, output)

@@ -19,7 +19,7 @@ from mooring.cli.rbac import LEASE
 from mooring.cli.until_stopped import until_stopped
 
 if TYPE_CHECKING:
-    from mooring.controllers.program import ControllerProgram, ProgramSettings
+    from mooring.controllers.manager import ControllerManager, ManagerSettings
     from mooring.kube import Access, ElectionSettings
 
 _CLUSTER: Final = "Cluster"
@@ -97,7 +97,7 @@ def controller(ctx: click.Context, /, inherit_owner_annotations: bool, **given: 
     import structlog
 
     from mooring.cli.flags.effects import served
-    from mooring.controllers.program import ProgramSettings
+    from mooring.controllers.manager import ManagerSettings
     from mooring.controllers.reconciler import Settings
     from mooring.kube import AccessError, load_access
     from mooring.observe.logs import configure_logs
@@ -112,7 +112,7 @@ def controller(ctx: click.Context, /, inherit_owner_annotations: bool, **given: 
         default_queue=given["default_queue"],
         inherit_owner_annotations=inherit_owner_annotations,
     )
-    program = ProgramSettings(
+    program = ManagerSettings(
         settings=settings,
         election=_election(given),
         serve=served(given),
@@ -147,11 +147,11 @@ def _election(given: Mapping[str, Any]) -> ElectionSettings | None:
         raise click.UsageError(str(error)) from None
 
 
-async def _run(access: Access, settings: ProgramSettings) -> int:
+async def _run(access: Access, settings: ManagerSettings) -> int:
     import structlog
 
-    from mooring.controllers import community
-    from mooring.controllers.program import RECONCILERS, ControllerProgram
+    from mooring.controllers import scheduler_plugins
+    from mooring.controllers.manager import RECONCILERS, ControllerManager
     from mooring.kube import Client
     from mooring.live import ServerError
 
@@ -161,8 +161,8 @@ async def _run(access: Access, settings: ProgramSettings) -> int:
         log.warning(warning)
     try:
         async with Client(access) as client:
-            more = await community.served(client)
-        program: ControllerProgram = ControllerProgram(access, settings, reconcilers=(*RECONCILERS, *more))
+            more = await scheduler_plugins.served_reconcilers(client)
+        program: ControllerManager = ControllerManager(access, settings, reconcilers=(*RECONCILERS, *more))
     except ServerError as error:
         log.error(str(error))
         return 1

@@ -102,9 +102,9 @@ def _show_why(facts: Facts, output: str) -> None:
     from mooring.cli.documents import echo_value
     from mooring.cli.gang_explanation_parts import why_parts
     from mooring.cli.tables import show
-    from mooring.controllers.gang_explanation import why_waiting
+    from mooring.controllers.gang_explanation import explain_gang
 
-    why = why_waiting(facts)
+    why = explain_gang(facts)
     if output == "table":
         phase = facts.job.status.state.phase if facts.job is not None else ""
         group = f"PodGroup {facts.group.key}: {facts.group.status.phase or 'Pending'}" if facts.group else "No PodGroup"
@@ -118,12 +118,12 @@ def _gang(kubeconfig: str, key: str) -> Facts | None:
     """What is known about the gang of a pod; None if it is in none, or the cluster does not tell."""
     import asyncio
 
-    from mooring.controllers.queries import facts_of_pod
+    from mooring.controllers.gang_explanation import gang_facts_of_pod
     from mooring.kube import AccessError, Client, KubeError, load_access
 
     async def ask() -> Facts | None:
         async with Client(load_access(kubeconfig=kubeconfig)) as client:
-            return await facts_of_pod(client, *key.split("/"))
+            return await gang_facts_of_pod(client, *key.split("/"))
 
     try:
         return asyncio.run(ask())

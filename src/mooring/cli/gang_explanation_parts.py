@@ -8,7 +8,7 @@ from mooring.api.quantity import format_quantity
 from mooring.simulate.report import Column, Grid, Listing, Part
 
 if TYPE_CHECKING:
-    from mooring.controllers.gang_explanation import Room, Why
+    from mooring.controllers.gang_explanation import GangExplanation, Room
 
 _GATES = {
     "job": "the job itself",
@@ -19,7 +19,7 @@ _GATES = {
 }
 
 
-def why_parts(why: Why | None) -> list[Part]:
+def why_parts(why: GangExplanation | None) -> list[Part]:
     """What holds a gang back, and the numbers."""
     if why is None:
         return ["It does not wait."]

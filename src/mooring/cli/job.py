@@ -74,11 +74,11 @@ def list_(namespace: str, all_namespaces: bool, queue: str, scheduler: str, kube
 @output_option
 def view(job: str, namespace: str, kubeconfig: str, output: str) -> None:
     """Show one job: its tasks, its pods, why it waits, and what happened."""
-    from mooring.controllers.gang_explanation import why_waiting
+    from mooring.controllers.gang_explanation import explain_gang
 
     facts, events = on_cluster(kubeconfig, lambda client: _facts(client, *split(job, namespace)))
     assert facts.job is not None
-    why = why_waiting(facts)
+    why = explain_gang(facts)
     if output != "table":
         import msgspec
 
@@ -157,11 +157,11 @@ def split(name: str, namespace: str) -> tuple[str, str]:
 
 
 def _command(kubeconfig: str, namespace: str, name: str, action: str) -> None:
-    from mooring.controllers.queries import command
+    from mooring.controllers.commands import create_command
 
     async def ask(client: Client) -> str:
         found = await _job(client, namespace, name)
-        await command(client, found, action)
+        await create_command(client, found, action)
         return found.status.state.phase
 
     phase = on_cluster(kubeconfig, ask)
@@ -180,17 +180,17 @@ async def _job(client: Client, namespace: str, name: str) -> VolcanoJob:
 
 async def facts(client: Client, namespace: str, name: str) -> Facts:
     """What is known about a job. Ends the command where there is none."""
-    from mooring.controllers.queries import facts_of_job
+    from mooring.controllers.gang_explanation import gang_facts_of_job
     from mooring.kube import NotFound
 
     try:
-        return await facts_of_job(client, namespace, name)
+        return await gang_facts_of_job(client, namespace, name)
     except NotFound:
         raise click.ClickException(f"there is no job {namespace}/{name}") from None
 
 
 async def _facts(client: Client, namespace: str, name: str) -> tuple[Facts, list[Event]]:
-    from mooring.controllers.queries import events_about
+    from mooring.controllers.gang_explanation import events_about
 
     found = await facts(client, namespace, name)
     return found, (await events_about(client, namespace, name))[-_EVENTS:]
@@ -206,8 +206,8 @@ async def _read(client: Client, namespace: str) -> tuple[list[VolcanoJob], list[
 
 def _summary(job: VolcanoJob, groups: list[PodGroup]) -> dict[str, Any]:
     from mooring.controllers.gang_explanation import is_waiting
-    from mooring.controllers.jobs.documents import group_name
-    from mooring.controllers.jobs.state import replicas
+    from mooring.controllers.jobs.job_objects import group_name
+    from mooring.controllers.jobs.job_status import replicas
 
     status = job.status
     group = next((each for each in groups if each.namespace == job.namespace and each.name == group_name(job)), None)

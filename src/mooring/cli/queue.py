@@ -120,7 +120,7 @@ def close(name: str, kubeconfig: str) -> None:
 
 def _command(kubeconfig: str, name: str, action: str) -> None:
     from mooring.api.volcano import Queue
-    from mooring.controllers.queries import command
+    from mooring.controllers.commands import create_command
     from mooring.kube import NotFound
 
     async def ask(client: Client) -> str:
@@ -128,7 +128,7 @@ def _command(kubeconfig: str, name: str, action: str) -> None:
             found = await client.get(Queue, name)
         except NotFound:
             raise click.ClickException(f"there is no queue {name}") from None
-        await command(client, found, action)
+        await create_command(client, found, action)
         return found.status.state
 
     state = on_cluster(kubeconfig, ask)

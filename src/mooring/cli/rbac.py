@@ -59,7 +59,7 @@ def rbac(
 
     grantee = Grantee(service_account=service_account, namespace=namespace, name=name, user=user)
     if controller:
-        from mooring.controllers.permissions import manifests as for_controllers
+        from mooring.controllers.roles import manifests as for_controllers
 
         echo_documents(for_controllers(grantee, served=serve, lease_name=lease_name or LEASE), output)
         return

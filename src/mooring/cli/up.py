@@ -128,14 +128,13 @@ def _tell(cluster: AttachedCluster, nodes: int, kubeconfig: Path, secure_port: i
 def _controllers(kubeconfig: Path, scheduler_options: tuple[str, ...]) -> contextlib.AbstractContextManager[object]:
     """The controllers of batch objects, for the schedulers that the options name."""
     from mooring.cli.flags.command import given_values
-    from mooring.controllers.program import ProgramSettings
+    from mooring.controllers.manager import ControllerThread, ManagerSettings
     from mooring.controllers.reconciler import Settings
-    from mooring.controllers.thread_runner import ControllersBeside
     from mooring.kube import load_access
 
     names = given_values(scheduler_options, "scheduler-name") or ("volcano",)
-    settings = ProgramSettings(settings=Settings(scheduler_names=names), qps=0)
-    return ControllersBeside(load_access(kubeconfig=str(kubeconfig)), settings)
+    settings = ManagerSettings(settings=Settings(scheduler_names=names), qps=0)
+    return ControllerThread(load_access(kubeconfig=str(kubeconfig)), settings)
 
 
 def _schedule(cluster: AttachedCluster, options: list[str]) -> int:

@@ -1,5 +1,5 @@
-"""What batch jobs need around a scheduler: queues, groups of pods, jobs, and the definitions of their kinds.
+"""Controllers for batch jobs: queues, PodGroups, jobs, and the CustomResourceDefinitions of these kinds.
 
-Everything here is a reconciler: it says which objects to look at when something changed, and makes one of them right.
-`program` runs them on one client and one set of reflectors.
+Each controller is a `Reconciler`. `manager.ControllerManager` runs all of them with one client, one set of informers,
+and one reconcile loop.
 """

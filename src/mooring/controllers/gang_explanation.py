@@ -1,7 +1,7 @@
-"""Why a gang waits: which gate holds it back (job, queue, quota, gang or nodes), and by what numbers.
+"""Explains why a gang is waiting: at which gate (job, queue, quota, gang or nodes), and with which numbers.
 
-A gang passes them in this order: its job must be right and have a group, its queue must exist and be open, there must
-be room for its least needs in the queue (its quota), and then enough of its pods must fit on nodes at the same time.
+The gates in order: the job must be valid and have a PodGroup, its queue must exist and be open, the queue must have
+room for `minResources` (quota), and `minMember` pods must fit on nodes at the same time.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ from typing import Literal
 
 import msgspec
 
+from mooring.api.events import Event
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.resources import amount, amounts
-from mooring.api.volcano import Amounts, PodGroup, Queue
+from mooring.api.volcano import GROUP_ANNOTATION, Amounts, PodGroup, Queue
 from mooring.api.volcano_jobs import VolcanoJob
-from mooring.controllers.names import COMPLETED, INQUEUE, PENDING, RUNNING
+from mooring.controllers.constants import COMPLETED, INQUEUE, PENDING, RUNNING
+from mooring.controllers.jobs.job_objects import group_name
+from mooring.kube import Client, Forbidden, NotFound
 
 Gate = Literal["job", "queue", "quota", "gang", "nodes"]
-#: How a scheduler says that the queue has no room.
-_QUOTA = ("quota", "overcommit", "insufficient")
-#: How a scheduler says that a pod fits on no node.
-_UNAVAILABLE = ("nodes are available", "nodes are unavailable")
+#: Words in a scheduler's event that indicate a queue without room.
+_QUOTA_WORDS = ("quota", "overcommit", "insufficient")
+#: Words in a scheduler's message that indicate a pod without a feasible node.
+_UNAVAILABLE_WORDS = ("nodes are available", "nodes are unavailable")
 
 
 class Room(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One resource: what the gang needs at least, what its queue has and may have, and what the nodes have."""
+    """One resource: what the gang needs, what its queue has allocated and may allocate, and what the nodes have."""
 
     resource: str
     needed: int
@@ -38,47 +41,47 @@ class Room(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def is_short(self) -> bool:
-        """Whether the queue's limit, or the whole cluster, is too small."""
+        """Whether the queue's capability or the cluster is too small."""
         limit = self.cluster if self.capability is None else min(self.capability, self.cluster)
         return self.needed + self.allocated > limit
 
 
-class Why(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What holds a gang back."""
+class GangExplanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Why a gang is waiting."""
 
     gate: Gate
     text: str
-    #: Members by what they do, and how many must start together.
+    #: The number of pods by phase, and how many must start together.
     members: dict[str, int] = {}
     min_member: int = 0
     room: tuple[Room, ...] = ()
-    #: What schedulers said about its pods -> about how many.
+    #: Message of a pod's PodScheduled condition -> number of pods.
     reasons: dict[str, int] = {}
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is known about a gang."""
+    """The objects that an explanation is based on."""
 
     group: PodGroup | None
     job: VolcanoJob | None = None
     queues: Mapping[str, Queue] = {}
     pods: Sequence[Pod] = ()
     nodes: Sequence[Node] = ()
-    #: What schedulers said about the group, the latest last.
+    #: The notes of events about the PodGroup, latest last.
     notes: Sequence[str] = ()
 
 
-def why_waiting(facts: Facts) -> Why | None:
-    """What holds a gang back; None if it runs or is over."""
+def explain_gang(facts: Facts) -> GangExplanation | None:
+    """Explain why a gang is waiting. Return None if it runs or has finished."""
     group, job = facts.group, facts.job
     if job is not None and job.status.state.message and not job.status.conditions:
-        return Why("job", job.status.state.message)
+        return GangExplanation("job", job.status.state.message)
     if job is not None and job.status.state.phase in {"Aborting", "Aborted"}:
-        return Why("job", "it is suspended; `mooring job resume` goes on with it")
+        return GangExplanation("job", "it is suspended; resume it with `mooring job resume`")
     if job is not None and job.status.state.phase not in {"", PENDING, "Restarting"}:
         return None
     if group is None:
-        return Why("job", "it has no PodGroup yet: does `mooring controller` run?")
+        return GangExplanation("job", "it has no PodGroup yet: is `mooring controller` running?")
     if group.status.phase in {RUNNING, COMPLETED}:
         return None
     found = _at_queue(facts, group)
@@ -93,41 +96,47 @@ def why_waiting(facts: Facts) -> Why | None:
     )
 
 
-def _at_queue(facts: Facts, group: PodGroup) -> Why | None:
+def _at_queue(facts: Facts, group: PodGroup) -> GangExplanation | None:
     name = group.spec.queue or "default"
     queue = facts.queues.get(name)
     if queue is None:
-        return Why("queue", f"there is no queue {name}")
+        return GangExplanation("queue", f"there is no queue {name}")
     if queue.status.state in {"Closed", "Closing"}:
-        return Why("queue", f"queue {name} is {queue.status.state.lower()}: `mooring queue open {name}` opens it")
+        return GangExplanation(
+            "queue", f"queue {name} is {queue.status.state.lower()}: `mooring queue open {name}` opens it"
+        )
     return None
 
 
-def _at_quota(facts: Facts, group: PodGroup) -> Why:
-    """The group was not admitted yet."""
+def _at_quota(facts: Facts, group: PodGroup) -> GangExplanation:
+    """Explain a gang that is not admitted to its queue."""
     name = group.spec.queue or "default"
-    said = next((note for note in reversed(facts.notes) if any(word in note.lower() for word in _QUOTA)), "")
+    note = next((note for note in reversed(facts.notes) if any(word in note.lower() for word in _QUOTA_WORDS)), "")
     short = [room.resource for room in _room(facts, group) if room.is_short]
-    if said or short:
-        text = said or f"queue {name} has too little room: {', '.join(short)}"
-        return Why("quota", f"not admitted to queue {name}: {text}")
-    return Why("queue", f"it waits to be admitted to queue {name}: does a scheduler for its pods run?")
+    if note or short:
+        text = note or f"queue {name} has too little room: {', '.join(short)}"
+        return GangExplanation("quota", f"not admitted to queue {name}: {text}")
+    return GangExplanation(
+        "queue", f"it is waiting to be admitted to queue {name}: is a scheduler for its pods running?"
+    )
 
 
-def _at_nodes(facts: Facts, group: PodGroup) -> Why:
-    """The group was admitted, and not enough of its pods can start."""
-    members, least = _members(facts.pods), group.spec.min_member
-    there = sum(members.values())
-    if there < least:
-        return Why("gang", f"only {there} of at least {least} pods exist: the others have not been made yet")
+def _at_nodes(facts: Facts, group: PodGroup) -> GangExplanation:
+    """Explain a gang that is admitted, of which too few pods can start."""
+    existing, least = _members(facts.pods).total(), group.spec.min_member
+    if existing < least:
+        return GangExplanation(
+            "gang", f"only {existing} of at least {least} pods exist: the others have not been created yet"
+        )
     condition = next((c for c in group.status.conditions if c.type == "Unschedulable" and c.status == "True"), None)
-    text = condition.message if condition is not None else "no session has decided about it yet"
-    on_nodes = any(sign in said for said in (text, *_reasons(facts.pods)) for sign in _UNAVAILABLE)
-    return Why("nodes" if on_nodes else "gang", text)
+    text = condition.message if condition is not None else "no session has considered it yet"
+    messages = (text, *_reasons(facts.pods))
+    on_nodes = any(words in message for message in messages for words in _UNAVAILABLE_WORDS)
+    return GangExplanation("nodes" if on_nodes else "gang", text)
 
 
 def _members(pods: Iterable[Pod]) -> Counter[str]:
-    """Pods by what they do; those that have a node but do not run yet are bound."""
+    """Count pods by phase. A pending pod that has a node counts as Bound."""
     return Counter(
         "Bound" if pod.node_name and pod.status.phase == PENDING else pod.status.phase or PENDING for pod in pods
     )
@@ -138,7 +147,7 @@ def _reasons(pods: Iterable[Pod]) -> Counter[str]:
     for pod in pods:
         condition = pod.condition("PodScheduled")
         if not pod.node_name and condition is not None and condition.status == "False" and condition.message:
-            # "Pod ns/name can possibly be ..." is one reason for all of them.
+            # Without its name, "Pod ns/name can possibly be ..." is the same message for all pods.
             found[condition.message.replace(f"Pod {pod.namespace}/{pod.name} ", "The pod ")] += 1
     return found
 
@@ -150,11 +159,11 @@ def _room(facts: Facts, group: PodGroup) -> Iterable[Room]:
         total.update(amounts(node.status.allocatable))
     for name, quantity in (group.spec.min_resources or {}).items():
         if name in total:
-            held = {} if queue is None else queue.status.allocated
+            allocated = {} if queue is None else queue.status.allocated
             yield Room(
                 resource=name,
                 needed=amount(name, quantity),
-                allocated=amount(name, held.get(name, 0)),
+                allocated=amount(name, allocated.get(name, 0)),
                 deserved=None if queue is None else _optional(queue.spec.deserved, name),
                 capability=None if queue is None else _optional(queue.spec.capability, name),
                 cluster=total[name],
@@ -166,5 +175,47 @@ def _optional(found: Amounts, name: str) -> int | None:
 
 
 def is_waiting(group: PodGroup) -> bool:
-    """Whether a group has not started."""
+    """Whether a PodGroup has not started."""
     return group.status.phase in {"", PENDING, INQUEUE}
+
+
+async def gang_facts_of_job(client: Client, namespace: str, name: str) -> Facts:
+    """Read the facts about a job's gang. Raises NotFound if the job does not exist."""
+    job = await client.get(VolcanoJob, name, namespace=namespace)
+    return await _facts(client, namespace, group_name(job), job)
+
+
+async def gang_facts_of_pod(client: Client, namespace: str, name: str) -> Facts | None:
+    """Read the facts about a pod's gang. Return None if the pod has no PodGroup. Raises NotFound."""
+    pod = await client.get(Pod, name, namespace=namespace)
+    group = pod.annotations.get(GROUP_ANNOTATION)
+    return None if not group else await _facts(client, namespace, group, None)
+
+
+async def _facts(client: Client, namespace: str, group: str, job: VolcanoJob | None) -> Facts:
+    try:
+        found = await client.get(PodGroup, group, namespace=namespace)
+    except NotFound:
+        found = None
+    pods = (await client.list(Pod, namespace=namespace)).items
+    return Facts(
+        group=found,
+        job=job,
+        queues={each.name: each for each in (await client.list(Queue)).items},
+        pods=[pod for pod in pods if pod.annotations.get(GROUP_ANNOTATION) == group],
+        nodes=(await client.list(Node)).items,
+        notes=[event.note for event in await events_about(client, namespace, group)],
+    )
+
+
+async def events_about(client: Client, namespace: str, name: str) -> list[Event]:
+    """Return the events about an object, latest last; none if reading events is forbidden."""
+    try:
+        found = (await client.list(Event, namespace=namespace)).items
+    except Forbidden:
+        return []
+
+    def last_observed(event: Event) -> str:
+        return (event.series.last_observed_time if event.series is not None else None) or event.event_time or ""
+
+    return sorted((each for each in found if each.regarding.name == name), key=last_observed)

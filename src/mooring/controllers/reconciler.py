@@ -1,4 +1,4 @@
-"""What a reconciler is: it says which objects a change concerns, and makes one of them right."""
+"""The interface of a controller (`Reconciler`), and what controllers share: cached objects, client, events, metrics."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Literal, TypeVar
 import msgspec
 
 from mooring.api.meta import KubeObject
-from mooring.controllers.metrics import ControllerMetrics
+from mooring.controllers.controller_metrics import ControllerMetrics
 from mooring.kube import Change, Client, EventRecorder, Resource, resource_of
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Which objects of a kind are read; several selections of one kind are read side by side."""
+    """The objects of a kind that a controller watches. Each selection has its own informer."""
 
     resource: Resource[Any]
     labels: str = ""
@@ -25,46 +25,46 @@ class Selection(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, kind: type[KubeObject], *, labels: str = "", fields: str = "") -> Selection:
-        """Objects of a kind that has a struct in `mooring.api`."""
+        """Return a selection of a kind that has a struct in `mooring.api`."""
         return cls(resource_of(kind), labels, fields)
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What the controllers are told on the command line."""
+    """The controllers' settings from the command line."""
 
     #: Pods of these schedulers get a PodGroup.
     scheduler_names: tuple[str, ...] = ("volcano",)
     default_queue: str = "default"
-    #: Whether a PodGroup takes over annotations of what owns the pods, and minMember among them.
+    #: Whether a PodGroup inherits the annotations of its pods' owner, including minMember.
     inherit_owner_annotations: bool = True
 
 
-class View:
-    """All objects that are read, as last seen."""
+class ObjectCache:
+    """All watched objects, as last delivered by the informers."""
 
     def __init__(self) -> None:
         self._objects: dict[type[KubeObject], dict[str, Any]] = {}
 
     def apply(self, change: Change[Any]) -> None:
-        """Take over a change."""
-        found = change.object
-        known = self._objects.setdefault(type(found), {})
+        """Apply a change that an informer delivered."""
+        changed = change.object
+        objects = self._objects.setdefault(type(changed), {})
         if change.new is not None:
-            known[key_of(found)] = change.new
-        elif (before := known.get(key_of(found))) is not None and before.uid == found.uid:
-            del known[key_of(found)]
+            objects[key_of(changed)] = change.new
+        elif (cached := objects.get(key_of(changed))) is not None and cached.uid == changed.uid:
+            del objects[key_of(changed)]
 
     def all(self, kind: type[ObjectT]) -> Mapping[str, ObjectT]:
-        """The objects of a kind by key. A live view."""
+        """Return the objects of a kind by key. The mapping changes as changes are applied."""
         return self._objects.setdefault(kind, {})
 
     def get(self, kind: type[ObjectT], key: str) -> ObjectT | None:
-        """One object by key, or None."""
+        """Return one object by key, or None."""
         return self.all(kind).get(key)
 
 
-class Tools:
-    """What reconcilers work with."""
+class Context:
+    """What all controllers of a process share."""
 
     def __init__(
         self,
@@ -76,13 +76,15 @@ class Tools:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.client = client
-        self.view = View()
+        self.cache = ObjectCache()
         self.settings = settings
         self.metrics = metrics
         self.clock = clock
         self._events = events
 
-    def tell(self, regarding: KubeObject, reason: str, note: str, *, type: Literal["Normal", "Warning"]) -> None:
+    def record_event(
+        self, regarding: KubeObject, reason: str, note: str, *, type: Literal["Normal", "Warning"]
+    ) -> None:
         """Record an event about an object."""
         self._events.record(
             regarding, type=type, reason=reason, action=reason, note=note, component="vc-controller-manager"
@@ -90,39 +92,42 @@ class Tools:
 
 
 class Reconciler(ABC):
-    """Keeps objects of one kind as they should be."""
+    """A controller of one kind of objects."""
 
-    #: How it is called in logs and metrics.
+    #: The name in logs and metrics.
     name: ClassVar[str]
-    #: Whether Volcano's controllers do the same, so that it rests while they run.
+    #: Whether Volcano has the same controller, so that this one pauses while Volcano's controllers run.
     volcano: ClassVar[bool] = True
 
-    def __init__(self, tools: Tools) -> None:
-        self.tools = tools
+    def __init__(self, context: Context) -> None:
+        self.context = context
 
     @property
-    def view(self) -> View:
-        """All objects that are read."""
-        return self.tools.view
+    def cache(self) -> ObjectCache:
+        """All watched objects."""
+        return self.context.cache
 
     @abstractmethod
     def selections(self) -> Iterable[Selection]:
-        """What it reads."""
+        """Return what the controller watches."""
 
-    def first(self) -> Iterable[str]:
-        """What to look at when everything was read, whatever there is."""
+    def initial_keys(self) -> Iterable[str]:
+        """Return keys to reconcile once after the informers have synced, whether or not the objects exist."""
         return ()
 
     @abstractmethod
-    def concerns(self, change: Change[Any]) -> Iterable[str]:
-        """The keys of the objects to look at because of a change; the view knows of it already."""
+    def affected_keys(self, change: Change[Any]) -> Iterable[str]:
+        """Return the keys to reconcile because of a change, which the cache already contains."""
 
     @abstractmethod
     async def reconcile(self, key: str) -> float | None:
-        """Make an object right; the answer is when to look again, in seconds. What KubeError it raises is retried."""
+        """Reconcile an object. Return the seconds until it must be reconciled again, or None.
+
+        An object whose reconciliation raises KubeError is retried with backoff.
+        """
 
 
 def key_of(value: KubeObject) -> str:
-    """By what an object is known among its kind."""
+    """Return the key of an object among the objects of its kind."""
     found: str = getattr(value, "key", value.name)
     return found

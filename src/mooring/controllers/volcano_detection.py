@@ -1,4 +1,4 @@
-"""Whether Volcano's own controllers do this work already: two of them would undo each other's."""
+"""Detects Volcano's own controllers. Two sets of controllers would undo each other's writes."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from mooring.kube import Client, KubeError
 
 NAMESPACE: Final = "volcano-system"
 LEASE: Final = "vc-controller-manager"
-#: What Helm and Volcano's own manifest call it.
+#: The name in Volcano's Helm chart and in its manifest.
 DEPLOYMENTS: Final = ("volcano-controllers",)
 _LEASE_SECONDS: Final = 15
 
 
-class Neighbours:
-    """Looks for Volcano's controllers by their lease, and where they hold none, by their Deployment."""
+class VolcanoDetector:
+    """Looks for Volcano's controllers by their lease, and if there is none, by their Deployment."""
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.time) -> None:
         self._client = client
         self._clock = clock
         self._renewed: str | None = None
 
-    async def found(self) -> str:
-        """Who does the work already, in words; empty if nobody."""
+    async def detect(self) -> str:
+        """Return how Volcano's controllers were detected, or an empty string if they do not run."""
         return await self._lease() or await self._deployment()
 
     async def _lease(self) -> str:
         try:
             spec = (await self._client.get(Lease, LEASE, namespace=NAMESPACE)).spec
-        except KubeError:  # it is not there, or not for us to see
+        except KubeError:  # the lease does not exist, or reading it is forbidden
             return ""
-        before, self._renewed = self._renewed, spec.renew_time
+        previous, self._renewed = self._renewed, spec.renew_time
         if not spec.holder_identity or spec.renew_time is None:
             return ""
         fresh = self._clock() - parse_time(spec.renew_time) < (spec.lease_duration_seconds or _LEASE_SECONDS)
-        # Clocks differ: a lease that was renewed since we looked last is held, whatever it says.
-        if fresh or before not in (None, spec.renew_time):
+        # Clocks may differ: a lease that was renewed since the last check is held, whatever its timestamp.
+        if fresh or previous not in (None, spec.renew_time):
             return f"{spec.holder_identity} holds the lease {NAMESPACE}/{LEASE}"
         return ""
 

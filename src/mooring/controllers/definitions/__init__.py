@@ -1,10 +1,10 @@
-"""The custom resources of batch jobs, as manifests."""
+"""The CustomResourceDefinitions of batch jobs."""
 
 from mooring.controllers.definitions.jobs import COMMAND, JOB
 from mooring.controllers.definitions.scheduling import POD_GROUP, QUEUE
-from mooring.controllers.definitions.schema import MANAGED_BY, OURS
+from mooring.controllers.definitions.structural_schema import MANAGED_BY, OURS
 
-#: In the order in which they are applied.
+#: In the order in which they are installed.
 DEFINITIONS = (QUEUE, POD_GROUP, JOB, COMMAND)
 
 __all__ = ["COMMAND", "DEFINITIONS", "JOB", "MANAGED_BY", "OURS", "POD_GROUP", "QUEUE"]

@@ -1,8 +1,8 @@
-"""Job of batch.volcano.sh and Command of bus.volcano.sh, with Volcano's names, columns, limits and defaults."""
+"""The definitions of Job (batch.volcano.sh) and Command (bus.volcano.sh), equivalent to Volcano's."""
 
 from __future__ import annotations
 
-from mooring.controllers.definitions.schema import (
+from mooring.controllers.definitions.structural_schema import (
     Schema,
     anything,
     column,
@@ -19,7 +19,7 @@ from mooring.controllers.definitions.schema import (
     text,
 )
 
-#: What can happen to the pods of a job.
+#: The events of lifecycle policies.
 EVENTS = (
     "*",
     "PodPending",
@@ -79,7 +79,7 @@ def _task() -> Schema:
             "template": anything(),
             "policies": _policies(),
             "topologyPolicy": text("none", "best-effort", "restricted", "single-numa-node"),
-            # -1: as often as it takes.
+            # -1: no limit.
             "maxRetry": number(minimum=-1),
             "dependsOn": made_of({"name": listed(text()), "iteration": text()}),
             "partitionPolicy": partitions,
@@ -155,7 +155,7 @@ _TARGET = made_of(
     },
     required=("apiVersion", "kind", "name", "uid"),
 )
-#: By which jobs are suspended and resumed, queues opened and closed.
+#: Commands suspend and resume jobs, and open and close queues.
 COMMAND = definition(
     "bus.volcano.sh",
     "v1alpha1",

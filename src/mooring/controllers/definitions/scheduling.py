@@ -1,9 +1,9 @@
-"""Queue and PodGroup of scheduling.volcano.sh, with Volcano's names, columns, limits and defaults."""
+"""The definitions of Queue and PodGroup (scheduling.volcano.sh), equivalent to Volcano's."""
 
 from __future__ import annotations
 
 from mooring.api.volcano import SCHEDULING_GROUP
-from mooring.controllers.definitions.schema import (
+from mooring.controllers.definitions.structural_schema import (
     Schema,
     amounts,
     anything,
@@ -130,7 +130,7 @@ def _group_status() -> Schema:
     )
 
 
-#: Without a status subresource, as Volcano's: its scheduler writes groups as a whole.
+#: Without a status subresource, as in Volcano, whose scheduler updates the whole PodGroup.
 POD_GROUP = definition(
     SCHEDULING_GROUP,
     _VERSION,

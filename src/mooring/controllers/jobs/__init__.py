@@ -1,6 +1,6 @@
-"""Jobs of batch.volcano.sh: their pods, and what happens when these end."""
+"""The controllers of jobs (batch.volcano.sh)."""
 
-from mooring.controllers.jobs.finished import FinishedJobs
-from mooring.controllers.jobs.reconciler import Jobs
+from mooring.controllers.jobs.job_reconciler import JobReconciler
+from mooring.controllers.jobs.job_ttl import JobTTLReconciler
 
-__all__ = ["FinishedJobs", "Jobs"]
+__all__ = ["JobReconciler", "JobTTLReconciler"]

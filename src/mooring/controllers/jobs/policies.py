@@ -1,4 +1,4 @@
-"""Which action follows from what happened to a job or one of its pods. No I/O here."""
+"""Lifecycle policies: which action follows from an event of a job or one of its pods. Without I/O."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 
 from mooring.api.volcano_jobs import LifecyclePolicy, VolcanoJob
 from mooring.config.durations import DurationError, parse_duration
-from mooring.controllers.jobs import constants
+from mooring.controllers import constants
 
-#: Never the reason for anything but a look at the job.
+#: Events that only sync the job.
 _INTERNAL: Final = frozenset({"", constants.OUT_OF_SYNC, constants.COMMAND_ISSUED, constants.POD_RUNNING})
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Something happened: to a pod of a job, to its group, or somebody asked for an action."""
+    """An event of a pod or of the PodGroup, or a command to execute an action."""
 
     event: str = constants.OUT_OF_SYNC
     action: str = ""
@@ -25,37 +25,37 @@ class Request(msgspec.Struct, frozen=True):
     pod_uid: str = ""
     partition: str = ""
     exit_code: int = 0
-    #: The version of the job that the pod belongs to.
+    #: The version of the job for which the pod was created.
     version: int = 0
 
 
 class Decision(NamedTuple):
-    """What to do, and after how many seconds."""
+    """An action, and the delay in seconds."""
 
     action: str
     delay: float = 0.0
 
 
-_LOOK: Final = Decision(constants.SYNC)
+_SYNC: Final = Decision(constants.SYNC)
 
 
 def decide(job: VolcanoJob, request: Request) -> Decision:
-    """What is to be done; the policies of the pod's task go before those of the job."""
+    """Return the action for a request. The policies of the pod's task take precedence over those of the job."""
     if request.action:
         return Decision(request.action)
     if request.event in _INTERNAL or request.version < job.status.version:
-        return _LOOK  # what happens to pods of an earlier version of the job does not count any more
+        return _SYNC  # events of pods of an earlier job version are ignored
     task = next((each for each in job.spec.tasks if each.name == request.task), None)
     if task is not None and request.task and (found := _first(task.policies, request)) is not None:
         return found
-    return _first(job.spec.policies, request) or _LOOK
+    return _first(job.spec.policies, request) or _SYNC
 
 
 def _first(policies: Iterable[LifecyclePolicy], request: Request) -> Decision | None:
     for policy in policies:
         events = events_of(policy)
         if request.event in events or constants.ANY in events:
-            # Every pod is pending at first: that alone means nothing, only for how long.
+            # Every pod is pending at first, so PodPending counts only with a timeout.
             if request.event != constants.POD_PENDING or policy.timeout is not None:
                 return Decision(policy.action, _seconds(policy))
         elif policy.exit_code is not None and policy.exit_code == request.exit_code:
@@ -64,7 +64,7 @@ def _first(policies: Iterable[LifecyclePolicy], request: Request) -> Decision | 
 
 
 def events_of(policy: LifecyclePolicy) -> tuple[str, ...]:
-    """All events that a policy is about."""
+    """Return all events of a policy."""
     return (*policy.events, policy.event) if policy.event else policy.events
 
 
@@ -76,7 +76,7 @@ def _seconds(policy: LifecyclePolicy) -> float:
 
 
 class Delayed(msgspec.Struct):
-    """An action that is due later, unless something happens before."""
+    """An action that is due later, unless another event cancels it."""
 
     request: Request
     action: str
@@ -84,17 +84,17 @@ class Delayed(msgspec.Struct):
 
 
 def cancels(request: Request, delayed: Delayed) -> bool:
-    """Whether what happened to a pod makes an action on its account pointless."""
-    waited_for = delayed.request.event
-    if waited_for == constants.POD_PENDING:
-        # A pod that was made anew under its name is waited for anew.
+    """Whether a request cancels a delayed action of the same pod."""
+    event = delayed.request.event
+    if event == constants.POD_PENDING:
+        # A recreated pod of the same name has a delayed action of its own.
         is_pod_event = request.event in {constants.POD_RUNNING, constants.POD_FAILED, constants.POD_EVICTED}
         return is_pod_event and request.pod_uid == delayed.request.pod_uid
-    return waited_for in {constants.POD_FAILED, constants.POD_EVICTED} and request.event == constants.POD_RUNNING
+    return event in {constants.POD_FAILED, constants.POD_EVICTED} and request.event == constants.POD_RUNNING
 
 
 def supersedes(action: str, request: Request, delayed: Delayed) -> bool:
-    """Whether an action that was just carried out makes a later one of its kind pointless."""
+    """Whether an action that was executed replaces a delayed one."""
     if action == constants.RESTART_TASK:
         return delayed.action == action and delayed.request.task == request.task
     if action == constants.RESTART_POD:

@@ -1,0 +1,150 @@
+"""Helpers that build structural schemas and CustomResourceDefinitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+Schema = dict[str, Any]
+
+#: The pattern of a Kubernetes quantity.
+_QUANTITY: Final = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+_NAME_LENGTH: Final = 253
+#: The label that identifies definitions that Mooring installed.
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+OURS: Final = "mooring"
+
+
+def text(*choices: str, **more: Any) -> Schema:
+    """A string, optionally an enum."""
+    return {"type": "string", **({"enum": list(choices)} if choices else {}), **more}
+
+
+def name(**more: Any) -> Schema:
+    """The name of an object."""
+    return text(maxLength=_NAME_LENGTH, **more)
+
+
+def count(**more: Any) -> Schema:
+    """A nonnegative integer."""
+    return {"type": "integer", "format": "int32", "minimum": 0, **more}
+
+
+def number(**more: Any) -> Schema:
+    """An integer that may be negative."""
+    return {"type": "integer", "format": "int32", **more}
+
+
+def flag() -> Schema:
+    """A boolean."""
+    return {"type": "boolean"}
+
+
+def moment() -> Schema:
+    """A timestamp."""
+    return text(format="date-time")
+
+
+def listed(items: Schema, **more: Any) -> Schema:
+    """An array."""
+    return {"type": "array", "items": items, **more}
+
+
+def mapped(values: Schema) -> Schema:
+    """A map with string keys."""
+    return {"type": "object", "additionalProperties": values}
+
+
+def made_of(properties: Mapping[str, Schema], required: Iterable[str] = (), **more: Any) -> Schema:
+    """An object with the given properties."""
+    found: Schema = {"type": "object", "properties": dict(properties), **more}
+    if names := list(required):
+        found["required"] = names
+    return found
+
+
+def amounts() -> Schema:
+    """A map from resource name to quantity."""
+    quantity = {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "pattern": _QUANTITY,
+        "x-kubernetes-int-or-string": True,
+    }
+    return mapped(quantity)
+
+
+def anything() -> Schema:
+    """An object that is validated elsewhere (a pod template, the spec of a claim)."""
+    return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def label_selector() -> Schema:
+    """A label selector."""
+    expression = made_of(
+        {"key": text(), "operator": text(), "values": listed(text())},
+        required=("key", "operator"),
+    )
+    return made_of({"matchExpressions": listed(expression), "matchLabels": mapped(text())})
+
+
+def network_topology() -> Schema:
+    """A network topology constraint."""
+    return made_of(
+        {
+            "mode": text("hard", "soft", default="hard"),
+            "highestTierAllowed": {"type": "integer", "minimum": 0},
+            "highestTierName": name(),
+        }
+    )
+
+
+def column(title: str, path: str, kind: str = "string", *, priority: int = 0) -> dict[str, Any]:
+    """A printer column of `kubectl get`."""
+    found: dict[str, Any] = {"name": title, "jsonPath": path, "type": kind}
+    return {**found, "priority": priority} if priority else found
+
+
+def definition(
+    group: str,
+    version: str,
+    kind: str,
+    *,
+    properties: Mapping[str, Schema],
+    columns: Iterable[Mapping[str, Any]] = (),
+    short_names: Iterable[str] = (),
+    namespaced: bool = True,
+    status: bool = False,
+) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of a kind. ``status`` adds the status subresource."""
+    plural = f"{kind.lower()}s"
+    served: dict[str, Any] = {
+        "name": version,
+        "served": True,
+        "storage": True,
+        "schema": {
+            "openAPIV3Schema": made_of(
+                {"apiVersion": text(), "kind": text(), "metadata": {"type": "object"}, **properties}
+            )
+        },
+    }
+    if shown := [dict(each) for each in columns]:
+        served["additionalPrinterColumns"] = shown
+    if status:
+        served["subresources"] = {"status": {}}
+    names: dict[str, Any] = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
+    if shorts := list(short_names):
+        names["shortNames"] = shorts
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}", "labels": {MANAGED_BY: OURS}},
+        "spec": {
+            "group": group,
+            "names": names,
+            "scope": "Namespaced" if namespaced else "Cluster",
+            "versions": [served],
+        },
+    }

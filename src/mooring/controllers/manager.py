@@ -1,0 +1,240 @@
+"""The controller manager: one client, one set of informers, one reconcile loop, leader election, health and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from mooring.controllers.controller_metrics import ControllerMetrics
+from mooring.controllers.jobs import JobReconciler, JobTTLReconciler
+from mooring.controllers.pod_groups import PodGroupReconciler
+from mooring.controllers.queues import QueueReconciler
+from mooring.controllers.reconcile_loop import ReconcileLoop
+from mooring.controllers.reconciler import Context, Reconciler, Selection, Settings
+from mooring.controllers.volcano_detection import VolcanoDetector
+from mooring.kube import Access, Change, Client, ElectionSettings, ElectionThread, EventRecorder
+from mooring.live import LostLeaseError, ServerSettings
+from mooring.live.custom import Informer
+from mooring.live.endpoints.client_ca import Asking
+from mooring.live.endpoints.endpoint_auth import Guard
+from mooring.live.endpoints.endpoint_server import Server, Sources
+from mooring.live.endpoints.scheduler_endpoints import Endpoints, lease_check, synced_check
+from mooring.live.scheduler import from_thread
+
+log = structlog.get_logger("mooring.controller")
+
+RECONCILERS: Final[tuple[type[Reconciler], ...]] = (
+    QueueReconciler,
+    PodGroupReconciler,
+    JobReconciler,
+    JobTTLReconciler,
+)
+_DETECTION_SECONDS: Final = 5.0
+_GRACE_SECONDS: Final = 5.0
+#: How long leaving a `ControllerThread` waits for the thread.
+_JOIN_SECONDS: Final = 10.0
+_HINT: Final = "`mooring batch install` installs its CustomResourceDefinition"
+
+
+class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the controller manager."""
+
+    settings: Settings = Settings()
+    #: None disables leader election.
+    election: ElectionSettings | None = None
+    #: The address of health and metrics; None to serve neither.
+    serve: ServerSettings | None = None
+    qps: float = 50.0
+    burst: int = 100
+
+
+class ControllerManager:
+    """Runs controllers until cancelled."""
+
+    def __init__(
+        self,
+        access: Access,
+        settings: ManagerSettings,
+        *,
+        reconcilers: Sequence[type[Reconciler]] = RECONCILERS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._access = access
+        self._settings = settings
+        self._client = Client(access, qps=settings.qps, burst=settings.burst, may_write=self._may_write)
+        self._events = EventRecorder(self._client)
+        self.metrics = ControllerMetrics()
+        context = Context(self._client, self._events, settings=settings.settings, metrics=self.metrics, clock=clock)
+        self._reconcilers = [kind(context) for kind in reconcilers]
+        self.loop = ReconcileLoop(context.cache, self._reconcilers, self.metrics)
+        selections = [each for reconciler in self._reconcilers for each in reconciler.selections()]
+        self._informers = _informers(self._client, selections, self.loop.apply)
+        self._volcano = VolcanoDetector(self._client, clock)
+        self._election: ElectionThread | None = None
+        self._leading = asyncio.Event()
+        self._lost = False
+        #: Set when the informers have synced and the lease, if any, is held.
+        self.ready = asyncio.Event()
+        #: How Volcano's controllers were detected; empty if they do not run.
+        self.detected_volcano = ""
+        #: Health and metrics, if they are served.
+        self.server: Endpoints | None = None
+        if settings.serve is not None:
+            self.server = self._endpoints(settings.serve)
+
+    def _endpoints(self, settings: ServerSettings) -> Endpoints:
+        """Return the endpoints, which are not served yet. Raises ServerError."""
+        sources = Sources(
+            metrics=self.metrics.render,
+            resources=lambda _accept: (b"", "text/plain; version=0.0.4; charset=utf-8"),
+            config=dict,
+            decision=lambda _key: None,
+            decisions=lambda _limit: [],
+            live={"leaderElection": lease_check(lambda: self._election)},
+            ready={"informer-sync": synced_check(self._lagging)},
+        )
+        asking = Asking(settings, self._client)
+        guard = Guard(asking.authenticate, asking.authorize, settings.guard)
+        return Endpoints(Server(settings, sources, guard), asking)
+
+    def _lagging(self) -> list[str]:
+        """Return the kinds that are served but not synced."""
+        return [selection.resource.kind for selection, informer in self._informers.items() if informer.lags]
+
+    async def run(self) -> None:
+        """Run until cancelled. Raises LostLeaseError if another process becomes the leader, and ServerError."""
+        try:
+            if self.server is not None:
+                await self.server.start()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._events.run(), name="events")
+                for selection, informer in self._informers.items():
+                    tasks.create_task(informer.run(), name=f"watch {selection.resource.kind}")
+                lease = tasks.create_task(self._hold_lease(), name="lease") if self._settings.election else None
+                for informer in self._informers.values():
+                    await informer.settled.wait()
+                if lease is not None:
+                    await self._leading.wait()
+                for reconciler in self._reconcilers:
+                    for key in reconciler.initial_keys():
+                        self.loop.put(reconciler, key)
+                tasks.create_task(self.loop.run(), name="reconcile")
+                try:
+                    await self._pause_while_volcano_runs()
+                finally:
+                    self.loop.pause()
+                    if not self._lost:
+                        await asyncio.shield(self._events.drain(_GRACE_SECONDS))
+        except* LostLeaseError as lost:
+            raise LostLeaseError(str(lost.exceptions[0])) from None
+        finally:
+            if self.server is not None:
+                await self.server.stop()
+            await self._client.close()
+
+    async def _pause_while_volcano_runs(self) -> None:
+        """Run the loop, and pause the controllers that Volcano has too while Volcano's controllers run."""
+        while True:
+            detected = await self._volcano.detect()
+            if detected and detected != self.detected_volcano:
+                log.warning("Volcano's controllers are running; pausing ours", detected=detected)
+            elif not detected and (self.detected_volcano or not self.ready.is_set()):
+                log.info("Controllers started", controllers=[each.name for each in self._reconcilers])
+            self.detected_volcano = detected
+            self.metrics.acting.set(not detected)
+            self.loop.resume(without=[each for each in self._reconcilers if detected and each.volcano])
+            self.ready.set()
+            await asyncio.sleep(_DETECTION_SECONDS)
+
+    def _may_write(self) -> bool:
+        if self._settings.election is None:
+            return True
+        return not self._lost and self._election is not None and self._election.holds()
+
+    async def _hold_lease(self) -> None:
+        """Run leader election. Raises LostLeaseError when the lease is lost."""
+        assert self._settings.election is not None
+        loop, lost = asyncio.get_running_loop(), asyncio.Event()
+        thread = self._election = ElectionThread(
+            self._access,
+            self._settings.election,
+            on_started=from_thread(loop, self._leading),
+            on_lost=from_thread(loop, lost),
+        )
+        thread.start()
+        try:
+            await lost.wait()
+            self._lost = True
+            raise LostLeaseError("the lease was lost: another process leads, or the API server cannot be reached")
+        finally:
+            await asyncio.to_thread(thread.stop)
+
+
+def _informers(
+    client: Client, selections: Iterable[Selection], apply: Callable[[list[Change[Any]]], None]
+) -> dict[Selection, Informer]:
+    """Return one informer for each distinct selection. A kind need not be served yet."""
+    return {
+        selection: Informer(
+            client,
+            selection.resource,
+            apply,
+            hint=lambda kind: f"no {kind} is reconciled until then; {_HINT}",
+            labels=selection.labels,
+            fields=selection.fields,
+        )
+        for selection in dict.fromkeys(selections)
+    }
+
+
+class ControllerThread:
+    """Runs the controllers on a thread with an event loop and a client of their own, while the context is entered.
+
+    An error in the controllers is logged and ends only this thread.
+    """
+
+    def __init__(self, access: Access, settings: ManagerSettings) -> None:
+        self._access = access
+        self._settings = settings
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="mooring-controllers", daemon=True)
+
+    def __enter__(self) -> ControllerThread:
+        self._thread.start()
+        self._started.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._loop is not None and self._task is not None:
+            # RuntimeError: the loop has already ended.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join(_JOIN_SECONDS)
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except asyncio.CancelledError:
+            return
+        except Exception as error:
+            log.error("Controllers stopped", error=str(error))
+        finally:
+            self._started.set()
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._started.set()
+        await ControllerManager(self._access, self._settings).run()

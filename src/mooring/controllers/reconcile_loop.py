@@ -1,0 +1,142 @@
+"""The reconcile loop: a work queue of objects, workers, and retries with backoff."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+
+import structlog
+
+from mooring.controllers.controller_metrics import ControllerMetrics
+from mooring.controllers.reconciler import ObjectCache, Reconciler
+from mooring.kube import Backoff, Change, KubeError, NotLeading
+
+log = structlog.get_logger("mooring.controller")
+
+#: The number of objects that are reconciled concurrently.
+_WORKERS: Final = 8
+_FIRST_RETRY, _LAST_RETRY = 0.1, 60.0
+#: Consecutive failures that are logged at debug level only. Most resolve on retry (conflicts, a stale cache).
+_QUIET_FAILURES: Final = 3
+
+_Work = tuple[Reconciler, str]
+
+
+class ReconcileLoop:
+    """Queues objects at any time, and reconciles them while `run` runs and the loop is not paused.
+
+    An object is never reconciled by two workers at once.
+    """
+
+    def __init__(self, cache: ObjectCache, reconcilers: Iterable[Reconciler], metrics: ControllerMetrics) -> None:
+        self._cache = cache
+        self._reconcilers = tuple(reconcilers)
+        self._metrics = metrics
+        self._queue: dict[_Work, None] = {}
+        self._in_progress: set[_Work] = set()
+        #: In progress, and queued again meanwhile.
+        self._dirty: set[_Work] = set()
+        self._timers: dict[_Work, asyncio.TimerHandle] = {}
+        self._backoffs: dict[_Work, Backoff] = {}
+        self._queued = asyncio.Event()
+        self._resumed = asyncio.Event()
+        #: Reconcilers whose objects stay queued.
+        self._paused: frozenset[Reconciler] = frozenset()
+
+    def apply(self, changes: list[Change[Any]]) -> None:
+        """Apply changes to the cache and queue the objects that they affect."""
+        for change in changes:
+            self._cache.apply(change)
+            for reconciler in self._reconcilers:
+                for key in reconciler.affected_keys(change):
+                    self.put(reconciler, key)
+
+    def put(self, reconciler: Reconciler, key: str) -> None:
+        """Queue an object."""
+        work = (reconciler, key)
+        if work in self._in_progress:
+            self._dirty.add(work)
+        else:
+            self._queue[work] = None
+            self._queued.set()
+
+    def resume(self, *, without: Iterable[Reconciler] = ()) -> None:
+        """Reconcile queued objects, except those of the given reconcilers, which stay queued."""
+        self._paused = frozenset(without)
+        self._resumed.set()
+        self._queued.set()
+
+    def pause(self) -> None:
+        """Finish what is in progress, then do nothing until `resume`."""
+        self._resumed.clear()
+
+    @property
+    def pending(self) -> int:
+        """The number of objects that are queued or in progress."""
+        return len(self._queue) + len(self._in_progress)
+
+    async def run(self) -> None:
+        """Run the workers until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(_WORKERS):
+                    tasks.create_task(self._worker(), name=f"reconcile {number}")
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+
+    async def _worker(self) -> None:
+        while True:
+            await self._resumed.wait()
+            work = next((each for each in self._queue if each[0] not in self._paused), None)
+            if work is None:
+                self._queued.clear()
+                await self._queued.wait()
+                continue
+            del self._queue[work]
+            self._in_progress.add(work)
+            try:
+                await self._reconcile(work)
+            finally:
+                self._in_progress.discard(work)
+                if work in self._dirty:
+                    self._dirty.discard(work)
+                    self.put(*work)
+
+    async def _reconcile(self, work: _Work) -> None:
+        reconciler, key = work
+        if (timer := self._timers.pop(work, None)) is not None:
+            timer.cancel()
+        started = time.perf_counter()
+        failed = True
+        try:
+            delay = await reconciler.reconcile(key)
+        except NotLeading:
+            return
+        except KubeError as error:
+            delay = self._retry(work, str(error))
+        except Exception:
+            # An object that cannot be reconciled must not stop the reconciliation of all others.
+            log.exception("reconcile failed", controller=reconciler.name, object=key)
+            delay = self._retry(work, "")
+        else:
+            self._backoffs.pop(work, None)
+            failed = False
+        self._metrics.observe_reconcile(reconciler.name, time.perf_counter() - started, failed=failed)
+        if delay is not None:
+            loop = asyncio.get_running_loop()
+            self._timers[work] = loop.call_later(max(delay, 0.001), self._due, work)
+
+    def _retry(self, work: _Work, error: str) -> float:
+        backoff = self._backoffs.setdefault(work, Backoff(first=_FIRST_RETRY, cap=_LAST_RETRY))
+        delay = backoff.next()
+        emit = log.warning if backoff.tries > _QUIET_FAILURES else log.debug
+        if error:
+            emit("reconcile failed; retrying", controller=work[0].name, object=work[1], error=error, seconds=delay)
+        return delay
+
+    def _due(self, work: _Work) -> None:
+        self._timers.pop(work, None)
+        self.put(*work)

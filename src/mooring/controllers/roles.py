@@ -1,0 +1,61 @@
+"""The least permissions that the controllers need; `mooring.live.rbac_manifests` has those of the scheduler."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mooring.api.volcano import SCHEDULING_GROUP
+from mooring.api.volcano_jobs import JOB_GROUP
+from mooring.controllers.volcano_detection import DEPLOYMENTS, LEASE
+from mooring.framework.plugin import Rule
+from mooring.live.rbac_manifests import AUTHENTICATION_NAMESPACE, LOOKING_UP, SERVING, Grantee, lease_rules, roles
+from mooring.plugins.coscheduling.pod_group import PodGroup
+
+_COMMUNITY: Final = PodGroup.declaration.group
+_LISTING: Final = ("list", "watch")
+READING: Final = (
+    Rule(("",), ("namespaces", "pods"), _LISTING),
+    Rule(("apps",), ("replicasets", "statefulsets"), _LISTING),
+    Rule(("scheduling.k8s.io",), ("priorityclasses",), _LISTING),
+    Rule((SCHEDULING_GROUP,), ("podgroups", "queues"), _LISTING),
+    Rule((JOB_GROUP,), ("jobs",), _LISTING),
+    Rule(("bus.volcano.sh",), ("commands",), _LISTING),
+    Rule((_COMMUNITY,), ("elasticquotas", "podgroups"), _LISTING),
+    # Owners of pods that get a PodGroup.
+    Rule(("apps",), ("daemonsets",), ("get",)),
+    Rule(("batch",), ("jobs",), ("get",)),
+)
+WRITING: Final = (
+    Rule((SCHEDULING_GROUP,), ("queues",), ("create", "patch")),
+    Rule((SCHEDULING_GROUP,), ("queues/status",), ("patch",)),
+    Rule((SCHEDULING_GROUP,), ("podgroups",), ("create", "patch", "delete")),
+    Rule((_COMMUNITY,), ("elasticquotas/status", "podgroups/status"), ("patch",)),
+    Rule((JOB_GROUP,), ("jobs",), ("delete",)),
+    Rule((JOB_GROUP,), ("jobs/status",), ("patch",)),
+    # For clusters with OwnerReferencesPermissionEnforcement: objects with blockOwnerDeletion are created.
+    Rule((JOB_GROUP,), ("jobs/finalizers",), ("update",)),
+    Rule(("",), ("pods/finalizers",), ("update",)),
+    Rule(("bus.volcano.sh",), ("commands",), ("delete",)),
+    Rule(("",), ("pods",), ("create", "patch", "delete")),
+    # Objects of job plugins and job volumes.
+    Rule(("",), ("configmaps",), ("create", "patch", "delete")),
+    Rule(("",), ("services",), ("create", "delete")),
+    Rule(("networking.k8s.io",), ("networkpolicies",), ("create", "delete")),
+    Rule(("",), ("persistentvolumeclaims",), ("get", "create")),
+    Rule(("events.k8s.io",), ("events",), ("create", "patch")),
+)
+#: For `volcano_detection`.
+VOLCANO_DETECTION: Final = (
+    Rule(("coordination.k8s.io",), ("leases",), ("get",), (LEASE,)),
+    Rule(("apps",), ("deployments",), ("get",), DEPLOYMENTS),
+)
+
+
+def manifests(grantee: Grantee, *, served: bool = True, lease_name: str) -> list[dict[str, Any]]:
+    """Return the roles of the controllers and their bindings.
+
+    The rules for detecting Volcano's controllers are cluster-wide, because Volcano's namespace need not exist.
+    """
+    rules = [*READING, *WRITING, *VOLCANO_DETECTION, *(SERVING if served else ())]
+    by_namespace = {AUTHENTICATION_NAMESPACE: [*lease_rules(lease_name), *((LOOKING_UP,) if served else ())]}
+    return roles(grantee, rules, by_namespace)

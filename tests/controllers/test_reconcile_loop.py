@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, cast
+
+import pytest
+
+from mooring.controllers.controller_metrics import ControllerMetrics
+from mooring.controllers.reconcile_loop import ReconcileLoop
+from mooring.controllers.reconciler import Context, ObjectCache, Reconciler, Selection
+from mooring.kube import Change, KubeError
+
+
+class Recorder(Reconciler):
+    """Records the keys that it reconciles, and does what the test puts into `outcomes`."""
+
+    name = "recorder"
+
+    def __init__(self) -> None:
+        super().__init__(cast(Context, None))
+        self.keys: list[str] = []
+        self.outcomes: list[Any] = []
+        self.entered, self.gate = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+
+    def selections(self) -> Iterable[Selection]:
+        return ()
+
+    def affected_keys(self, change: Change[Any]) -> Iterable[str]:
+        return ()
+
+    async def reconcile(self, key: str) -> float | None:
+        self.keys.append(key)
+        self.entered.set()
+        await self.gate.wait()
+        outcome = self.outcomes.pop(0) if self.outcomes else None
+        if isinstance(outcome, Exception):
+            raise outcome
+        return cast(float | None, outcome)
+
+
+@contextlib.asynccontextmanager
+async def loop_of(*reconcilers: Reconciler) -> AsyncIterator[ReconcileLoop]:
+    loop = ReconcileLoop(ObjectCache(), reconcilers, ControllerMetrics())
+    task = asyncio.ensure_future(loop.run())
+    try:
+        async with asyncio.timeout(10):
+            yield loop
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def idle(loop: ReconcileLoop) -> None:
+    while loop.pending:
+        await asyncio.sleep(0.001)
+
+
+async def test_nothing_is_reconciled_before_resume_or_while_paused() -> None:
+    recorder = Recorder()
+    async with loop_of(recorder) as loop:
+        loop.put(recorder, "a")
+        await asyncio.sleep(0)
+        assert loop.pending == 1
+        loop.resume()
+        await idle(loop)
+        loop.pause()
+        loop.put(recorder, "b")
+        await asyncio.sleep(0)
+        assert recorder.keys == ["a"]
+
+
+async def test_a_change_during_reconciliation_reconciles_again_afterwards() -> None:
+    recorder = Recorder()
+    recorder.gate.clear()
+    async with loop_of(recorder) as loop:
+        loop.resume()
+        loop.put(recorder, "a")
+        await recorder.entered.wait()
+        loop.put(recorder, "a")
+        loop.put(recorder, "a")
+        assert recorder.keys == ["a"]
+        recorder.gate.set()
+        await idle(loop)
+        assert recorder.keys == ["a", "a"]
+
+
+@pytest.mark.parametrize("error", [KubeError("conflict"), ValueError("bug")])
+async def test_a_failure_is_retried(error: Exception) -> None:
+    recorder = Recorder()
+    recorder.outcomes = [error]
+    async with loop_of(recorder) as loop:
+        loop.resume()
+        loop.put(recorder, "a")
+        while len(recorder.keys) < 2:
+            await asyncio.sleep(0.001)
+        await idle(loop)
+        assert loop._backoffs == {}
+
+
+async def test_a_delay_reconciles_again() -> None:
+    recorder = Recorder()
+    recorder.outcomes = [0.01]
+    async with loop_of(recorder) as loop:
+        loop.resume()
+        loop.put(recorder, "a")
+        while len(recorder.keys) < 2:
+            await asyncio.sleep(0.001)
+
+
+async def test_objects_of_an_excluded_reconciler_stay_queued() -> None:
+    excluded, other = Recorder(), Recorder()
+    async with loop_of(excluded, other) as loop:
+        loop.put(excluded, "a")
+        loop.put(other, "b")
+        loop.resume(without=[excluded])
+        while not other.keys:
+            await asyncio.sleep(0.001)
+        assert excluded.keys == []
+        loop.resume()
+        await idle(loop)
+        assert excluded.keys == ["a"]
