@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -10,16 +10,23 @@ from mooring.batch.actions import ACTIONS
 from mooring.batch.callbacks import ABSTAIN, PERMIT, REJECT
 from mooring.batch.conf import read_conf
 from mooring.batch.evaluate import _cluster, _objects
+from mooring.batch.plugin import SessionGuards
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.run import close_session, open_session, run_actions
 from mooring.batch.session import Session
+from mooring.loading.options import PluginOptions
 from tests.batch.cases import conf, gang, node, queue, running
 
 TIERS = (("mine", "gang"), ("predicates", "nodeorder"))
 
 
 def decided(
-    plugin: type[Any], *objects: Any, arguments: str = "", actions: str = "enqueue, allocate", more: Any = None
+    plugin: type[Any],
+    *objects: Any,
+    arguments: str = "",
+    actions: str = "enqueue, allocate",
+    more: Any = None,
+    guards: SessionGuards | None = None,
 ) -> tuple[dict[str, str], Session, list[str]]:
     """What a session with a user's plugin called `mine` binds, the session, and what was told."""
     flat = [queue("root"), queue("default")]
@@ -30,11 +37,10 @@ def decided(
     cluster = _cluster(list(_objects({"objects": flat})))
     cluster.kube.hides_unevicted = False  # as on a live cluster
     session = cluster.session(read_conf(text, actions=known, plugins=plugins))
-    told: list[str] = []
-    opened = open_session(session, plugins, told.append)
+    opened = open_session(session, plugins, guards)
     run_actions(session, known)
     close_session(session, opened)
-    return {task.name: task.node_name for task in session.bindings}, session, told
+    return {task.name: task.node_name for task in session.bindings}, session, session.warnings
 
 
 def test_arguments_come_typed_as_they_are_declared() -> None:
@@ -199,6 +205,93 @@ def test_one_that_breaks_at_the_opening_has_no_say() -> None:
     bound, _, told = decided(Mine, node("a"), gang("g", 1))
     assert len(bound) == 1
     assert told == ['plugin "mine" failed in on_session_open: ValueError: after all']
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_failing_predicate_rejects_the_nodes(columns: bool) -> None:
+    class Mine:
+        def on_session_open(self, session: Any) -> None:
+            session.add_predicate(lambda task, nodes: 1 / 0, columns=columns)
+
+    bound, _, told = decided(Mine, node("a"), gang("g", 1))
+    assert bound == {}
+    assert told == ['plugin "mine" failed in predicate: ZeroDivisionError: division by zero']
+
+
+class Flaky:
+    """Its predicate fails while ``broken``; its order of nodes works."""
+
+    broken = True
+    calls: ClassVar[list[str]] = []
+
+    def on_session_open(self, session: Any) -> None:
+        session.add_predicate(self.predicate)
+        session.add_node_order(lambda task, node: self.calls.append("order") or 0.0)  # type: ignore[func-returns-value]
+
+    def predicate(self, task: Any, node: Any) -> None:
+        self.calls.append("predicate")
+        if self.broken:
+            raise ValueError("no connection")
+
+
+class Breaker:
+    """Sessions with a flaky plugin, one after the other."""
+
+    def __init__(self, policy: str = "Fail") -> None:
+        self.now, self.events = 1000.0, []
+        self.plugin = type("Flaky", (Flaky,), {"broken": True, "calls": []})
+        self.guards = SessionGuards(
+            {"mine": PluginOptions(failure_threshold=3, failure_policy=policy)},  # type: ignore[arg-type]
+            clock=lambda: self.now,
+            log=lambda event, **details: self.events.append(event),
+        )
+
+    def session(self, arguments: str = "") -> int:
+        """Return how many pods the session bound."""
+        self.plugin.calls.clear()
+        return len(decided(self.plugin, node("a"), node("b"), gang("g", 1), arguments=arguments, guards=self.guards)[0])
+
+
+def test_failing_callbacks_of_session_plugins_are_counted_and_switched_off() -> None:
+    world = Breaker()
+    for _ in range(3):
+        assert world.session() == 0
+        assert world.plugin.calls == ["predicate", "predicate"]
+    assert world.session() == 0, "a predicate that is switched off rejects nodes as a failing one does"
+    assert world.plugin.calls == []
+    assert world.guards.health.open == {"mine"}
+    assert world.guards.health.failures["mine", "predicate"] == 6
+    assert world.guards.health.skipped["mine", "predicate"] == 2
+    switched_off = "plugin switched off after 3 failed sessions in a row; its answers count as failed"
+    assert world.events == ["plugin failed", f"{switched_off} until it is tried again"]
+    world.plugin.broken = False
+    assert world.session() == 0
+    world.now += 31
+    assert world.session() == 1
+    assert world.plugin.calls == ["predicate", "predicate", "order", "order"]
+    assert world.events[-1] == "plugin works again"
+    assert world.guards.health.open == set()
+
+
+def test_a_session_plugin_that_is_ignored_rejects_no_nodes_once_it_is_switched_off() -> None:
+    world = Breaker("Ignore")
+    assert [world.session() for _ in range(4)] == [0, 0, 0, 1]
+    assert "order" in world.plugin.calls, "its other callbacks are called"
+
+
+def test_new_arguments_or_options_close_the_breaker() -> None:
+    world = Breaker()
+    for _ in range(4):
+        world.session()
+    world.session("{zone: b}")
+    assert world.plugin.calls
+    assert world.guards.health.open == set()
+    for _ in range(4):
+        world.session("{zone: b}")
+    assert not world.plugin.calls
+    world.guards.set_options({})
+    world.session("{zone: b}")
+    assert world.plugin.calls
 
 
 def test_an_action_of_ones_own_runs_where_the_configuration_names_it() -> None:

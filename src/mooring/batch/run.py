@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mooring.api.quantity import format_quantity
@@ -10,8 +10,8 @@ from mooring.api.volcano import PodGroupStatus
 from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.arguments import Arguments
 from mooring.batch.explain import UNAVAILABLE, Reason, job_message, task_reason
-from mooring.batch.guard import Guard, build
 from mooring.batch.job import INQUEUE, RUNNING_PHASE, JobInfo
+from mooring.batch.plugin import PluginGuard, SessionGuards, build, guards_for
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.queue import ROOT
 from mooring.batch.resource import CPU, MEMORY, PODS, Resource
@@ -37,19 +37,20 @@ class Outcome(NamedTuple):
 def open_session(
     session: Session,
     plugins: Mapping[str, type[Any]] = PLUGINS,
-    report: Callable[[str], None] | None = None,
+    guards: SessionGuards | None = None,
 ) -> list[Any]:
-    """Make the plugins and let them register; those that do not exist are left out, and those that break."""
-    opened = []
+    """Make the plugins and let them register; plugins that do not exist or raise are left out."""
+    guards = guards or guards_for(session)
+    opened: list[tuple[Any, PluginGuard | None]] = []
     for option in session.conf.options():
         cls = plugins.get(option.name)
         if cls is None:
             continue
         arguments = Arguments(option.arguments, owner=option.name)
         builtin = PLUGINS.get(option.name) is cls
-        guard = None if builtin else Guard(option.name, report or session.warnings.append)
+        guard = None if builtin else guards.opening(option.name, cls, option.arguments)
         session.opening = option.name
-        session.wrap = None if guard is None else guard.wrapped
+        session.wrap = None if guard is None else guard.wrap
         try:
             plugin = build(cls, arguments)
             if hasattr(plugin, "on_session_open"):
@@ -94,6 +95,9 @@ def close_session(session: Session, plugins: list[Any]) -> Outcome:
             if guard is None:
                 raise
             guard.failed("on_session_close", error)
+    for _, guard in plugins:
+        if guard is not None:
+            guard.end_session()
     groups, pods = {}, []
     for job in session.jobs.values():
         status = job.status(phase_of(job, session.uid))

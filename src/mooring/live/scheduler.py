@@ -19,6 +19,7 @@ from typing import Any
 import structlog
 
 from mooring.api.pod import Pod
+from mooring.batch.plugin import SessionGuards
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
@@ -163,6 +164,12 @@ class LiveScheduler:
             reporter=self._reporter,
             lock=self.engine.lock,
             catalog=self.catalog,
+            guards=SessionGuards(
+                clock=clock,
+                health=self.engine.guards.health,
+                in_progress=self.engine.guards.in_progress,
+                log=log.warning,
+            ),
             clock=clock,
             rng=rng,
         )

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import structlog
 
+from mooring.loading.circuit_breaker import Guards
 from mooring.loading.deadline import stack_of
-from mooring.scheduler.circuit_breaker import Guards
 
 log = structlog.get_logger("mooring.live")
 

@@ -7,11 +7,11 @@ a score that is out of range, which the reader words as kube-scheduler does.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 from mooring.framework.preemption.candidate import AskExtenders
 from mooring.framework.status import Code, Status
+from mooring.loading.circuit_breaker import Check
 from mooring.scheduler.answers import (
     Ints,
     as_score,
@@ -23,12 +23,7 @@ from mooring.scheduler.answers import (
     pre_filter_answer,
 )
 
-Check = Callable[[object, tuple[Any, ...]], str | None]
 _MAX_SCORE = 100
-
-
-class PluginSaysError(RuntimeError):
-    """A plugin answered with an Error of its own, or with scores out of range."""
 
 
 def check_of(method: str, *, ranged: bool = False) -> Check | None:

@@ -17,10 +17,10 @@ from mooring.framework.handle import EventRecorder, Handle
 from mooring.framework.plugin import Plugin
 from mooring.framework.preemption.candidate import PreemptionExtenders
 from mooring.framework.waiting_pods import WaitingPods
+from mooring.loading.circuit_breaker import Guards
 from mooring.observe.plugin_metrics import PluginTimes
 from mooring.plugins.registry import BUILTIN
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.circuit_breaker import Guards
 from mooring.scheduler.cycle import Cycle
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler

@@ -25,12 +25,12 @@ from mooring.framework.handle import EventRecorder
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
 from mooring.framework.status import NO_NOMINATION, Code, Status
+from mooring.loading.circuit_breaker import Guards, Log
 from mooring.loading.options import PluginOptions
 from mooring.observe.decision_records import Decision
 from mooring.scheduler import binding
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.circuit_breaker import Guards, Tell
 from mooring.scheduler.cycle import Cycle, Placement, Unplaced
 from mooring.scheduler.decision_lock import DecisionLock
 from mooring.scheduler.event_handlers import Intake
@@ -109,7 +109,7 @@ class Engine:
         watch: Watch | None = None,
         extenders: Extenders | None = None,
         options: Mapping[str, PluginOptions] | None = None,
-        tell: Tell | None = None,
+        tell: Log | None = None,
         expect: Callable[[Pod, str], Awaitable[None]] | None = None,
         evicts_later: bool = False,
     ) -> None:
@@ -133,7 +133,7 @@ class Engine:
         metrics = watch.metrics if watch is not None else None
         health = metrics.health if metrics is not None else None
         #: What stands between the engine and users' plugins.
-        self.guards = Guards(options, clock=clock, health=health, tell=tell)
+        self.guards = Guards(options, clock=clock, health=health, log=tell)
         self._on_error = on_error
         self.profiles = Profiles(
             config,
@@ -213,7 +213,7 @@ class Engine:
             else self._decided(queued, cycle, decision, started)
         )
         if self.guards.troubled:
-            self.guards.settle()
+            self.guards.end_attempt()
         return outcome
 
     def _forget(self) -> None:

@@ -17,9 +17,10 @@ from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
 from mooring.framework.points import check_methods, points_of
+from mooring.loading.circuit_breaker import Guards
 from mooring.observe.plugin_metrics import PluginTimes
+from mooring.scheduler.answer_checks import check_of
 from mooring.scheduler.answers import failure
-from mooring.scheduler.circuit_breaker import Guards
 
 if TYPE_CHECKING:
     from mooring.config import Profile as ProfileConfig
@@ -178,7 +179,7 @@ class Profile:
         """The same call; a user's plugin is guarded."""
         if call is None or self._guards is None or plugin.name in self._builtin:
             return call
-        return self._guards.of(plugin.name).wrap(call, method, ranged=ranged)
+        return self._guards.of(plugin.name).wrap(call, method, check=check_of(method, ranged=ranged))
 
     def extension(self, plugin: Plugin, method: str) -> Callable[..., Any] | None:
         """A method that belongs to a point but is no point of its own (``add_pod``), if the plugin has it."""

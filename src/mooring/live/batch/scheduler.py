@@ -24,6 +24,7 @@ from mooring.api.volcano import PodGroup, PodGroupStatus, Queue, QueueSpec, Reso
 from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.actions.complete import complete
 from mooring.batch.cluster import BatchCluster
+from mooring.batch.plugin import SessionGuards
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.plugins.gang import UNSCHEDULABLE
 from mooring.batch.queue import ROOT
@@ -101,6 +102,7 @@ class BatchScheduler:
         metrics: SessionMetrics | None = None,
         records: DecisionRecords | None = None,
         catalog: Catalog | None = None,
+        guards: SessionGuards | None = None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
@@ -118,6 +120,7 @@ class BatchScheduler:
         self._users: Mapping[str, type[Any]] = {}
         self._plugins: Mapping[str, type[Any]] = {}
         self._actions: Mapping[str, Action] = {}
+        self._guards = guards if guards is not None else SessionGuards(clock=clock, log=log.warning)
         self._know(catalog or Catalog())
         self.conf = ConfFile(settings.scheduler_conf, actions=self._actions, plugins=self._plugins)
         handle = Handle(
@@ -201,6 +204,7 @@ class BatchScheduler:
         self._users = {**settings.plugins, **session_plugins(catalog)}
         self._plugins = {**PLUGINS, **self._users}
         self._actions = {**ACTIONS, **settings.actions, **session_actions(catalog)}
+        self._guards.set_options(catalog.options())
 
     def use(self, catalog: Catalog) -> None:
         """Use what this catalog has from the next session on."""
@@ -261,7 +265,7 @@ class BatchScheduler:
         session = self.cluster.session(self.conf.current)
         done = _Done()
         try:
-            opened = open_session(session, self._plugins, self._tell)
+            opened = open_session(session, self._plugins, self._guards)
             self._metrics.opened(time.perf_counter() - started)
             await self._act(session, done)
             self._publish(session, close_session(session, opened))
