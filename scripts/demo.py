@@ -19,7 +19,7 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from kube import Kube, manifests, run
-from mooring.cli.tables import show
+from mooring.cli.output import print_parts
 from mooring.simulate.report import Column, Grid, Listing
 
 DEMO = Path("examples", "demo")
@@ -49,7 +49,7 @@ def main() -> None:
             _wait(process, kubeconfig, log)
             _say(f"kubectl apply -f {DEMO}/cluster")
             pods, nodes = run(str(kubeconfig), _apply_and_watch)
-            show([_summary(pods, nodes), _workloads(pods, nodes), _pending(pods)])
+            print_parts([_summary(pods, nodes), _workloads(pods, nodes), _pending(pods)])
             name = next(each["metadata"]["name"] for each in pods if each["metadata"]["name"].startswith("nightly-"))
             _say(f"mooring explain pod batch/{name}")
             _explain(kubeconfig, f"batch/{name}")

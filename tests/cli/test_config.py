@@ -84,14 +84,14 @@ def test_bad_files(command: str, text: str, message: str) -> None:
 def test_bad_bytes() -> None:
     result = run("view", text=HEAD.encode() + b"\xff\n")
     assert result.exit_code == 1
-    assert result.stderr == "standard input:3: the text is not UTF-8. Save the file as UTF-8.\n"
+    assert result.stderr == "standard input:3: not UTF-8 text; save the file as UTF-8\n"
     assert run("view", text=HEAD.encode("utf-16")).exit_code == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["view", "/nonexistent/file"], 1, "cannot be read"),
+        (["view", "/nonexistent/file"], 1, "/nonexistent/file: no such file"),
         (["view", "-o", "xml"], 2, "'xml' is not one of 'yaml', 'json'"),
         (["view", "--plugin", "X"], 2, "is not NAME=FILE"),
         (["view", "--plugin", "X=/nonexistent/x.py"], 1, "no such file"),
@@ -144,7 +144,7 @@ def test_lines_go_on_after_a_line_that_is_no_case() -> None:
     result = run("view", "--lines", text="\n".join(lines) + "\n")
     answers = [json.loads(line) for line in result.stdout.splitlines()]
     assert [(answer["id"], answer["ok"]) for answer in answers] == [(None, False)] * 2 + [("x", False), ("y", True)]
-    assert "line 1 is no case: not JSON" in answers[0]["errors"][0]["message"]
+    assert "line 1 is not a valid case: not JSON" in answers[0]["errors"][0]["message"]
     assert result.exit_code == 1
 
 

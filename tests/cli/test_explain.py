@@ -82,13 +82,13 @@ def explain(*arguments: str, **env: str) -> Result:
     [
         (
             "web",
-            ["Pod default/web waits for a node.", "what would be decided now", "Chosen: n2", "3 node(s) evaluated"],
+            ["Pod default/web is pending.", "what would be decided now", "Chosen: n2", "3 node(s) evaluated"],
         ),
         ("web", ["NODERESOURCESFIT", "2 feasible"]),
         ("shop/placed", ["Pod shop/placed is on node n1.", "taken off its node", "Chosen: n2"]),
-        ("big", ["0/3 nodes are available", "Insufficient cpu", "n1, n2", "untolerated taint", "No room can be made"]),
-        ("big", ["Tried again for NodeResourcesFit when", "Node added, allocatable changed"]),
-        ("gated", ["is held back", "Held back by SchedulingGates", "example.com/wait"]),
+        ("big", ["0/3 nodes are available", "Insufficient cpu", "n1, n2", "untolerated taint", "Preemption does not help"]),
+        ("big", ["Retried for NodeResourcesFit on", "Node added, allocatable changed"]),
+        ("gated", ["is gated", "Gated by SchedulingGates", "example.com/wait"]),
         ("picky", ["node(s) didn't match Pod's node affinity/selector (evicting pods would not help)"]),
     ],
 )
@@ -131,10 +131,10 @@ def test_for_programs(manifests, output, load):
         (("/c", "-f", "{}"), 2, "give NAMESPACE/NAME"),
         (("web", "-f", "/nonexistent.yaml"), 1, "/nonexistent.yaml: no such file"),
         (("web", "--scheduler", "ftp://x"), 2, "give a URL such as"),
-        (("web", "--scheduler", "http://example.com", "--token", "t"), 2, "not sent in the clear"),
+        (("web", "--scheduler", "http://example.com", "--token", "t"), 2, "not sent unencrypted"),
         (("web", "--token", "t", "--token-file", "f"), 2, "exclude each other"),
         (("web", "--token-file", "/nonexistent"), 1, "/nonexistent: No such file"),
-        (("web", "--certificate-authority", "/nonexistent"), 1, "/nonexistent: no certificates"),
+        (("web", "--certificate-authority", "/nonexistent"), 1, "/nonexistent: contains no PEM certificates"),
         (("web", "--scheduler", "http://127.0.0.1:1"), 1, "No running Mooring answers at http://127.0.0.1:1"),
     ],
 )
@@ -189,21 +189,21 @@ def test_the_running_scheduler_is_asked(scheduler, tmp_path):
 @pytest.mark.parametrize(
     ("pod", "token", "says"),
     [
-        ("web", "wrong", "does not let you in (Unauthorized: no token); give --token or --token-file"),
-        ("nobody", "letmein", "cannot tell: unknown"),
+        ("web", "wrong", "denied access (Unauthorized: no token); give --token or --token-file"),
+        ("nobody", "letmein", "has no answer: unknown"),
     ],
 )
 def test_a_scheduler_that_does_not_tell(scheduler, pod, token, says):
     result = explain(pod, "--scheduler", scheduler.url, "--token", token)
     assert result.exit_code == 1
     assert says in result.output
-    assert "Nor can a cluster be read" in result.output
+    assert "The cluster cannot be read either" in result.output
 
 
 def test_what_answers_may_be_something_else(scheduler):
     scheduler.answer = b"<html>"
     result = explain("web", "--scheduler", scheduler.url, "--token", "letmein")
-    assert (result.exit_code, "is no Mooring" in result.output) == (1, True)
+    assert (result.exit_code, "is not Mooring" in result.output) == (1, True)
 
 
 def test_a_server_that_is_not_there_is_told_in_two_lines(tmp_path):
@@ -214,7 +214,7 @@ def test_a_server_that_is_not_there_is_told_in_two_lines(tmp_path):
     )
     result = explain("web", "--scheduler", "http://127.0.0.1:1", "--kubeconfig", str(config))
     assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (1, "", 2), result.output
-    assert "Nor can the cluster be read: https://127.0.0.1:1 cannot be reached" in result.stderr
+    assert "The cluster cannot be read either: https://127.0.0.1:1 cannot be reached" in result.stderr
 
 
 async def test_one_who_may_not_read_the_cluster_is_told_who_may(tmp_path):
@@ -231,7 +231,7 @@ async def test_one_who_may_not_read_the_cluster_is_told_who_may(tmp_path):
         )
         result = await asyncio.to_thread(explain, "web", "--scheduler", "http://127.0.0.1:1", "--kubeconfig", str(file))
     assert result.exit_code == 1
-    assert "nodes is forbidden (403 Forbidden); give a --kubeconfig of one who may list nodes and pods" in result.stderr
+    assert "nodes is forbidden (403 Forbidden); use a --kubeconfig that can list nodes and pods" in result.stderr
 
 
 async def test_the_cluster_is_read_where_no_scheduler_answers(tmp_path):
@@ -262,4 +262,4 @@ async def test_the_cluster_is_read_where_no_scheduler_answers(tmp_path):
     assert result.exit_code == 0, result.output
     assert "No running Mooring answers at http://127.0.0.1:1" in result.stdout
     assert "Chosen: n2" in result.stdout
-    assert "note: decided without StorageClass" in result.stderr  # this server does not have them all
+    assert "note: StorageClass objects cannot be read and are ignored" in result.stderr  # this server does not have them all

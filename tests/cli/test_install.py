@@ -80,7 +80,7 @@ def test_files_are_mounted_where_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "note"),
     [
-        ("profiles: [{schedulerName: mine}]\n", "no profile is called default-scheduler (there are: mine)"),
+        ("profiles: [{schedulerName: mine}]\n", "there is no profile default-scheduler (there are: mine)"),
         ("leaderElection: {leaderElect: false}\n", "leaderElection.leaderElect is false"),
         ("leaderElection: {resourceName: mine}\n", "the lease kube-system/mine is not kube-scheduler's"),
     ],

@@ -88,7 +88,7 @@ def test_values_of_one_part() -> None:
     assert documents(LOAD, "--config", "-o", "values")[0].keys() == {"plugins", "pluginConfig"}
     refused = run(FIT, "--crd", "-o", "values")
     assert refused.exit_code == 2
-    assert "-o values knows nothing of --crd" in refused.stderr
+    assert "-o values does not support --crd" in refused.stderr
 
 
 def test_nothing_declared() -> None:
@@ -120,7 +120,7 @@ class Reads(Plugin):
             "{file}:4: DeclarationError: Odd: scope 'Node' is unknown",
         ),
         (BROKEN.format(keywords=', columns={"A": "b"}', type="str"), "there is no field 'b'"),
-        ("x = 1\n", "{file}: no plugin here"),
+        ("x = 1\n", "{file}: contains no plugin"),
         (None, "{file}: no such file"),
     ],
 )

@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mooring.cli.main import main
-from mooring.cli.plugin.scaffold.pod import known_points
+from mooring.cli.scaffold.method_examples import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
-PAIRS = [*((point,) for point in known_points()), *itertools.combinations(known_points(), 2)]
+PAIRS = [*((point,) for point in EXAMPLES), *itertools.combinations(EXAMPLES, 2)]
 #: One form of filter and score each.
-ALL = [point for point in known_points() if not point.endswith("_nodes")]
-COLUMNS = [point for point in known_points() if point not in ("filter", "score")]
+ALL = [point for point in EXAMPLES if not point.endswith("_nodes")]
+COLUMNS = [point for point in EXAMPLES if point not in ("filter", "score")]
 
 
 def new(*arguments: str) -> Result:
@@ -75,13 +75,13 @@ def test_a_session_plugin(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nodenumber"], "'nodenumber' is no name of a class; write for example NodeNumber"),
-        (["NodeAffinity"], "a plugin NodeAffinity is built in; give yours another name"),
-        (["TaskTopology", "--batch"], "a plugin TaskTopology is built in; give yours another name"),
-        (["N", "--points", "filter,scoring"], "scoring: no extension point; there are pre_enqueue, queue_sort"),
-        (["N", "--points", ""], "nothing: no extension point"),
-        (["N", "--crd", "N"], "the plugin and its resource need different names"),
-        (["N", "--batch", "--crd", "K"], "--batch goes with neither --points nor --crd"),
+        (["nodenumber"], "'nodenumber' is not a class name such as NodeNumber"),
+        (["NodeAffinity"], "NodeAffinity is a built-in plugin; choose another name"),
+        (["TaskTopology", "--batch"], "TaskTopology is a built-in plugin; choose another name"),
+        (["N", "--points", "filter,scoring"], "scoring: not an extension point; use some of pre_enqueue, queue_sort"),
+        (["N", "--points", ""], "nothing: not an extension point"),
+        (["N", "--crd", "N"], "the plugin and its custom resource need different names"),
+        (["N", "--batch", "--crd", "K"], "--batch cannot be combined with --points or --crd"),
     ],
 )
 def test_what_makes_no_sense_is_told(arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -98,4 +98,4 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     again = new(*arguments)
     assert again.exit_code == 1
     assert "node_number.py" in again.output
-    assert "exists already" in again.output
+    assert "already exists" in again.output

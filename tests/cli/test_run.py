@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from mooring.cli.flags.effects import configured, gate_notes, served
+from mooring.cli.flags.scheduler_settings import configured, gate_notes, served
 from mooring.cli.main import main
 from mooring.cli.run import run
 from mooring.config import default_config
@@ -61,10 +61,10 @@ def test_flags_are_read_as_go_reads_them(arguments: list[str], name: str, value:
         (["--leader-elct"], "unknown flag: --leader-elct. Did you mean --leader-elect?"),
         (["--xyzzy"], "unknown flag: --xyzzy. Try 'main run --help'."),
         (["--leader-elect", "false"], "unexpected 'false': write --leader-elect=false"),
-        (["stray"], "unexpected 'stray': there are only flags here"),
+        (["stray"], "unexpected argument 'stray': this command takes only flags"),
         (["--leader-elect=maybe"], "'maybe' is neither true nor false"),
         (["--config"], "--config: a value is missing"),
-        (["--secure-port=x"], "'x' is no whole number"),
+        (["--secure-port=x"], "'x' is not an integer"),
         (["--secure-port=99999", "--kubeconfig=x"], "99999 is not a port"),
         (["--leader-elect-retry-period=2"], '"2" is no duration'),
         (["--leader-elect-retry-period=20s"], "renew-deadline: 10s must be longer than 1.2 times retry-period (20s)"),
@@ -73,9 +73,9 @@ def test_flags_are_read_as_go_reads_them(arguments: list[str], name: str, value:
         (["--logging-format=xml"], "'xml': use text or json"),
         (["--policy-config-file=x"], "was removed from kube-scheduler 1.23; write a --config file"),
         (["--port=10251"], "served plain HTTP and was removed"),
-        (["--tls-sni-cert-key=a,b"], "there is one certificate here"),
-        (["--requestheader-client-ca-file=x"], "let clients show tokens"),
-        (["--emulated-version=1.33"], "Mooring behaves like 1.36 only"),
+        (["--tls-sni-cert-key=a,b"], "Mooring serves a single certificate"),
+        (["--requestheader-client-ca-file=x"], "clients authenticate with tokens"),
+        (["--emulated-version=1.33"], "Mooring only behaves like 1.36"),
         (["--feature-gates=GangScheduling=true"], "GangScheduling=true changes how kube-scheduler decides"),
         (["--feature-gates=SidecarContainers=false"], "feature is locked to true"),
         (
@@ -115,12 +115,12 @@ def test_what_keeps_it_from_starting(arguments: list[str], message: str) -> None
 @pytest.mark.parametrize(
     ("argument", "note"),
     [
-        ("--profiling", "--profiling: serves profiles of a Go program; use py-spy"),
-        ("--vmodule=cache=5", "--vmodule: sets the verbosity by Go source file; use -v for all"),
-        ("--percentage-nodes-to-find=50", "batch sessions look at all nodes here"),
+        ("--profiling", "--profiling: profiles a Go program; use py-spy"),
+        ("--vmodule=cache=5", "--vmodule: sets the verbosity per Go source file; use -v"),
+        ("--percentage-nodes-to-find=50", "batch sessions always evaluate all nodes"),
         ("--disable-default-scheduler-config", ""),
-        ("--log-file=x", "lines go to standard error and not to a file"),
-        ("--kube-api-content-type=application/vnd.kubernetes.protobuf", "requests are JSON here"),
+        ("--log-file=x", "lines go to standard error, not to a file"),
+        ("--kube-api-content-type=application/vnd.kubernetes.protobuf", "requests are always JSON"),
         ("--feature-gates=WatchListClient=false", "WatchListClient=false has no effect on a scheduler, and none here"),
         ("--profiling=false", ""),
         ("--logtostderr", ""),
@@ -189,6 +189,6 @@ def test_gates_may_name_the_component() -> None:
 
 def test_help_is_grouped() -> None:
     text = mooring("--help").output
-    for heading in ("Cluster and configuration:", "Endpoints:", "Leader election", "Mooring's own:"):
+    for heading in ("Cluster and configuration:", "Endpoints:", "Leader election", "Mooring options:"):
         assert heading in text
     assert mooring("--version").output.startswith("mooring ")

@@ -14,8 +14,8 @@ import click
 import pytest
 import yaml
 
-from mooring.cli.attached import AttachedCluster
-from mooring.cli.flags.batch import batch_settings, plain_endpoints, with_sessions
+from mooring.cli.cluster_process import ChildCluster
+from mooring.cli.flags.scheduler_settings import batch_settings, plain_endpoints, with_sessions
 from mooring.cli.run import run
 from mooring.cluster.kubeconfig import kubeconfig_text
 from mooring.config import default_config
@@ -90,9 +90,9 @@ def test_plain_endpoints_are_served_where_a_flag_asks_for_them() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--schedule-period=0s", "--scheduler-conf=x"], "the period must be longer than nothing"),
+        (["--schedule-period=0s", "--scheduler-conf=x"], "the period must be positive"),
         (["--enable-metrics", "--listen-address=8080"], "'8080' is not HOST:PORT"),
-        (["--scheduler-sharding-mode=hard"], "divides nodes among schedulers"),
+        (["--scheduler-sharding-mode=hard"], "sharding nodes among schedulers is not supported"),
     ],
 )
 def test_a_wrong_command_line_says_so(arguments: list[str], message: str) -> None:
@@ -112,7 +112,7 @@ def test_a_plugin_answers_to_its_name_and_its_file(tmp_path: Path) -> None:
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
-    with AttachedCluster(nodes=3, port=0, data_dir=None) as cluster:
+    with ChildCluster(nodes=3, port=0, data_dir=None) as cluster:
         path = tmp_path / "kubeconfig"
         path.write_text(kubeconfig_text(server=cluster.server, authority=cluster.authority, token=cluster.token))
         yield path

@@ -13,8 +13,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from mooring.cli.main import main
-from mooring.cli.progress import Progress
-from mooring.cli.tables import show
+from mooring.cli.output import print_parts
+from mooring.cli.simulate import Progress
 from mooring.simulate.report import Bar, Column, Grid, Listing
 from tests.simulate.manifests import node, pod, workload
 
@@ -138,7 +138,7 @@ def test_old_plugins_and_extenders_are_noted(tmp_path: Path) -> None:
     result = simulate("-f", manifests(tmp_path, node("n"), pod("p")), "--config", config)
     assert result.exit_code == 0, result.stderr
     assert "note: extenders are not called in a simulation\n" in result.stderr
-    assert "left out, since they have no effect in kube-scheduler 1.36 as it comes: AzureDiskLimits" in result.stderr
+    assert "ignored, because they have no effect in kube-scheduler 1.36 by default: AzureDiskLimits" in result.stderr
 
 
 # Bad input
@@ -288,8 +288,8 @@ def test_a_screen_gets_colours_and_blocks_a_pipe_does_not() -> None:
     pytest.importorskip("rich")
     parts = [GRID, Listing("List", [("head", "[body]")]), "text"]
     screen, pipe = Screen(), io.StringIO()
-    show(parts, screen)
-    show(parts, pipe)
+    print_parts(parts, screen)
+    print_parts(parts, pipe)
     assert "█████████" in screen.getvalue()
     assert "[body]" in screen.getvalue()
     assert pipe.getvalue() == ("TITLE\nA  B  C\nx  1  #########. 95%\nmore\n\nLIST\nhead\n  [body]\n\ntext\n")
@@ -298,14 +298,14 @@ def test_a_screen_gets_colours_and_blocks_a_pipe_does_not() -> None:
 @pytest.mark.parametrize(("share", "drawn"), [(0, 0), (0.001, 1), (0.5, 5), (0.96, 9), (1, 10), (1.3, 10), (-1, 0)])
 def test_a_bar_is_empty_or_full_only_if_it_is(share: float, drawn: int) -> None:
     stream = io.StringIO()
-    show([Grid("T", (Column("a"),), [(Bar(share, ""),)])], stream)
+    print_parts([Grid("T", (Column("a"),), [(Bar(share, ""),)])], stream)
     assert stream.getvalue().count("#") == drawn
 
 
 @pytest.mark.parametrize(("stream", "line"), [(io.StringIO(), "pods 96 of 200\n"), (Screen(), "\rpods 96 of 200 ")])
 def test_progress_is_told_after_a_while(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, line: str) -> None:
     now = [0.0]
-    monkeypatch.setattr("mooring.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mooring.cli.simulate.time.monotonic", lambda: now[0])
     with Progress("pods", stream) as progress:
         for done in range(1, 100):
             now[0] = 0.5 if done < 90 else 10.5

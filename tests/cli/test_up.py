@@ -151,9 +151,9 @@ def test_up_ends_with_its_cluster(up: Callable[..., Up], tmp_path: Path) -> None
     """`mooring cluster stop` ends the cluster; a scheduler without one would be of no use."""
     running = up("up", "--nodes", "1")
     stopped = mooring(tmp_path, "cluster", "stop")
-    assert stopped.stdout == "The embedded cluster has ended.\n", stopped.stderr
+    assert stopped.stdout == "The embedded cluster has stopped.\n", stopped.stderr
     assert running.process.wait(20) == 1
-    assert "The embedded cluster has ended" in running.log.read_text()
+    assert "The embedded cluster exited unexpectedly" in running.log.read_text()
 
 
 def test_a_kubeconfig_in_use_stays(up: Callable[..., Up], tmp_path: Path) -> None:
@@ -197,8 +197,8 @@ def test_data_survives_and_is_not_shared(up: Callable[..., Up], tmp_path: Path) 
         (("cluster", "start", "--kubeconfig-out", "mine"), "mine is there already and was not written by Mooring"),
         (("up", "--nodes", "-1"), "-1 is not in the range x>=0"),
         (("up", "--nodes", "1", "--config", "none.yaml"), "none.yaml"),
-        (("cluster", "status"), "no embedded cluster is known here: mooring.kubeconfig: no such file"),
-        (("cluster", "stop", "--kubeconfig", "dead"), "no embedded cluster of Mooring's answers as dead says"),
+        (("cluster", "status"), "no embedded cluster found: mooring.kubeconfig: no such file"),
+        (("cluster", "stop", "--kubeconfig", "dead"), "dead: no Mooring embedded cluster answers"),
     ],
 )
 def test_what_cannot_be_is_one_message(tmp_path: Path, arguments: tuple[str, ...], problem: str) -> None:

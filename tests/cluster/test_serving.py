@@ -26,11 +26,11 @@ def test_it_starts_tells_how_to_use_it_and_ends(tmp_path: Path) -> None:
     process = _start("--port", "0", "--nodes", "2", "--kubeconfig-out", str(kubeconfig))
     assert process.stdout is not None
     lines = [process.stdout.readline().strip() for _ in range(4)]
-    assert lines[0].startswith("The embedded cluster serves https://127.0.0.1:")
+    assert lines[0].startswith("The embedded cluster is serving https://127.0.0.1:")
     assert lines[1] == f"export KUBECONFIG={kubeconfig}"
     assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
     document = yaml.safe_load(kubeconfig.read_text())
-    assert document["clusters"][0]["cluster"]["server"] == lines[0].split()[4].rstrip(";")
+    assert document["clusters"][0]["cluster"]["server"] == lines[0].split()[5].rstrip(";")
     assert len(document["users"][0]["user"]["token"]) > 30
     process.send_signal(signal.SIGTERM)
     rest, _ = process.communicate(timeout=10)

@@ -86,21 +86,21 @@ async def test_a_waiting_job_is_explained_and_a_running_one_is_shown(cluster: Wo
     assert (cpu["needed"], cpu["cluster"]) == (10500, 12000)
     assert any("nodes are unavailable" in reason for reason in why["reasons"])
     text = (await mooring(cluster, "job", "view", "big")).output
-    assert "gate nodes" in text
-    assert "at least 3 start together" in text
+    assert "nodes gate" in text
+    assert "at least 3 must start together" in text
     rows = {each["name"]: each for each in await as_json(cluster, "job", "list")}
     assert (rows["small"]["phase"], rows["small"]["running"]) == ("Running", 1)
     assert rows["big"]["waiting"]
     assert await as_json(cluster, "explain", "job", "small") == {"waits": False}
     # Explaining a pod of a gang explains the gang.
     pod = await mooring(cluster, "explain", "pod", "big-t-0", "--scheduler", "https://127.0.0.1:1")
-    assert "gate nodes" in pod.output
+    assert "nodes gate" in pod.output
 
 
 async def test_suspend_and_resume_a_job(cluster: World) -> None:
     await submit(cluster, task(replicas=1))
     await reach(cluster, "Running")
-    assert "AbortJob was asked for" in (await mooring(cluster, "job", "suspend", "j")).output
+    assert "AbortJob requested" in (await mooring(cluster, "job", "suspend", "j")).output
     assert (await mooring(cluster, "job", "wait", "default/j", "--for", "Aborted")).exit_code == 0
     assert (await as_json(cluster, "explain", "job", "j"))["gate"] == "job"
     assert (await mooring(cluster, "job", "resume", "j")).exit_code == 0

@@ -42,15 +42,15 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
         ("docs/plugins/running.md", ["NodeNumber", "examples/plugins/nodenumber/nodenumber.py"]),
         ("docs/plugins/testing.md", ["NodeNumber: ok (score; sha256 "]),
         ("docs/plugins/wasm.md", ["Headroom", "file://examples/wasm/headroom/headroom.wasm"]),
-        ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has ended."]),
+        ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has stopped."]),
         (
             "docs/jobs.md",
             [
                 "job default/training is Completed",
-                "gate quota",
+                "quota gate",
                 "queue resource quota insufficient: insufficient cpu",
                 "job default/wide is Aborted",
-                "queue research: CloseQueue was asked for",
+                "queue research: CloseQueue requested",
                 "customresourcedefinition.apiextensions.k8s.io/queues.scheduling.volcano.sh unchanged",
                 "kind: ClusterRole",
             ],

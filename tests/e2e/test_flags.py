@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 
-from mooring.cli.flags.effects import gate_notes
-from mooring.cli.flags.foreign import FOREIGN
-from mooring.cli.flags.known import FLAGS
+from mooring.cli.flags.scheduler_settings import gate_notes
+from mooring.cli.flags.supported_flags import FLAGS
+from mooring.cli.flags.unsupported_flags import FOREIGN
 from mooring.cli.run import run
 from tests.e2e.controlplane.parts import binary
 

@@ -39,9 +39,9 @@ def test_the_examples_are_well() -> None:
 def test_a_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
-    import mooring.cli.plugin.check as command
+    import mooring.cli.plugin_check as command
 
-    monkeypatch.setattr(command, "_SECONDS", 0.5)
+    monkeypatch.setattr(command, "_CALL_SECONDS", 0.5)
     monkeypatch.setattr("builtins.still_hanging", threading.Event(), raising=False)
     (tmp_path / "slow.py").write_text(
         "from mooring.framework import Plugin\n\nclass Slow(Plugin):\n"
@@ -110,7 +110,7 @@ def test_list(tmp_path: Path) -> None:
     assert row == ["NodeNumber", "default-scheduler", "score", "1", "running", str(folder / "nodenumber.py")]
     everything = CliRunner().invoke(main, ["plugin", "list", "-a", "-o", "json"])
     assert '"source": "built in"' in everything.stdout
-    assert "no plugins but the built-in ones" in CliRunner().invoke(main, ["plugin", "list"]).stderr
+    assert "only built-in plugins are enabled" in CliRunner().invoke(main, ["plugin", "list"]).stderr
 
 
 def test_list_tells_of_what_nobody_enabled(tmp_path: Path) -> None:

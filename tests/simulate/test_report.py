@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.cli.tables import plain
+from mooring.cli.output import plain
 from mooring.simulate.outcome import NodeOutcome, Outcome, PodOutcome, State, Use
 from mooring.simulate.report import Grid, Listing, report, workload_name
 from mooring.simulate.scenario import Workload

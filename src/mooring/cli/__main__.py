@@ -1,4 +1,4 @@
-"""`python -m mooring.cli`: the `mooring` command, where only the interpreter is known."""
+"""`python -m mooring.cli`: run the `mooring` command with a given interpreter."""
 
 from mooring.cli.main import main
 

@@ -1,4 +1,4 @@
-"""`mooring batch`: batch sessions, as Volcano has them."""
+"""`mooring batch`: evaluate batch sessions, and install Volcano's resource definitions."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from typing import Any, BinaryIO
 
 import click
 
-from mooring.cli.cluster_access import kubeconfig_option
+from mooring.cli.options import kubeconfig_option
 
 
 @click.group()
 def batch() -> None:
-    """Batch sessions, as Volcano has them."""
+    """Evaluate batch sessions, and install Volcano's resource definitions."""
 
 
 @batch.command()
 @click.argument("file", type=click.File("rb"), default="-")
-@click.option("--trace", is_flag=True, help="Also tell the orders, shares and scores at the start, and every step.")
+@click.option("--trace", is_flag=True, help="Also print the orders, shares and scores at the start, and every step.")
 def evaluate(file: BinaryIO, trace: bool) -> None:
-    """Answer what a session would decide, for one case a line.
+    """Print what a session would decide, for one case per line.
 
     A case is a JSON object {"id", "conf": TEXT, "objects": [...], "sessions"?: 2}, where conf is the text of a
-    volcano-scheduler.conf; FILE may be gzipped, and standard input is read where it is left out. Each answer holds what
-    is bound, promised and evicted, and the statuses of PodGroups, pods and queues. A case that cannot be read gives
-    {"id", "error"}; the exit code is 1 then, and the other cases are answered all the same.
+    volcano-scheduler.conf. FILE may be gzipped; the default is standard input. Each answer contains the pods that are
+    bound, pipelined and evicted, and the statuses of PodGroups, pods and queues. The answer to an invalid case is
+    {"id", "error"}; the other cases are still answered, and the exit code is 1.
     """
     from mooring.batch.evaluate import CaseError
     from mooring.batch.evaluate import evaluate as evaluate_case
-    from mooring.cli.case_lines import answer_cases
+    from mooring.cli.json_lines import answer_cases
 
     def answer(case: dict[str, Any]) -> dict[str, Any]:
         try:
             return evaluate_case(case, trace=trace)
         except CaseError:
             raise
-        except Exception as error:  # a fault of ours; the other cases are to be answered all the same
+        except Exception as error:  # a bug in Mooring must not prevent the other answers
             raise CaseError(f"no answer: {type(error).__name__}: {error}") from error
 
     answer_cases(file, answer, CaseError, "{id, conf, objects}")
@@ -42,21 +42,23 @@ def evaluate(file: BinaryIO, trace: bool) -> None:
 
 @batch.command()
 @kubeconfig_option
-@click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing.")
-@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), help="Print the definitions and do nothing else.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done without doing it.")
+@click.option(
+    "-o", "--output", type=click.Choice(["yaml", "json"]), help="Print the definitions instead of installing them."
+)
 def install(kubeconfig: str, dry_run: bool, output: str | None) -> None:
-    """Put the definitions of queues, pod groups, jobs and commands on a cluster.
+    """Install the CustomResourceDefinitions of queues, pod groups, jobs and commands.
 
-    Definitions that are there already and were not put there by Mooring, such as Volcano's own, are left as they are.
+    Existing definitions that Mooring did not install, such as Volcano's own, are not changed.
     """
     from mooring.cli.cluster_access import on_cluster
-    from mooring.cli.documents import echo_documents
+    from mooring.cli.output import print_documents
     from mooring.controllers.definitions import DEFINITIONS
     from mooring.controllers.definitions.installer import InstallError
     from mooring.controllers.definitions.installer import install as install_on
 
     if output is not None:
-        echo_documents(DEFINITIONS, output)
+        print_documents(DEFINITIONS, output)
         return
     try:
         done = on_cluster(kubeconfig, lambda client: install_on(client, dry_run=dry_run))

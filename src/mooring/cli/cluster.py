@@ -1,4 +1,4 @@
-"""`mooring cluster`: the embedded cluster in a process of its own."""
+"""`mooring cluster`: start, inspect and stop an embedded cluster."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ KUBECONFIG = "mooring.kubeconfig"
 
 @click.group()
 def cluster() -> None:
-    """A Kubernetes API with fake nodes, for trying things out."""
+    """Run a local Kubernetes API server with fake nodes."""
 
 
 @cluster.command()
-@click.option("--nodes", type=click.IntRange(min=0), default=100, show_default=True, help="How many fake nodes.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen; any free port unless given.")
+@click.option("--nodes", type=click.IntRange(min=0), default=100, show_default=True, help="Number of fake nodes.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on. By default any free port.")
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep everything in this folder; otherwise it is gone when the cluster ends.",
+    help="Directory to store all objects in. By default they are kept in memory.",
 )
 @click.option(
     "--kubeconfig-out",
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path(KUBECONFIG),
     show_default=True,
-    help="Where to write how the cluster is reached.",
+    help="File to write the kubeconfig of the cluster to.",
 )
 @click.option(
     "--batch/--no-batch",
     default=True,
     show_default=True,
-    help="Serve queues, pod groups and jobs as Volcano defines them.",
+    help="Serve Volcano's queues, pod groups and jobs.",
 )
-@click.option("--attached", is_flag=True, hidden=True, help="For a parent process: see cli/attached.py.")
+@click.option("--attached", is_flag=True, hidden=True, help="For a parent process: see cli/cluster_process.py.")
 def start(nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, batch: bool, attached: bool) -> None:
     """Serve the Kubernetes API on 127.0.0.1 until Ctrl-C.
 
-    Every node is fake: what is bound to it counts as running, and nothing is executed. Deployments, ReplicaSets, Jobs,
-    StatefulSets and DaemonSets make their pods; a scheduler, such as `mooring run`, has to bind them.
+    The nodes are fake: pods bound to them are reported as running, but nothing is executed. Deployments, ReplicaSets,
+    Jobs, StatefulSets and DaemonSets create their pods. A scheduler, such as `mooring run`, has to bind the pods.
     """
     from mooring.cluster import DataError, EmbeddedCluster
     from mooring.cluster.kubeconfig import ForeignFileError
@@ -59,18 +59,22 @@ def start(nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, ba
         if attached:
             click.echo(json.dumps([cluster.url, cluster.authority, cluster.token]))
             return
-        click.echo(f"The embedded cluster serves {cluster.url}; Ctrl-C ends it.")
-        click.echo(how_to_use(kubeconfig_out))
+        click.echo(f"The embedded cluster is serving {cluster.url}; press Ctrl-C to stop it.")
+        click.echo(usage_hint(kubeconfig_out))
         click.echo(f"  {program()} run --kubeconfig {shlex.quote(str(kubeconfig_out))}")
 
     kubeconfig = None if attached else kubeconfig_out
     definitions = DEFINITIONS if batch else ()
 
-    def made() -> EmbeddedCluster:
-        return EmbeddedCluster(port, data_dir, definitions=definitions)
-
     try:
-        run(lambda: serve(made(), kubeconfig=kubeconfig, nodes=nodes, ready=ready))
+        run(
+            lambda: serve(
+                EmbeddedCluster(port, data_dir, definitions=definitions),
+                kubeconfig=kubeconfig,
+                nodes=nodes,
+                ready=ready,
+            )
+        )
     except DataError as error:
         raise click.ClickException(str(error)) from None
     except ForeignFileError as error:
@@ -81,36 +85,36 @@ def start(nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, ba
 
 
 @cluster.command()
-@click.option("--kubeconfig", default=KUBECONFIG, show_default=True, help="The file that `start` or `up` wrote.")
+@click.option("--kubeconfig", default=KUBECONFIG, show_default=True, help="The kubeconfig that `start` or `up` wrote.")
 def status(kubeconfig: str) -> None:
-    """Tell whether an embedded cluster runs, and what is in it. The exit code is 1 if none does."""
-    from mooring.cli.cluster_client import ask
+    """Show whether an embedded cluster is running, and its nodes and pods. The exit code is 1 if none is running."""
+    from mooring.cli.cluster_process import cluster_status
 
-    found = ask(kubeconfig)
-    click.echo(f"The embedded cluster serves {found.server} (process {found.pid}).")
+    found = cluster_status(kubeconfig)
+    click.echo(f"The embedded cluster is serving {found.server} (process {found.pid}).")
     click.echo(f"Data: {found.data_dir or 'in memory only'}")
     click.echo(f"Nodes: {found.nodes}, ready {found.ready}")
     click.echo(f"Pods: {found.pods}, bound {found.bound}")
 
 
 @cluster.command()
-@click.option("--kubeconfig", default=KUBECONFIG, show_default=True, help="The file that `start` or `up` wrote.")
+@click.option("--kubeconfig", default=KUBECONFIG, show_default=True, help="The kubeconfig that `start` or `up` wrote.")
 def stop(kubeconfig: str) -> None:
-    """End an embedded cluster, and wait until it has ended."""
-    from mooring.cli.cluster_client import ask, end
+    """Stop an embedded cluster and wait until it has exited."""
+    from mooring.cli.cluster_process import cluster_status, stop_cluster
 
-    end(ask(kubeconfig))
-    click.echo("The embedded cluster has ended.")
+    stop_cluster(cluster_status(kubeconfig))
+    click.echo("The embedded cluster has stopped.")
 
 
 def program() -> str:
-    """What to type for `mooring`: that, or the path where it is not found by its name."""
+    """Return how to invoke `mooring`: by name, or by path if it is not on the PATH."""
     return "mooring" if shutil.which("mooring") else shlex.quote(sys.argv[0])
 
 
-def how_to_use(kubeconfig: Path) -> str:
-    """What to type in order to use a cluster, with kubectl if it is there."""
+def usage_hint(kubeconfig: Path) -> str:
+    """Return the shell commands to use a cluster with kubectl."""
     lines = [f"  export KUBECONFIG={shlex.quote(str(kubeconfig.resolve()))}", "  kubectl get nodes"]
     if shutil.which("kubectl") is None:
-        lines[1] += "      # kubectl was not found on this machine; any 1.35 to 1.37 will do"
+        lines[1] += "      # kubectl is not installed; use any version from 1.35 to 1.37"
     return "\n".join(lines)

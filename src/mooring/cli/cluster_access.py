@@ -1,4 +1,4 @@
-"""Asking a cluster something from the command line."""
+"""Connect to the cluster of a kubeconfig."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from mooring.kube import Client
+    from mooring.kube import Access, Client
 
 T = TypeVar("T")
 
-kubeconfig_option = click.option("--kubeconfig", default="", help="The cluster; otherwise found as kubectl finds it.")
-output_option = click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
-)
+
+def cluster_access(kubeconfig: str, *, master: str = "") -> Access:
+    """Return how to reach the cluster of a kubeconfig. Ends the command if there is none."""
+    from mooring.kube import AccessError, load_access
+
+    try:
+        return load_access(kubeconfig=kubeconfig, master=master)
+    except AccessError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def on_cluster(kubeconfig: str, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Do something with the cluster of a kubeconfig. Ends the command, in one line, where that does not work."""
-    from mooring.kube import AccessError, Client, KubeError, load_access
+    """Run ``work`` with a client for the cluster of a kubeconfig. An error ends the command with one line."""
+    from mooring.kube import Client, KubeError
 
-    try:
-        access = load_access(kubeconfig=kubeconfig)
-    except AccessError as error:
-        raise click.ClickException(str(error)) from None
+    access = cluster_access(kubeconfig)
     for warning in access.warnings:
         click.echo(f"note: {warning}", err=True)
 

@@ -1,17 +1,17 @@
-"""`mooring config`: look at scheduler configuration files, check them, and bring old ones to v1."""
+"""`mooring config`: view, check and migrate scheduler configuration files."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from mooring.api.yaml_writer import yaml_text
-from mooring.cli.plugin_options import plugin_options
+from mooring.cli.input_files import fail, read_text, source_name
+from mooring.cli.options import output_option, plugin_options
 from mooring.config import ConfigError, PluginSpec, effective, load_config, written
 from mooring.config.document import read_document
 from mooring.config.migrate import migrate as migrate_text
@@ -19,38 +19,40 @@ from mooring.loading import PluginLoadError, Requested, find_plugins, load_setup
 from mooring.loading.plugin_sources import read_sources, split
 from mooring.loading.wasm.configured import guests_in
 
-_FILE = click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
+_FILE = click.argument("file", default="-")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def config() -> None:
-    """Look at, check and migrate scheduler configuration files.
+    """View, check and migrate scheduler configuration files.
 
-    KubeSchedulerConfiguration is read in the versions v1, v1beta3 and v1beta2.
+    The versions v1, v1beta3 and v1beta2 of KubeSchedulerConfiguration are supported.
     """
 
 
 @config.command()
 @_FILE
+@output_option("yaml", "json")
+@click.option("--expand", is_flag=True, help="Print the plugins that run at each extension point.")
 @click.option(
-    "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="How to print it."
+    "--lines", is_flag=True, help='Read one JSON object per line ({"id", "config": TEXT}), and answer each with one.'
 )
-@click.option("--expand", is_flag=True, help="Show what runs at each extension point instead of what was asked for.")
-@click.option("--lines", is_flag=True, help='Read one JSON line a file ({"id", "config": TEXT}), answer with one each.')
 @plugin_options
-def view(file: Path, output: str, expand: bool, lines: bool, requested: Requested) -> None:
-    """Print the configuration that FILE means, with all defaults filled in.
+def view(file: str, output: str, expand: bool, lines: bool, requested: Requested) -> None:
+    """Print the configuration in FILE with all defaults applied.
 
-    Without FILE, or with -, it reads standard input. The result is a configuration file, the one that kube-scheduler
-    writes with --write-config-to; with --expand it shows what really runs at each point, in running order.
+    Without FILE, or with -, standard input is read. The output is a configuration file, the same that kube-scheduler
+    writes with --write-config-to. With --expand it lists the plugins at each extension point in the order they run.
     """
     if lines:
         _answer_lines(file, requested)
         return
     try:
-        loaded = load_setup(_read(file), source=_name(file), requested=requested, base=file.parent).config
+        loaded = load_setup(
+            read_text(file), source=source_name(file), requested=requested, base=Path(file).parent
+        ).config
     except (ConfigError, PluginLoadError) as error:
-        _fail(error)
+        fail([str(error)])
     result = effective(loaded) if expand else written(loaded)
     text = yaml_text(result) if output == "yaml" else json.dumps(result, indent=2, ensure_ascii=False) + "\n"
     click.echo(text, nl=False)
@@ -59,19 +61,21 @@ def view(file: Path, output: str, expand: bool, lines: bool, requested: Requeste
 @config.command()
 @_FILE
 @plugin_options
-def migrate(file: Path, requested: Requested) -> None:
-    """Rewrite FILE, a v1beta2 or v1beta3 configuration, as v1.
+def migrate(file: str, requested: Requested) -> None:
+    """Convert FILE, a v1beta2 or v1beta3 configuration, to v1.
 
-    The new file goes to standard output, and what a reader should know about it to standard error: what was left out,
-    what is written out because v1's defaults differ, and what v1 does on top.
+    The new file is written to standard output. Notes are written to standard error: fields that v1 does not have,
+    fields that are now explicit because v1 has other defaults, and what v1 does in addition.
     """
-    text, sources = split(_read(file))
+    text, sources = split(read_text(file))
     try:
-        guests = guests_in(read_document(text, source=_name(file)))
-        found = find_plugins(requested, read_sources(sources, source=_name(file)), base=file.parent, guests=guests)
-        migration = migrate_text(text, source=_name(file), plugins=found.specs())
+        guests = guests_in(read_document(text, source=source_name(file)))
+        found = find_plugins(
+            requested, read_sources(sources, source=source_name(file)), base=Path(file).parent, guests=guests
+        )
+        migration = migrate_text(text, source=source_name(file), plugins=found.specs())
     except (ConfigError, PluginLoadError) as error:
-        _fail(error)
+        fail([str(error)])
     click.echo(migration.text, nl=False)
     if sources.strip():
         click.echo(f"---\n{sources.strip()}")
@@ -79,38 +83,13 @@ def migrate(file: Path, requested: Requested) -> None:
         click.echo(f"- {note}", err=True)
 
 
-def _name(file: Path) -> str:
-    return "standard input" if str(file) == "-" else str(file)
-
-
-def _fail(error: ConfigError | PluginLoadError) -> NoReturn:
-    click.echo(str(error), err=True)
-    sys.exit(1)
-
-
-def _read(file: Path) -> str:
-    """The text of a file, in whichever encoding Kubernetes' reader would take."""
-    try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    except OSError as error:
-        click.echo(f"{_name(file)}: cannot be read: {error.strerror or error}", err=True)
-        sys.exit(1)
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        click.echo(f"{_name(file)}:{line}: the text is not {encoding.upper()}. Save the file as UTF-8.", err=True)
-        sys.exit(1)
-
-
-def _answer_lines(file: Path, requested: Requested) -> None:
+def _answer_lines(file: str, requested: Requested) -> None:
     try:
         specs = find_plugins(requested).specs()
     except PluginLoadError as error:
-        _fail(error)
+        fail([str(error)])
     unreadable = False
-    for number, line in enumerate(_read(file).split("\n"), start=1):
+    for number, line in enumerate(read_text(file).split("\n"), start=1):
         if not line.strip():
             continue
         case, problem = _case(line)
@@ -118,11 +97,11 @@ def _answer_lines(file: Path, requested: Requested) -> None:
             answer = _answer(case, specs)
         else:
             unreadable = True
-            message = f"line {number} is no case: {problem}"
+            message = f"line {number} is not a valid case: {problem}"
             answer = {"id": case.get("id"), "ok": False, "errors": [{"path": "", "message": message}]}
         click.echo(json.dumps(answer))
     if unreadable:
-        sys.exit(1)
+        raise SystemExit(1)
 
 
 def _case(line: str) -> tuple[dict[str, Any], str | None]:

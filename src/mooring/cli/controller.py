@@ -1,4 +1,4 @@
-"""`mooring controller`: queues, pod groups and jobs are looked after, as vc-controller-manager does."""
+"""`mooring controller`: run the controllers of queues, pod groups and jobs, as vc-controller-manager does."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import click
 import msgspec
 
 from mooring import __version__
-from mooring.cli.flags.command import DropInCommand, notes
-from mooring.cli.flags.flag import Flag, Foreign
-from mooring.cli.flags.known import FLAGS
+from mooring.cli.cluster_access import cluster_access
+from mooring.cli.daemon import log_start, log_warnings, run_until_stopped, start_logging
+from mooring.cli.flags.go_flags import Flag, GoCommand, UnsupportedFlag, notes
+from mooring.cli.flags.supported_flags import SUPPORTED_FLAGS
 from mooring.cli.rbac import LEASE
-from mooring.cli.until_stopped import until_stopped
 
 if TYPE_CHECKING:
     from mooring.controllers.manager import ControllerManager, ManagerSettings
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _CLUSTER: Final = "Cluster"
 _PODS: Final = "Queues and pods"
 _PORT: Final = 10260
-#: Flags of `mooring run` that mean nothing here.
-_NOT_HERE: Final = frozenset(
+#: Flags of `mooring run` that the controllers do not have.
+_EXCLUDED: Final = frozenset(
     {
         "config",
         "write-config-to",
@@ -43,70 +43,68 @@ _NOT_HERE: Final = frozenset(
 )
 _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "secure-port": {"default": _PORT},
-    "kubeconfig": {"group": _CLUSTER, "help": "How to reach the cluster; otherwise found as kubectl finds it."},
+    "kubeconfig": {
+        "group": _CLUSTER,
+        "help": "Path to the kubeconfig file. By default it is found as kubectl finds it.",
+    },
     "master": {"group": _CLUSTER},
     "kube-api-qps": {"group": _CLUSTER},
     "kube-api-burst": {"group": _CLUSTER},
-    "scheduler-name": {"group": _PODS, "help": "Pods of this scheduler get a PodGroup; repeatable."},
-    "default-queue": {"group": _PODS, "help": "The queue of what names none."},
-    "leader-elect": {"help": "Act only while holding a lease."},
+    "scheduler-name": {"group": _PODS, "help": "Create PodGroups for pods of this scheduler. Repeatable."},
+    "default-queue": {"group": _PODS, "help": "Queue of jobs and pod groups that name none."},
+    "leader-elect": {"help": "Act only while holding the lease."},
     "leader-elect-resource-name": {"shown": LEASE},
 }
 
 
 def _flags() -> Iterator[Flag]:
-    for flag in FLAGS:
-        if flag.name not in _NOT_HERE:
+    for flag in SUPPORTED_FLAGS:
+        if flag.name not in _EXCLUDED:
             group = flag.group.partition(" (")[0]
             yield msgspec.structs.replace(flag, **{"group": group, **_DEFAULTS.get(flag.name, {})})
 
 
 #: Flags of vc-controller-manager that have no effect here.
-_FOREIGN: Final = (
+_UNSUPPORTED: Final = (
     *(
-        Foreign(f"worker-threads{what}", "objects are looked after several at a time in one loop, not in threads")
+        UnsupportedFlag(
+            f"worker-threads{what}", "objects are reconciled concurrently in one event loop, without worker threads"
+        )
         for what in ("", "-for-cronjob", "-for-podgroup", "-for-queue", "-for-gc")
     ),
-    Foreign("max-requeue-num", "what fails is tried again for as long as it takes, later each time"),
-    Foreign("healthz-address", "health is served with the metrics: see --bind-address and --secure-port"),
-    Foreign("listen-address", "metrics are served at --bind-address and --secure-port"),
-    Foreign("enable-healthz", "health is always served", takes_value=False, fine=("true",)),
-    Foreign("enable-metrics", "metrics are always served", takes_value=False, fine=("true",)),
-    Foreign("logtostderr", "logs always go to standard error", takes_value=False, fine=("true",)),
+    UnsupportedFlag("max-requeue-num", "failed objects are requeued without limit, with exponential backoff"),
+    UnsupportedFlag("healthz-address", "health is served with the metrics; use --bind-address and --secure-port"),
+    UnsupportedFlag("listen-address", "metrics are served at --bind-address and --secure-port"),
+    UnsupportedFlag("enable-healthz", "health is always served", takes_value=False, accepted=("true",)),
+    UnsupportedFlag("enable-metrics", "metrics are always served", takes_value=False, accepted=("true",)),
+    UnsupportedFlag("logtostderr", "logs always go to standard error", takes_value=False, accepted=("true",)),
 )
 
 
 @click.command(
-    cls=DropInCommand, flags=tuple(_flags()), foreign=_FOREIGN, version=lambda _form: f"mooring {__version__}"
+    cls=GoCommand, flags=tuple(_flags()), unsupported=_UNSUPPORTED, version=lambda _form: f"mooring {__version__}"
 )
 @click.option(
     "--inherit-owner-annotations/--no-inherit-owner-annotations",
     default=True,
     show_default=True,
-    help="Whether PodGroups take over annotations of what owns the pods.",
+    help="Copy annotations of the pods' owner to their PodGroup.",
 )
 @click.pass_context
 def controller(ctx: click.Context, /, inherit_owner_annotations: bool, **given: Any) -> None:
-    """Look after queues, pod groups and jobs, as vc-controller-manager does.
+    """Run the controllers of queues, pod groups and jobs, as vc-controller-manager does.
 
-    It makes the root queue and the default queue, opens and closes queues, makes a PodGroup for pods of batch
-    schedulers that have none, and runs jobs (batch.volcano.sh). Where Volcano's own controllers run, it stays away
-    until they are gone. On a cluster that has PodGroups and ElasticQuotas of scheduling.x-k8s.io when it starts, it
-    keeps their status, as the controller of scheduler-plugins does.
+    They create the root queue and the default queue, open and close queues, create a PodGroup for pods of batch
+    schedulers that have none, and run jobs (batch.volcano.sh). While Volcano's own controllers are running, they do
+    nothing. If the cluster serves PodGroups and ElasticQuotas of scheduling.x-k8s.io at startup, they also update the
+    status of those, as the controller of scheduler-plugins does.
     """
-    import structlog
-
-    from mooring.cli.flags.effects import served
+    from mooring.cli.flags.scheduler_settings import served
     from mooring.controllers.manager import ManagerSettings
     from mooring.controllers.reconciler import Settings
-    from mooring.kube import AccessError, load_access
-    from mooring.observe.logs import configure_logs
 
-    if given["logging_format"] not in ("text", "json"):
-        raise click.BadParameter(f"{given['logging_format']!r}: use text or json", param_hint="--logging-format")
-    configure_logs(given["v"], as_json=given["logging_format"] == "json")
-    for note in notes(ctx):
-        structlog.get_logger("mooring").warning(note)
+    start_logging(given)
+    log_warnings(notes(ctx))
     settings = Settings(
         scheduler_names=tuple(given["scheduler_name"]) or ("volcano",),
         default_queue=given["default_queue"],
@@ -119,10 +117,7 @@ def controller(ctx: click.Context, /, inherit_owner_annotations: bool, **given: 
         qps=given["kube_api_qps"] if given["kube_api_qps"] is not None else 50.0,
         burst=given["kube_api_burst"] if given["kube_api_burst"] is not None else 100,
     )
-    try:
-        access = load_access(kubeconfig=given["kubeconfig"] or "", master=given["master"])
-    except AccessError as error:
-        raise click.ClickException(str(error)) from None
+    access = cluster_access(given["kubeconfig"] or "", master=given["master"])
     raise SystemExit(asyncio.run(_run(access, program)))
 
 
@@ -155,15 +150,12 @@ async def _run(access: Access, settings: ManagerSettings) -> int:
     from mooring.kube import Client
     from mooring.live import ServerError
 
-    log = structlog.get_logger("mooring")
-    log.info("Starting controllers", version=__version__, server=access.server, found=access.origin)
-    for warning in access.warnings:
-        log.warning(warning)
+    log_start("Starting controllers", access, version=__version__)
     try:
         async with Client(access) as client:
             more = await scheduler_plugins.served_reconcilers(client)
         program: ControllerManager = ControllerManager(access, settings, reconcilers=(*RECONCILERS, *more))
     except ServerError as error:
-        log.error(str(error))
+        structlog.get_logger("mooring").error(str(error))
         return 1
-    return await until_stopped(program.run())
+    return await run_until_stopped(program.run())

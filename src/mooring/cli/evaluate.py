@@ -1,4 +1,4 @@
-"""`mooring evaluate`: cases in, answers out, one JSON object a line."""
+"""`mooring evaluate`: print the scheduler's decisions for test cases, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import BinaryIO
 
 import click
 
-from mooring.cli.case_lines import answer_cases
-from mooring.cli.inputs import fail
-from mooring.cli.plugin_options import plugin_options
+from mooring.cli.input_files import fail
+from mooring.cli.json_lines import answer_cases
+from mooring.cli.options import plugin_options
 from mooring.loading import PluginLoadError, Requested, find_plugins
 from mooring.simulate.evaluate import CaseError
 from mooring.simulate.evaluate import evaluate as evaluate_case
@@ -18,16 +18,16 @@ from mooring.simulate.evaluate import evaluate as evaluate_case
 @click.argument("file", type=click.File("rb"), default="-")
 @plugin_options
 def evaluate(file: BinaryIO, requested: Requested) -> None:
-    """Answer what the scheduler would decide, for one case a line.
+    """Print what the scheduler would decide, for one case per line.
 
-    A case is a JSON object {"id", "objects": [...], "pod": {...}, "config"?: {...}}; FILE may be gzipped, and standard
-    input is read where it is left out. Each answer holds the verdict of every Filter plugin on every node, every
-    weighted score, and what preemption would do. A case that cannot be read gives {"id", "error"}; the exit code is 1
-    then, and the other cases are answered all the same.
+    A case is a JSON object {"id", "objects": [...], "pod": {...}, "config"?: {...}}. FILE may be gzipped; the default
+    is standard input. Each answer contains the status of every Filter plugin for every node, every weighted score, and
+    the result of preemption. The answer to an invalid case is {"id", "error"}; the other cases are still answered, and
+    the exit code is 1.
 
-    With "pods": [...] instead of "pod" the pods are tried in that order, as by one process: each attempt also tells
-    the node, what Permit said, who waits and who was released or rejected. "elapse": {"3": 4} lets four seconds pass
-    before the attempt of that number; a pod that is listed again is tried again.
+    With "pods": [...] instead of "pod", the pods are scheduled in that order by one scheduler. Each attempt also
+    contains the node, the result of Permit, and which pods are waiting, released or rejected. "elapse": {"3": 4}
+    advances the clock by four seconds before attempt 3, counted from 0. A pod can be listed again for another attempt.
     """
     try:
         catalog = find_plugins(requested)

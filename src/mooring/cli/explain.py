@@ -1,4 +1,4 @@
-"""`mooring explain`: why a pod is where it is, or nowhere."""
+"""`mooring explain`: why a pod was placed on its node, or why it is pending."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mooring.cli.cluster_access import kubeconfig_option, on_cluster, output_option
-from mooring.cli.plugin_options import plugin_options
-from mooring.cli.running_options import Address, running_options
+from mooring.cli.cluster_access import on_cluster
+from mooring.cli.options import (
+    SchedulerAddress,
+    config_option,
+    kubeconfig_option,
+    namespace_option,
+    output_option,
+    plugin_options,
+    scheduler_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mooring.api.meta import KubeObject
-    from mooring.cli.running import Running
+    from mooring.cli.scheduler_client import SchedulerClient
     from mooring.controllers.gang_explanation import Facts
     from mooring.kube import Access
     from mooring.loading import Requested, Setup
@@ -25,23 +32,25 @@ if TYPE_CHECKING:
 
 @click.group()
 def explain() -> None:
-    """Tell why a pod or a job is where it is, or waits."""
+    """Explain why a pod was placed on its node, or why a pod or job is pending."""
 
 
 @explain.command()
 @click.argument("pod", metavar="[NAMESPACE/]NAME")
-@click.option("-n", "--namespace", default="default", show_default=True, help="Where the pod is, if POD does not say.")
-@running_options
-@click.option("-f", "--filename", "files", multiple=True, metavar="MANIFEST", help="Decide on these manifests instead.")
-@click.option("-R", "--recursive", is_flag=True, help="Look into the folders of folders too.")
-@click.option("--kubeconfig", default="", help="The cluster to decide on where no Mooring answers.")
-@click.option("--config", "config_file", metavar="FILE", help="The KubeSchedulerConfiguration to decide with.")
+@namespace_option
+@scheduler_options
+@click.option(
+    "-f", "--filename", "files", multiple=True, metavar="MANIFEST", help="Use these manifests instead of a cluster."
+)
+@click.option("-R", "--recursive", is_flag=True, help="Read subdirectories too.")
+@kubeconfig_option
+@config_option
 @plugin_options
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@output_option("table", "json", "yaml")
 def pod(
     pod: str,
     namespace: str,
-    address: Address,
+    address: SchedulerAddress,
     files: tuple[str, ...],
     recursive: bool,
     kubeconfig: str,
@@ -49,84 +58,87 @@ def pod(
     requested: Requested,
     output: str,
 ) -> None:
-    """Tell why a pod is where it is, or nowhere.
+    """Explain why a pod was placed on its node, or why it is pending.
 
-    The running Mooring is asked (--scheduler, by default on this machine): it knows what was decided, and why. Where
-    none answers, the decision is made again from the cluster's present state, or from manifests (-f), and that is said.
-    The certificate of a scheduler on this machine is checked only with --certificate-authority. The kubeconfig that
-    `mooring up` writes says all this by itself. A pod that is in a gang is told of with its gang.
+    The running scheduler (--scheduler, by default on this machine) has a record of its decisions. If no scheduler
+    answers, the decision is simulated from the current state of the cluster, or from manifests (-f), and the output
+    says so. The certificate of a scheduler on this machine is verified only with --certificate-authority. The
+    kubeconfig that `mooring up` writes contains the scheduler's address and CA. A pod in a gang is explained together
+    with its gang.
 
-    The exit code is 1 when nothing can be told of the pod, 2 for a wrong command line.
+    The exit code is 1 if the pod cannot be explained, and 2 for a usage error.
     """
-    from mooring.cli.inputs import read_setup
+    from mooring.cli.input_files import read_setup
 
     key = _key(pod, namespace)
     if files:
         if address.scheduler and click.get_current_context().get_parameter_source("scheduler") is not None:
-            click.echo("note: manifests were given, so no scheduler is asked", err=True)
+            click.echo("note: --scheduler is ignored because manifests are given", err=True)
         setup = read_setup(config_file, requested)
-        objects, again = _from_manifests(files, setup, recursive=recursive), ""
+        objects, reason = _from_manifests(files, setup, recursive=recursive), ""
     else:
-        answer = _ask(address.running(kubeconfig), key)
+        answer = _recorded(address.client(kubeconfig), key)
         if not isinstance(answer, str):
-            _show(answer, output)
+            _print_pod(answer, output)
             return
         gang = _gang(kubeconfig, key)
         if gang is not None:
-            # Decided about with the others of its group, by sessions: deciding about it alone would tell nothing.
-            _show_why(gang, output)
+            # Sessions decide about the gang as a whole; an attempt for this pod alone would be misleading.
+            _print_gang(gang, output)
             return
-        again = answer
+        reason = answer
         setup = read_setup(config_file, requested)
-        objects = _from_cluster(kubeconfig, setup, again)
-    _show(_decide_again(objects, key, setup, again), output)
+        objects = _from_cluster(kubeconfig, setup, reason)
+    _print_pod(_simulated(objects, key, setup, reason), output)
 
 
 @explain.command()
 @click.argument("job", metavar="[NAMESPACE/]NAME")
-@click.option("-n", "--namespace", default="default", show_default=True, help="Where the job is, if JOB does not say.")
+@namespace_option
 @kubeconfig_option
-@output_option
+@output_option("table", "json", "yaml")
 def job(job: str, namespace: str, kubeconfig: str, output: str) -> None:
-    """Tell why a job (batch.volcano.sh) waits: which gate holds it back, and by what numbers.
+    """Explain why a job (batch.volcano.sh) is waiting: which gate it has not passed, and the amounts involved.
 
-    The gates, in order: the job itself, its queue, the quota of the queue, the gang, the nodes.
+    The gates, in order: the job itself, its queue, the queue's quota, the gang, the nodes.
     """
     from mooring.cli.job import facts, split
 
-    found = on_cluster(kubeconfig, lambda client: facts(client, *split(job, namespace)))
-    _show_why(found, output)
+    _print_gang(on_cluster(kubeconfig, lambda client: facts(client, *split(job, namespace))), output)
 
 
-def _show_why(facts: Facts, output: str) -> None:
-    from mooring.cli.documents import echo_value
-    from mooring.cli.gang_explanation_parts import why_parts
-    from mooring.cli.tables import show
+def _print_gang(facts: Facts, output: str) -> None:
+    from mooring.cli.explanation_tables import gang_parts
+    from mooring.cli.output import print_result
     from mooring.controllers.gang_explanation import explain_gang
 
     why = explain_gang(facts)
-    if output == "table":
-        phase = facts.job.status.state.phase if facts.job is not None else ""
-        group = f"PodGroup {facts.group.key}: {facts.group.status.phase or 'Pending'}" if facts.group else "No PodGroup"
-        head = f"Job {facts.job.key}: {phase or 'not taken up yet'}. " if facts.job is not None else ""
-        show([f"{head}{group}.", *why_parts(why)], sys.stdout)
-    else:
-        echo_value({"waits": why is not None, **({} if why is None else msgspec.to_builtins(why))}, output)
+    value = {"waits": why is not None, **({} if why is None else msgspec.to_builtins(why))}
+    group = f"PodGroup {facts.group.key}: {facts.group.status.phase or 'Pending'}." if facts.group else "No PodGroup."
+    job = f"Job {facts.job.key}: {facts.job.status.state.phase or 'no phase yet'}. " if facts.job else ""
+    print_result(value, output, lambda: [f"{job}{group}", *gang_parts(why)])
+
+
+def _print_pod(found: Explanation, output: str) -> None:
+    from mooring.cli.explanation_tables import pod_parts
+    from mooring.cli.output import print_result
+
+    print_result(found, output, lambda: pod_parts(found))
 
 
 def _gang(kubeconfig: str, key: str) -> Facts | None:
-    """What is known about the gang of a pod; None if it is in none, or the cluster does not tell."""
+    """Return the gang of a pod; None if it is in no gang, or if the cluster cannot be read."""
     import asyncio
 
     from mooring.controllers.gang_explanation import gang_facts_of_pod
     from mooring.kube import AccessError, Client, KubeError, load_access
 
-    async def ask() -> Facts | None:
+    async def read() -> Facts | None:
         async with Client(load_access(kubeconfig=kubeconfig)) as client:
             return await gang_facts_of_pod(client, *key.split("/"))
 
     try:
-        return asyncio.run(ask())
+        return asyncio.run(read())
     except (AccessError, KubeError):
         return None
 
@@ -138,20 +150,17 @@ def _key(pod: str, namespace: str) -> str:
     return f"{given or namespace}/{name}"
 
 
-def _ask(running: Running, key: str) -> Explanation | str:
-    """What the running scheduler knows; a text why it cannot be had."""
-    from mooring.cli.running import NoAnswer
+def _recorded(client: SchedulerClient, key: str) -> Explanation | str:
+    """Return the running scheduler's explanation, or the reason why it is not available."""
+    from mooring.cli.scheduler_client import NoAnswer
 
     try:
-        return running.explanation(key)
+        return client.explanation(key)
     except NoAnswer as problem:
         return str(problem)
 
 
-# Deciding again
-
-
-def _decide_again(objects: Iterable[KubeObject], key: str, setup: Setup, reason: str) -> Explanation:
+def _simulated(objects: Iterable[KubeObject], key: str, setup: Setup, reason: str) -> Explanation:
     from mooring.scheduler.profile import ProfileError
     from mooring.simulate.explain import explain_again
     from mooring.simulate.sources import InputError
@@ -187,20 +196,20 @@ def _from_cluster(kubeconfig: str, setup: Setup, reason: str) -> list[KubeObject
     try:
         access = load_access(kubeconfig=kubeconfig)
     except AccessError as error:
-        raise click.ClickException(f"{reason}\nNor can a cluster be read: {error}") from None
+        raise click.ClickException(f"{reason}\nThe cluster cannot be read either: {error}") from None
     for warning in access.warnings:
         click.echo(f"note: {warning}", err=True)
     try:
-        return asyncio.run(_listed(access, setup))
+        return asyncio.run(_list_objects(access, setup))
     except Forbidden as error:
         raise click.ClickException(
-            f"{reason}\nNor may the cluster be read: {error}; give a --kubeconfig of one who may list nodes and pods"
+            f"{reason}\nReading the cluster is forbidden: {error}; use a --kubeconfig that can list nodes and pods"
         ) from None
     except KubeError as error:
-        raise click.ClickException(f"{reason}\nNor can the cluster be read: {error}") from None
+        raise click.ClickException(f"{reason}\nThe cluster cannot be read either: {error}") from None
 
 
-async def _listed(access: Access, setup: Setup) -> list[KubeObject]:
+async def _list_objects(access: Access, setup: Setup) -> list[KubeObject]:
     from mooring.api.node import Node
     from mooring.api.pod import Pod
     from mooring.kube import Client, Forbidden, NotFound
@@ -216,24 +225,7 @@ async def _listed(access: Access, setup: Setup) -> list[KubeObject]:
             except (Forbidden, NotFound) as error:
                 if kind in (Node, Pod):
                     raise
-                click.echo(f"note: decided without {kind.__name__} objects, which cannot be read: {error}", err=True)
+                click.echo(f"note: {kind.__name__} objects cannot be read and are ignored: {error}", err=True)
                 continue
             found += page.items
     return found
-
-
-# Output
-
-
-def _show(found: Explanation, output: str) -> None:
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
-    elif output == "yaml":
-        import yaml
-
-        click.echo(yaml.safe_dump(msgspec.to_builtins(found), sort_keys=False, allow_unicode=True), nl=False)
-    else:
-        from mooring.cli.explanation_parts import parts
-        from mooring.cli.tables import show
-
-        show(parts(found), sys.stdout)

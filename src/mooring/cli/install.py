@@ -1,4 +1,4 @@
-"""`mooring install`: manifests that run the scheduler where Helm does not reach."""
+"""`mooring install`: print manifests to run the scheduler without Helm."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring import __version__
-from mooring.cli.plugin_options import plugin_options
+from mooring.cli.options import config_option, output_option, plugin_options
 
 if TYPE_CHECKING:
     from mooring.loading import Requested, Setup
 
-#: What kubeadm calls the static pod, and with which rights it runs.
+#: The name of kubeadm's static pod, and the user it runs as.
 _COMPONENT = "kube-scheduler"
 _USER = "system:kube-scheduler"
 _PORT = 10259
@@ -21,22 +21,22 @@ _PORT = 10259
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def install() -> None:
-    """Print manifests that run the scheduler in a cluster.
+    """Print manifests to run the scheduler in a cluster.
 
-    As a second scheduler it is installed by the Helm chart, charts/mooring.
+    To install Mooring as a second scheduler, use the Helm chart in charts/mooring.
     """
 
 
 @install.command("static-pod")
-@click.option("--image", default=f"mooring:{__version__}", show_default=True, help="Mooring's image.")
-@click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration, at this path on the node.")
+@click.option("--image", default=f"mooring:{__version__}", show_default=True, help="Container image.")
+@config_option
 @plugin_options
 @click.option(
-    "--kubeconfig", default="/etc/kubernetes/scheduler.conf", show_default=True, help="The node's file for schedulers."
+    "--kubeconfig", default="/etc/kubernetes/scheduler.conf", show_default=True, help="Kubeconfig on the node."
 )
-@click.option("--scheduler-conf", metavar="FILE", help="A volcano-scheduler.conf: run batch sessions too.")
-@click.option("-v", "--verbosity", default=2, show_default=True, help="How much it logs.")
-@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+@click.option("--scheduler-conf", metavar="FILE", help="A volcano-scheduler.conf: also run batch sessions.")
+@click.option("-v", "--verbosity", default=2, show_default=True, help="Log verbosity.")
+@output_option("yaml", "json")
 def static_pod(
     image: str,
     config_file: str | None,
@@ -46,16 +46,14 @@ def static_pod(
     verbosity: int,
     output: str,
 ) -> None:
-    """Print a manifest that takes the place of kube-scheduler on a node that kubeadm set up.
+    """Print a static pod manifest that replaces kube-scheduler on a node set up by kubeadm.
 
-    It goes to /etc/kubernetes/manifests/kube-scheduler.yaml; keep the one that is there. Run this on the node: the
-    configuration and the plugins are checked, and mounted from where they are. It holds kube-scheduler's own lease,
-    so that of several control-plane nodes some can still run kube-scheduler.
+    Write it to /etc/kubernetes/manifests/kube-scheduler.yaml, and keep a copy of the existing file. Run this command on
+    the node: it checks the configuration and the plugins, and mounts them from their paths. The pod uses
+    kube-scheduler's lease, so other control-plane nodes can still run kube-scheduler.
     """
-    import msgspec
-    import yaml
-
-    from mooring.cli.inputs import read_setup
+    from mooring.cli.input_files import read_setup
+    from mooring.cli.output import print_result
 
     setup = read_setup(config_file, requested)
     for note in _notes(setup):
@@ -73,11 +71,7 @@ def static_pod(
     for number, folder in enumerate(requested.directories):
         mounts[f"plugins-dir-{number}"] = (_absolute(folder), "Directory")
         flags.append(f"--plugins-dir={_absolute(folder)}")
-    made = _manifest(image, [*flags, f"--v={verbosity}"], mounts)
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(made), indent=2).decode())
-    else:
-        click.echo(yaml.safe_dump(made, sort_keys=False), nl=False)
+    print_result(_manifest(image, [*flags, f"--v={verbosity}"], mounts), output, list)
 
 
 def _absolute(path: str | Path) -> str:
@@ -85,7 +79,7 @@ def _absolute(path: str | Path) -> str:
 
 
 def _notes(setup: Setup) -> list[str]:
-    """What a reader should know before kube-scheduler is gone."""
+    """Return warnings for the administrator who replaces kube-scheduler."""
     from mooring.live.rbac_manifests import plugin_rules
     from mooring.scheduler.build import enabled_classes
 
@@ -93,23 +87,23 @@ def _notes(setup: Setup) -> list[str]:
     names = [profile.scheduler_name for profile in config.profiles]
     if "default-scheduler" not in names:
         found.append(
-            f"no profile is called default-scheduler (there are: {', '.join(names)}): pods that name no scheduler stay "
+            f"there is no profile default-scheduler (there are: {', '.join(names)}): pods without a schedulerName stay "
             "pending; add one"
         )
     election = config.leader_election
     if not election.leader_elect:
         found.append(
-            "leaderElection.leaderElect is false: on several control-plane nodes all would bind; set it to true"
+            "leaderElection.leaderElect is false: with several control-plane nodes, all would bind pods; set it to true"
         )
     elif (election.resource_namespace, election.resource_name) != ("kube-system", "kube-scheduler"):
         found.append(
             f"the lease {election.resource_namespace}/{election.resource_name} is not kube-scheduler's: while some "
-            "nodes still run kube-scheduler, both would bind; leave leaderElection.resourceName out"
+            "nodes still run kube-scheduler, both would bind pods; remove leaderElection.resourceName"
         )
     if plugin_rules(enabled_classes(config, setup.plugins)):
         found.append(
-            f"plugins need more than {_USER} may do: apply what `mooring rbac --user {_USER}` prints, with the same "
-            "options"
+            f"the plugins need more permissions than {_USER} has: apply the output of `mooring rbac --user {_USER}` "
+            "with the same options"
         )
     return found
 

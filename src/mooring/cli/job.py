@@ -1,4 +1,4 @@
-"""`mooring job`: jobs as people see them, suspended and resumed (as vcctl), with why they wait."""
+"""`mooring job`: list, show, suspend and resume jobs, as vcctl does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.cluster_access import kubeconfig_option, on_cluster, output_option
+from mooring.cli.cluster_access import on_cluster
+from mooring.cli.options import kubeconfig_option, namespace_option, output_option
 
 if TYPE_CHECKING:
     from mooring.api.events import Event
@@ -17,109 +18,105 @@ if TYPE_CHECKING:
     from mooring.simulate.report import Part
 
 _COUNTS = ("pending", "running", "succeeded", "failed", "unknown")
+#: How many events `view` shows.
 _EVENTS = 10
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 @click.group()
 def job() -> None:
-    """Look at jobs (batch.volcano.sh), suspend and resume them."""
+    """List, show, suspend and resume jobs (batch.volcano.sh)."""
 
 
-_namespace_option = click.option(
-    "-n", "--namespace", default="default", show_default=True, help="Where the job is, if JOB does not say."
-)
+_job_argument = click.argument("job", metavar="[NAMESPACE/]NAME")
 
 
 @job.command("list")
-@click.option("-n", "--namespace", default="default", show_default=True, help="Where to look.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="Look everywhere.")
-@click.option("-q", "--queue", default="", help="Only jobs of this queue.")
-@click.option("-S", "--scheduler", default="", help="Only jobs of this scheduler.")
+@click.option("-n", "--namespace", default="default", show_default=True, help="The namespace of the jobs.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List jobs in all namespaces.")
+@click.option("-q", "--queue", default="", help="List only jobs in this queue.")
+@click.option("-S", "--scheduler", default="", help="List only jobs of this scheduler.")
 @kubeconfig_option
-@output_option
+@output_option("table", "json", "yaml")
 def list_(namespace: str, all_namespaces: bool, queue: str, scheduler: str, kubeconfig: str, output: str) -> None:
-    """List jobs, with what those that wait are waiting for."""
+    """List jobs, with the reason why a job is pending."""
+    from mooring.cli.output import print_result
+
     jobs, groups = on_cluster(kubeconfig, lambda client: _read(client, "" if all_namespaces else namespace))
     chosen = [
         each
         for each in jobs
         if queue in ("", each.spec.queue or "default") and scheduler in ("", each.spec.scheduler_name or "volcano")
     ]
-    if output != "table":
-        from mooring.cli.documents import echo_value
+    summaries = [_summary(each, groups) for each in chosen]
+    print_result(summaries, output, lambda: [_job_table(chosen, summaries, with_namespace=all_namespaces)])
 
-        echo_value([_summary(each, groups) for each in chosen], output)
-        return
-    from mooring.cli.tables import show
-    from mooring.simulate.report import Column, Grid
+
+def _job_table(jobs: list[VolcanoJob], summaries: list[dict[str, Any]], *, with_namespace: bool) -> Part:
+    from mooring.cli.output import table
 
     rows = []
-    for each in chosen:
-        found = _summary(each, groups)
-        numbers = [str(found[key]) for key in ("replicas", "minAvailable", *_COUNTS, "retries")]
-        head = (each.key,) if all_namespaces else (each.name,)
-        rows.append((*head, (each.metadata.creation_timestamp or "")[:10], found["phase"] or "-", found["queue"],
-                     *numbers, _cut(found["waiting"])))  # fmt: skip
-    titles = ("Replicas", "Min", *(each.capitalize() for each in _COUNTS), "Retries")
-    left = (Column("Name"), Column("Creation"), Column("Phase"), Column("Queue"))
-    columns = (*left, *(Column(title, "right") for title in titles), Column("Waits for"))
-    show([Grid("Jobs", columns, list(rows), footer="" if rows else "There are no jobs here.")])
+    for each, summary in zip(jobs, summaries, strict=True):
+        numbers = [str(summary[key]) for key in ("replicas", "minAvailable", *_COUNTS, "retries")]
+        created = (each.metadata.creation_timestamp or "")[:10]
+        name = each.key if with_namespace else each.name
+        rows.append((name, created, summary["phase"] or "-", summary["queue"], *numbers, _cut(summary["waiting"])))
+    counts = ("Replicas", "Min", *(each.capitalize() for each in _COUNTS), "Retries")
+    titles = ("Name", "Creation", "Phase", "Queue", *counts, "Waits for")
+    return table("Jobs", titles, rows, right=counts, footer="" if rows else "No jobs found.")
 
 
 @job.command()
-@click.argument("job", metavar="[NAMESPACE/]NAME")
-@_namespace_option
+@_job_argument
+@namespace_option
 @kubeconfig_option
-@output_option
+@output_option("table", "json", "yaml")
 def view(job: str, namespace: str, kubeconfig: str, output: str) -> None:
-    """Show one job: its tasks, its pods, why it waits, and what happened."""
+    """Show one job: its tasks, its pods, why it is pending, and its events."""
+    import msgspec
+
+    from mooring.cli.explanation_tables import gang_parts
+    from mooring.cli.output import print_result
     from mooring.controllers.gang_explanation import explain_gang
 
-    facts, events = on_cluster(kubeconfig, lambda client: _facts(client, *split(job, namespace)))
-    assert facts.job is not None
+    facts, events = on_cluster(kubeconfig, lambda client: _facts_and_events(client, *split(job, namespace)))
+    found = facts.job
+    assert found is not None
     why = explain_gang(facts)
-    if output != "table":
-        import msgspec
-
-        from mooring.cli.documents import echo_value
-
-        shown = _summary(facts.job, [facts.group] if facts.group is not None else [])
-        told = [{"type": each.type, "reason": each.reason, "note": each.note} for each in events]
-        echo_value({**shown, "why": None if why is None else msgspec.to_builtins(why), "events": told}, output)
-        return
-    from mooring.cli.gang_explanation_parts import why_parts
-    from mooring.cli.tables import show
-
-    show([*_parts(facts.job), *(why_parts(why) if why is not None else []), *_told(events)])
+    value = _summary(found, [facts.group] if facts.group is not None else [])
+    value["why"] = None if why is None else msgspec.to_builtins(why)
+    value["events"] = [{"type": each.type, "reason": each.reason, "note": each.note} for each in events]
+    print_result(value, output, lambda: [*_parts(found), *(gang_parts(why) if why else []), *_event_parts(events)])
 
 
 @job.command()
-@click.argument("job", metavar="[NAMESPACE/]NAME")
-@_namespace_option
+@_job_argument
+@namespace_option
 @kubeconfig_option
 def suspend(job: str, namespace: str, kubeconfig: str) -> None:
-    """Stop a job's pods, until it is resumed."""
+    """Suspend a job: delete its pods until it is resumed."""
     _command(kubeconfig, *split(job, namespace), "AbortJob")
 
 
 @job.command()
-@click.argument("job", metavar="[NAMESPACE/]NAME")
-@_namespace_option
+@_job_argument
+@namespace_option
 @kubeconfig_option
 def resume(job: str, namespace: str, kubeconfig: str) -> None:
-    """Start a job again that was suspended."""
+    """Resume a suspended job."""
     _command(kubeconfig, *split(job, namespace), "ResumeJob")
 
 
 @job.command()
-@click.argument("job", metavar="[NAMESPACE/]NAME")
-@click.option("--for", "phases", multiple=True, default=("Completed",), show_default=True, help="A phase; repeatable.")
-@click.option("--timeout", type=float, default=60.0, show_default=True, help="In seconds.")
-@_namespace_option
+@_job_argument
+@click.option(
+    "--for", "phases", multiple=True, default=("Completed",), show_default=True, help="Phase to wait for. Repeatable."
+)
+@click.option("--timeout", type=float, default=60.0, show_default=True, help="Timeout in seconds.")
+@namespace_option
 @kubeconfig_option
 def wait(job: str, phases: tuple[str, ...], timeout: float, namespace: str, kubeconfig: str) -> None:
-    """Wait until a job is in a phase. The exit code is 1 where that takes too long."""
+    """Wait until a job is in a phase. The exit code is 1 after the timeout."""
     from mooring.controllers.definitions.jobs import PHASES
 
     for phase in phases:
@@ -140,16 +137,16 @@ async def _wait(client: Client, namespace: str, name: str, phases: tuple[str, ..
                 phase = (await _job(client, namespace, name)).status.state.phase
                 if phase in phases:
                     return phase
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
-        wanted, now = " or ".join(phases), phase or "not taken up yet"
+        wanted, now = " or ".join(phases), phase or "without a phase"
         raise click.ClickException(
-            f"job {namespace}/{name} is {now} after {seconds:g} s, not {wanted}; `mooring explain job` tells why"
+            f"job {namespace}/{name} is {now} after {seconds:g} s, not {wanted}; see `mooring explain job`"
         ) from None
 
 
 def split(name: str, namespace: str) -> tuple[str, str]:
-    """Namespace and name of what was given."""
+    """Return the namespace and name of an argument."""
     given, slash, rest = name.rpartition("/")
     if not rest or "/" in given or (slash and not given):
         raise click.BadParameter(f"{name!r}: give NAMESPACE/NAME, or NAME with -n", param_hint="JOB")
@@ -159,13 +156,13 @@ def split(name: str, namespace: str) -> tuple[str, str]:
 def _command(kubeconfig: str, namespace: str, name: str, action: str) -> None:
     from mooring.controllers.commands import create_command
 
-    async def ask(client: Client) -> str:
+    async def send(client: Client) -> str:
         found = await _job(client, namespace, name)
         await create_command(client, found, action)
         return found.status.state.phase
 
-    phase = on_cluster(kubeconfig, ask)
-    click.echo(f"job {namespace}/{name}: {action} was asked for; it is {phase or 'not taken up yet'} now")
+    phase = on_cluster(kubeconfig, send)
+    click.echo(f"job {namespace}/{name}: {action} requested; the current phase is {phase or 'not set yet'}")
 
 
 async def _job(client: Client, namespace: str, name: str) -> VolcanoJob:
@@ -179,7 +176,7 @@ async def _job(client: Client, namespace: str, name: str) -> VolcanoJob:
 
 
 async def facts(client: Client, namespace: str, name: str) -> Facts:
-    """What is known about a job. Ends the command where there is none."""
+    """Return a job with its pod group, pods and queue. Ends the command if there is no such job."""
     from mooring.controllers.gang_explanation import gang_facts_of_job
     from mooring.kube import NotFound
 
@@ -189,7 +186,7 @@ async def facts(client: Client, namespace: str, name: str) -> Facts:
         raise click.ClickException(f"there is no job {namespace}/{name}") from None
 
 
-async def _facts(client: Client, namespace: str, name: str) -> tuple[Facts, list[Event]]:
+async def _facts_and_events(client: Client, namespace: str, name: str) -> tuple[Facts, list[Event]]:
     from mooring.controllers.gang_explanation import events_about
 
     found = await facts(client, namespace, name)
@@ -236,10 +233,10 @@ def _cut(text: str, most: int = 60) -> str:
 
 
 def _parts(job: VolcanoJob) -> list[Part]:
-    from mooring.simulate.report import Column, Grid
+    from mooring.cli.output import table
 
     status, spec = job.status, job.spec
-    phase = status.state.phase or "not taken up by a controller yet"
+    phase = status.state.phase or "no phase set by a controller yet"
     since = f" since {status.state.last_transition_time}" if status.state.last_transition_time else ""
     head = f"Job {job.key}: {phase}{since}; queue {spec.queue or 'default'}, at least {status.min_available} pods"
     retries = f", restarted {status.retry_count} times (at most {spec.max_retry})" if status.retry_count else ""
@@ -250,12 +247,12 @@ def _parts(job: VolcanoJob) -> list[Part]:
         phases = ", ".join(f"{count} {each}" for each, count in sorted(counts.phase.items())) if counts else "-"
         least = "-" if task.min_available is None else str(task.min_available)
         rows.append((name, str(task.replicas), least, phases))
-    columns = (Column("Task"), Column("Replicas", "right"), Column("Min", "right"), Column("Pods"))
-    return [f"{head}{retries}.", Grid("Tasks", columns, list(rows))]
+    tasks = table("Tasks", ("Task", "Replicas", "Min", "Pods"), rows, right={"Replicas", "Min"})
+    return [f"{head}{retries}.", tasks]
 
 
-def _told(events: list[Event]) -> list[Part]:
+def _event_parts(events: list[Event]) -> list[Part]:
     from mooring.simulate.report import Listing
 
     items = [(f"{each.type} {each.reason}", each.note) for each in events]
-    return [Listing("What happened", items)] if items else []
+    return [Listing("Events", items)] if items else []

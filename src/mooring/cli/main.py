@@ -1,31 +1,31 @@
-"""The `mooring` command. Subcommands are imported when they are used, so that `--help` is quick."""
+"""The `mooring` command. Subcommands are imported on use, to keep `--help` fast."""
 
 from __future__ import annotations
 
 import click
 
 from mooring import __version__
-from mooring.cli.lazy import LazyGroup
+from mooring.cli.lazy_group import LazyGroup
 
-#: Command -> (module, attribute, one line of help).
+#: Command -> (module, attribute, short help).
 COMMANDS = {
-    "batch": ("mooring.cli.batch", "batch", "Batch sessions, as Volcano has them."),
-    "cluster": ("mooring.cli.cluster", "cluster", "A Kubernetes API with fake nodes, for trying things out."),
-    "config": ("mooring.cli.config", "config", "Look at, check and migrate scheduler configuration files."),
-    "controller": ("mooring.cli.controller", "controller", "Look after queues, pod groups and jobs."),
-    "evaluate": (
-        "mooring.cli.evaluate",
-        "evaluate",
-        "Answer what the scheduler would decide, case by case (JSON lines).",
+    "batch": ("mooring.cli.batch", "batch", "Evaluate batch sessions, and install Volcano's resource definitions."),
+    "cluster": ("mooring.cli.cluster", "cluster", "Run a local Kubernetes API server with fake nodes."),
+    "config": ("mooring.cli.config", "config", "View, check and migrate scheduler configuration files."),
+    "controller": ("mooring.cli.controller", "controller", "Run the controllers of queues, pod groups and jobs."),
+    "evaluate": ("mooring.cli.evaluate", "evaluate", "Print the scheduler's decisions for test cases (JSON lines)."),
+    "explain": (
+        "mooring.cli.explain",
+        "explain",
+        "Explain why a pod was placed on its node, or why a pod or job is pending.",
     ),
-    "explain": ("mooring.cli.explain", "explain", "Tell why a pod or a job is where it is, or waits."),
-    "install": ("mooring.cli.install", "install", "Print manifests that run the scheduler in a cluster."),
-    "job": ("mooring.cli.job", "job", "Look at batch jobs, suspend and resume them."),
-    "plugin": ("mooring.cli.plugin", "plugin", "Write, check and look at plugins."),
-    "queue": ("mooring.cli.queue", "queue", "Look at queues, open and close them."),
-    "rbac": ("mooring.cli.rbac", "rbac", "Print what the scheduler must be allowed to do, as manifests."),
+    "install": ("mooring.cli.install", "install", "Print manifests to run the scheduler in a cluster."),
+    "job": ("mooring.cli.job", "job", "List, show, suspend and resume batch jobs."),
+    "plugin": ("mooring.cli.plugin", "plugin", "Create, check and list plugins."),
+    "queue": ("mooring.cli.queue", "queue", "List, show, open and close queues."),
+    "rbac": ("mooring.cli.rbac", "rbac", "Print the RBAC manifests that the scheduler needs."),
     "run": ("mooring.cli.run", "run", "Schedule the pods of a cluster."),
-    "up": ("mooring.cli.up", "up", "Run an embedded cluster and a scheduler for it."),
+    "up": ("mooring.cli.up", "up", "Run a local cluster and a scheduler for it."),
     "simulate": ("mooring.cli.simulate", "simulate", "Schedule workloads from manifests without a cluster."),
 }
 
@@ -36,9 +36,9 @@ COMMANDS = {
 def main(context: click.Context) -> None:
     """A Kubernetes scheduler that you extend in Python.
 
-    It reads kube-scheduler's configuration and decides as kube-scheduler 1.36 decides.
+    It reads kube-scheduler's configuration and makes the same decisions as kube-scheduler 1.36.
     """
     from mooring.observe.logs import warn_only
 
-    # Unless a command says otherwise: the logging library by itself writes everything, and among the output.
+    # By default structlog writes all levels to standard output.
     context.call_on_close(warn_only())

@@ -1,4 +1,4 @@
-"""`mooring queue`: queues as people see them, opened and closed (as vcctl)."""
+"""`mooring queue`: list, show, open and close queues, as vcctl does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.cluster_access import kubeconfig_option, on_cluster, output_option
+from mooring.cli.cluster_access import on_cluster
+from mooring.cli.options import kubeconfig_option, output_option
 
 if TYPE_CHECKING:
     from mooring.api.volcano import PodGroup, Queue
@@ -18,93 +19,91 @@ _PHASES = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
 
 @click.group()
 def queue() -> None:
-    """Look at queues, open and close them."""
+    """List, show, open and close queues."""
 
 
 @queue.command("list")
 @kubeconfig_option
-@output_option
+@output_option("table", "json", "yaml")
 def list_(kubeconfig: str, output: str) -> None:
-    """List all queues, with how many groups of pods are in which phase."""
-    queues, groups = on_cluster(kubeconfig, _read)
-    if output != "table":
-        _echo([_summary(each, groups) for each in queues], output)
-        return
-    from mooring.cli.tables import show
-    from mooring.simulate.report import Column, Grid
+    """List all queues with the number of pod groups in each phase."""
+    from mooring.cli.output import print_result
 
-    titles = ("Weight", "State", "Parent", *_PHASES, "CPU", "Memory")
+    queues, groups = on_cluster(kubeconfig, _read)
+    summaries = [_summary(each, groups) for each in queues]
+    print_result(summaries, output, lambda: [_queue_table(summaries)])
+
+
+def _queue_table(summaries: list[dict[str, Any]]) -> Part:
+    from mooring.cli.output import table
+
     rows = []
-    for each in queues:
-        found = _summary(each, groups)
-        counts = [str(found["groups"][phase]) for phase in _PHASES]
-        held = [str(found["allocated"].get(name, "0")) for name in ("cpu", "memory")]
-        state, parent = found["state"] or "-", found["parent"] or "-"
-        rows.append((each.name, str(each.spec.weight), state, parent, *counts, *held))
-    columns = (Column("Name"), *(Column(each, "left" if each in {"State", "Parent"} else "right") for each in titles))
-    show([Grid("Queues", columns, list(rows))])
+    for each in summaries:
+        counts = [str(each["groups"][phase]) for phase in _PHASES]
+        used = [str(each["allocated"].get(name, "0")) for name in ("cpu", "memory")]
+        state, parent = each["state"] or "-", each["parent"] or "-"
+        rows.append((each["name"], str(each["weight"]), state, parent, *counts, *used))
+    titles = ("Name", "Weight", "State", "Parent", *_PHASES, "CPU", "Memory")
+    return table("Queues", titles, rows, right={"Weight", *_PHASES, "CPU", "Memory"})
 
 
 @queue.command()
 @click.argument("name")
 @kubeconfig_option
-@output_option
+@output_option("table", "json", "yaml")
 def get(name: str, kubeconfig: str, output: str) -> None:
-    """Show one queue: what it may use, what it has, and what waits in it."""
+    """Show one queue: its limits, its allocated resources, and the pod groups that are waiting in it."""
+    from mooring.cli.output import print_result
+
     queues, groups = on_cluster(kubeconfig, _read)
     found = next((each for each in queues if each.name == name), None)
     if found is None:
-        known = ", ".join(each.name for each in queues) or "none"
-        raise click.ClickException(f"there is no queue {name}; there are: {known}")
-    if output != "table":
-        _echo(_summary(found, groups), output)
-        return
-    from mooring.cli.tables import show
-
-    show(_details(found, groups))
+        existing = ", ".join(each.name for each in queues) or "none"
+        raise click.ClickException(f"there is no queue {name}; there are: {existing}")
+    print_result(_summary(found, groups), output, lambda: _details(found, groups))
 
 
 def _details(queue: Queue, groups: list[PodGroup]) -> list[Part]:
     from mooring.api.resources import amount
-    from mooring.cli.gang_explanation_parts import shown
+    from mooring.cli.explanation_tables import format_amount
+    from mooring.cli.output import table
     from mooring.controllers.gang_explanation import is_waiting
-    from mooring.simulate.report import Column, Grid, Listing
+    from mooring.simulate.report import Listing
 
     spec, status = queue.spec, queue.status
     counts = _summary(queue, groups)["groups"]
-    head = f"Queue {queue.name}: {status.state or 'not opened yet'}, weight {spec.weight}, parent {spec.parent or '-'}"
-    kept = "it keeps what it has" if spec.reclaimable is False else "others may take back what exceeds its share"
-    parts: list[Part] = [f"{head}; {kept}."]
-    parts.append("Groups: " + ", ".join(f"{count} {phase}" for phase, count in counts.items()))
+    head = f"Queue {queue.name}: {status.state or 'no state yet'}, weight {spec.weight}, parent {spec.parent or '-'}"
+    reclaimable = "not reclaimable" if spec.reclaimable is False else "other queues can reclaim what exceeds its share"
+    parts: list[Part] = [f"{head}; {reclaimable}."]
+    parts.append("Pod groups: " + ", ".join(f"{count} {phase}" for phase, count in counts.items()))
     lists = (status.allocated, spec.guarantee.resource, spec.deserved, spec.capability)
     names = sorted({name for each in lists for name in each})
     if names:
         rows = [
-            (name, *(shown(name, amount(name, each[name]) if name in each else None) for each in lists))
+            (name, *(format_amount(name, amount(name, each[name]) if name in each else None) for each in lists))
             for name in names
         ]
-        titles = ("Allocated", "Guaranteed", "Deserved", "Capability")
-        columns = (Column("Resource"), *(Column(title, "right") for title in titles))
-        parts.append(Grid("Resources", columns, list(rows)))
+        amounts = ("Allocated", "Guaranteed", "Deserved", "Capability")
+        parts.append(table("Resources", ("Resource", *amounts), rows, right=amounts))
     waiting = [each for each in groups if _queue_of(each) == queue.name and is_waiting(each)]
     if waiting:
-        items = [(f"{each.key} ({each.status.phase or 'Pending'})", _said(each)) for each in waiting[:20]]
+        items = [(f"{each.key} ({each.status.phase or 'Pending'})", _waiting_reason(each)) for each in waiting[:20]]
         parts.append(Listing(f"Waiting ({len(waiting)})", items))
     return parts
 
 
-def _said(group: PodGroup) -> str:
+def _waiting_reason(group: PodGroup) -> str:
     found = [each.message for each in group.status.conditions if each.status == "True" and each.type != "Scheduled"]
     if not found and group.status.phase in {"", "Pending"}:
-        return "not admitted yet; `mooring explain job` tells why"
-    return found[-1] if found else "not decided about yet"
+        return "not admitted yet; run `mooring explain job` for the reason"
+    return found[-1] if found else "no decision yet"
 
 
 @queue.command("open")
 @click.argument("name")
 @kubeconfig_option
 def open_(name: str, kubeconfig: str) -> None:
-    """Let a queue take jobs again."""
+    """Open a queue: it accepts jobs again."""
     _command(kubeconfig, name, "OpenQueue")
 
 
@@ -112,7 +111,7 @@ def open_(name: str, kubeconfig: str) -> None:
 @click.argument("name")
 @kubeconfig_option
 def close(name: str, kubeconfig: str) -> None:
-    """Let a queue take no more jobs; what runs goes on to its end."""
+    """Close a queue: it accepts no new jobs, and running jobs continue."""
     if name == "root":
         raise click.ClickException("the root queue cannot be closed: close the queues below it")
     _command(kubeconfig, name, "CloseQueue")
@@ -123,7 +122,7 @@ def _command(kubeconfig: str, name: str, action: str) -> None:
     from mooring.controllers.commands import create_command
     from mooring.kube import NotFound
 
-    async def ask(client: Client) -> str:
+    async def send(client: Client) -> str:
         try:
             found = await client.get(Queue, name)
         except NotFound:
@@ -131,8 +130,8 @@ def _command(kubeconfig: str, name: str, action: str) -> None:
         await create_command(client, found, action)
         return found.status.state
 
-    state = on_cluster(kubeconfig, ask)
-    click.echo(f"queue {name}: {action} was asked for; it is {state or 'not opened yet'} now")
+    state = on_cluster(kubeconfig, send)
+    click.echo(f"queue {name}: {action} requested; the current state is {state or 'not set yet'}")
 
 
 async def _read(client: Client) -> tuple[list[Queue], list[PodGroup]]:
@@ -161,9 +160,3 @@ def _summary(queue: Queue, groups: list[PodGroup]) -> dict[str, Any]:
         "capability": dict(spec.capability),
         "reclaimable": spec.reclaimable is not False,
     }
-
-
-def _echo(value: Any, output: str) -> None:
-    from mooring.cli.documents import echo_value
-
-    echo_value(value, output)

@@ -1,4 +1,4 @@
-"""`mooring rbac`: what the scheduler must be allowed to do, as manifests."""
+"""`mooring rbac`: print the RBAC manifests that the scheduler needs."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.documents import echo_documents
-from mooring.cli.plugin_options import plugin_options
+from mooring.cli.options import config_option, output_option, plugin_options
 
 if TYPE_CHECKING:
     from mooring.loading import Requested
 
-#: The lease of `mooring controller`.
+#: Name of the lease of `mooring controller`.
 LEASE = "mooring-controller"
 
 
 @click.command()
-@click.option("--config", "config_file", metavar="FILE", help="The KubeSchedulerConfiguration that will be run with.")
+@config_option
 @plugin_options
+@click.option("--lease-name", default="", help="Override leaderElection.resourceName (--leader-elect-resource-name).")
+@click.option("-n", "--namespace", default="kube-system", show_default=True, help="Namespace of the service account.")
+@click.option("--service-account", default="mooring", show_default=True, help="Service account to bind the roles to.")
+@click.option("--user", default="", help="User to bind the roles to instead, such as system:kube-scheduler.")
+@click.option("--name", default="mooring", show_default=True, help="Name of the roles and bindings.")
 @click.option(
-    "--lease-name", default="", help="Overrides leaderElection.resourceName, as --leader-elect-resource-name."
+    "--serve/--no-serve", default=True, show_default=True, help="Include the permissions for serving the endpoints."
 )
-@click.option("-n", "--namespace", default="kube-system", show_default=True, help="Where the service account is.")
-@click.option("--service-account", default="mooring", show_default=True, help="Who will be allowed.")
-@click.option("--user", default="", help="A user who will be allowed instead, such as system:kube-scheduler.")
-@click.option("--name", default="mooring", show_default=True, help="What roles and bindings are called.")
-@click.option("--serve/--no-serve", default=True, show_default=True, help="Whether the endpoints will be served.")
-@click.option("--batch", is_flag=True, help="Batch sessions will be run too (--scheduler-conf).")
-@click.option("--controller", is_flag=True, help="For `mooring controller` instead of a scheduler.")
+@click.option("--batch", is_flag=True, help="Include the permissions for batch sessions (--scheduler-conf).")
 @click.option(
-    "--viewer", is_flag=True, help="Add a role for those who may read metrics and decisions; bind it yourself."
+    "--controller", is_flag=True, help="Print the manifests for `mooring controller` instead of the scheduler."
 )
-@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+@click.option("--viewer", is_flag=True, help="Add an unbound role for readers of metrics and decisions.")
+@output_option("yaml", "json")
 def rbac(
     config_file: str | None,
     requested: Requested,
@@ -47,13 +46,14 @@ def rbac(
     viewer: bool,
     output: str,
 ) -> None:
-    """Print the least that a scheduler must be allowed to do, for `kubectl apply -f -`.
+    """Print the RBAC manifests that the scheduler needs, for `kubectl apply -f -`.
 
-    The roles follow from the configuration: what its plugins read and write, and the lease that it holds.
+    The roles grant only what the configuration requires: what its plugins read and write, and the lease.
     """
     import msgspec
 
-    from mooring.cli.inputs import read_setup
+    from mooring.cli.input_files import read_setup
+    from mooring.cli.output import print_documents
     from mooring.live.rbac_manifests import Grantee, manifests, plugin_rules
     from mooring.scheduler.build import enabled_classes
 
@@ -61,7 +61,7 @@ def rbac(
     if controller:
         from mooring.controllers.roles import manifests as for_controllers
 
-        echo_documents(for_controllers(grantee, served=serve, lease_name=lease_name or LEASE), output)
+        print_documents(for_controllers(grantee, served=serve, lease_name=lease_name or LEASE), output)
         return
     setup = read_setup(config_file, requested)
     config = setup.config
@@ -70,4 +70,4 @@ def rbac(
         config = msgspec.structs.replace(config, leader_election=election)
     extra = plugin_rules(enabled_classes(config, setup.plugins))
     found = manifests(config, grantee, served=serve, batch=batch, viewer=viewer, extra=extra)
-    echo_documents(found, output)
+    print_documents(found, output)

@@ -1,4 +1,4 @@
-"""`mooring run`: the scheduler as a process on a cluster, with the flags of kube-scheduler."""
+"""`mooring run`: run the scheduler on a cluster, with the flags of kube-scheduler."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring import DECIDES_AS, __version__
-from mooring.cli.flags.command import DropInCommand, notes
-from mooring.cli.flags.foreign import FOREIGN
-from mooring.cli.flags.known import FLAGS
-from mooring.cli.plugin_options import plugin_options
-from mooring.cli.until_stopped import until_stopped
+from mooring.cli.cluster_access import cluster_access
+from mooring.cli.daemon import log_start, log_warnings, run_until_stopped, start_logging
+from mooring.cli.flags.go_flags import GoCommand, notes
+from mooring.cli.flags.supported_flags import SUPPORTED_FLAGS
+from mooring.cli.flags.unsupported_flags import UNSUPPORTED_FLAGS
+from mooring.cli.options import plugin_options
 
 if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
@@ -29,44 +30,47 @@ if TYPE_CHECKING:
     from mooring.loading import Requested
 
 
-#: Whoever starts the command with this has a cluster for it: `--kubeconfig` counts, whatever the configuration names.
+#: Context object of a caller that provides the cluster: `--kubeconfig` overrides the configuration file.
 OWN_CLUSTER = object()
 
 
 def _version(form: str) -> str:
-    """What `--version` and `--version=raw` print."""
+    """Return the output of `--version` and `--version=raw`."""
     if form == "raw":
         return f"version {__version__}, decides as kube-scheduler {DECIDES_AS}, Python {sys.version.split()[0]}"
     return f"mooring {__version__} (decides as kube-scheduler {DECIDES_AS})"
 
 
-@click.command(cls=DropInCommand, flags=FLAGS, foreign=FOREIGN, version=_version)
+@click.command(cls=GoCommand, flags=SUPPORTED_FLAGS, unsupported=UNSUPPORTED_FLAGS, version=_version)
 @plugin_options
-@click.option("--no-reload", is_flag=True, help="Read plugins and configuration once only, not when they change.")
-@click.option("--seed", type=int, help="Decides ties; random unless given.")
+@click.option("--no-reload", is_flag=True, help="Do not reload plugins and configuration when their files change.")
+@click.option("--seed", type=int, help="Seed for breaking ties between nodes. By default random.")
 @click.pass_context
 def run(ctx: click.Context, /, requested: Requested, no_reload: bool, seed: int | None, **given: Any) -> None:
     """Schedule the pods of a cluster.
 
-    Takes the flags of kube-scheduler 1.36. Without --config its default configuration is in force. With
-    --scheduler-conf it runs Volcano's batch sessions, as vc-scheduler does; with both, it does both, and pods choose by
-    their schedulerName. The cluster is found as kubectl finds it: a kubeconfig that is named, $KUBECONFIG, the pod's
-    own service account, ~/.kube/config.
-    Flags of kube-scheduler and vc-scheduler that have no effect here are explained when they are given.
+    Accepts the flags of kube-scheduler 1.36. Without --config, kube-scheduler's default configuration is used. With
+    --scheduler-conf, it runs Volcano's batch sessions, as vc-scheduler does. With both, it does both, and the
+    schedulerName of a pod selects which one schedules it. The cluster is the first of: the kubeconfig given by flag or
+    configuration, $KUBECONFIG, the pod's service account, ~/.kube/config.
+
+    A warning is logged for a flag of kube-scheduler or vc-scheduler that has no effect in Mooring.
     """
-    import structlog
 
-    from mooring.cli.flags.batch import batch_settings, plain_endpoints, with_sessions
-    from mooring.cli.flags.effects import configured, gate_notes, served, without_cluster
-    from mooring.cli.inputs import read_setup_files
-    from mooring.kube import AccessError, load_access
+    from mooring.cli.flags.scheduler_settings import (
+        batch_settings,
+        configured,
+        gate_notes,
+        plain_endpoints,
+        served,
+        with_sessions,
+        without_cluster,
+    )
+    from mooring.cli.input_files import read_setup_files
     from mooring.live import LiveScheduler
-    from mooring.observe.logs import configure_logs
 
-    if given["logging_format"] not in ("text", "json"):
-        raise click.BadParameter(f"{given['logging_format']!r}: use text or json", param_hint="--logging-format")
-    told = [*notes(ctx), *gate_notes(given)]
-    configure_logs(given["v"], as_json=given["logging_format"] == "json")
+    warnings = [*notes(ctx), *gate_notes(given)]
+    start_logging(given)
     setup, files = read_setup_files(given["config"], requested)
     config = without_cluster(setup.config) if ctx.obj is OWN_CLUSTER else setup.config
     config, ignored = configured(config, given, from_file=given["config"] is not None)
@@ -78,19 +82,22 @@ def run(ctx: click.Context, /, requested: Requested, no_reload: bool, seed: int 
         config = with_sessions(config, batch, given)
     if files is not None:
         files.adjust = functools.partial(_flagged, given=given, batch=batch, own_cluster=ctx.obj is OWN_CLUSTER)
-    log = structlog.get_logger("mooring")
-    for note in (*told, *ignored, *setup.notes):
-        log.warning(note)
+    log_warnings((*warnings, *ignored, *setup.notes))
     serve, plain = served(given), plain_endpoints(given)
-    try:
-        access = load_access(kubeconfig=config.client_connection.kubeconfig, master=given["master"])
-    except AccessError as error:
-        raise click.ClickException(str(error)) from None
+    access = cluster_access(config.client_connection.kubeconfig, master=given["master"])
     rng = random.Random(seed) if seed is not None else None
     make = functools.partial(
-        LiveScheduler, config, access, catalog=setup.catalog, rng=rng, serve=serve, plain=plain, batch=batch
+        LiveScheduler,
+        config,
+        access,
+        catalog=setup.catalog,
+        rng=rng,
+        serve=serve,
+        plain=plain,
+        batch=batch,
+        files=files,
+        reload=not no_reload,
     )
-    make = functools.partial(make, files=files, reload=not no_reload)
     work = _run(make, access, given)
     with contextlib.suppress(ImportError):
         import uvloop
@@ -102,9 +109,8 @@ def run(ctx: click.Context, /, requested: Requested, no_reload: bool, seed: int 
 def _flagged(
     config: SchedulerConfiguration, given: Mapping[str, Any], batch: BatchSettings | None, *, own_cluster: bool
 ) -> SchedulerConfiguration:
-    """A configuration that was read again, with what flags make of it."""
-    from mooring.cli.flags.batch import with_sessions
-    from mooring.cli.flags.effects import configured, without_cluster
+    """Return a reloaded configuration with the flags applied."""
+    from mooring.cli.flags.scheduler_settings import configured, with_sessions, without_cluster
 
     try:
         changed, _ = configured(
@@ -116,7 +122,7 @@ def _flagged(
 
 
 def _write(config: SchedulerConfiguration, file: str) -> None:
-    """Write the configuration in force, as kube-scheduler does with --write-config-to."""
+    """Write the effective configuration, as kube-scheduler does with --write-config-to."""
     from mooring.api.yaml_writer import yaml_text
     from mooring.config import written
 
@@ -135,9 +141,7 @@ async def _run(make: Callable[[], LiveScheduler], access: Access, given: Mapping
     from mooring.scheduler.profile import ProfileError
 
     log = structlog.get_logger("mooring")
-    log.info("Starting Mooring", version=__version__, decidesAs=DECIDES_AS, server=access.server, found=access.origin)
-    for warning in access.warnings:
-        log.warning(warning)
+    log_start("Starting Mooring", access, version=__version__, decidesAs=DECIDES_AS)
     try:
         scheduler = make()
     except ConfigError as error:
@@ -152,4 +156,4 @@ async def _run(make: Callable[[], LiveScheduler], access: Access, given: Mapping
     if watch is not None and watch.metrics is not None:
         watch.metrics.disabled = frozenset(given["disabled_metrics"])
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, scheduler.debug)
-    return await until_stopped(scheduler.run())
+    return await run_until_stopped(scheduler.run())

@@ -1,17 +1,17 @@
-"""`mooring simulate`: manifests in, placements out, without a cluster."""
+"""`mooring simulate`: schedule workloads from manifests without a cluster."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TextIO
 
 import click
-import msgspec
 
 from mooring.api.manifest_error import ManifestError
-from mooring.cli.inputs import fail, read_setup
-from mooring.cli.plugin_options import plugin_options
-from mooring.cli.progress import Progress
+from mooring.cli.input_files import fail, read_setup
+from mooring.cli.options import config_option, output_option, plugin_options
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.loading import Requested
@@ -28,16 +28,16 @@ from mooring.simulate.sources import InputError, read
     "files",
     multiple=True,
     metavar="MANIFEST",
-    help="A file or folder of manifests (YAML or JSON), or - for standard input; repeatable.",
+    help="File or directory of manifests (YAML or JSON), or - for standard input. Repeatable.",
 )
 @click.argument("more", nargs=-1, metavar="[MANIFEST]...")
-@click.option("-R", "--recursive", is_flag=True, help="Look into the folders of folders too.")
-@click.option("--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration (v1, v1beta3 or v1beta2).")
+@click.option("-R", "--recursive", is_flag=True, help="Read subdirectories too.")
+@config_option
 @plugin_options
-@click.option("--seed", type=int, default=0, show_default=True, help="Decides ties and the names of pods.")
 @click.option(
-    "-o", "--output", type=click.Choice(["table", "wide", "json", "yaml"]), default="table", show_default=True
+    "--seed", type=int, default=0, show_default=True, help="Seed for breaking ties and for the names of pods."
 )
+@output_option("table", "wide", "json", "yaml")
 def simulate(
     files: tuple[str, ...],
     more: tuple[str, ...],
@@ -47,16 +47,19 @@ def simulate(
     seed: int,
     output: str,
 ) -> None:
-    """Schedule nodes and workloads from manifests, and show what goes where and why some pods stay pending.
+    """Schedule the workloads in manifests, and show the node of each pod and why pods are pending.
 
-    Deployments, ReplicaSets, StatefulSets, Jobs and DaemonSets become the pods that their controllers would make; pods
-    that name a node are there already. Then all pods go through the scheduling queue and the whole framework,
-    preemption included, until nothing changes any more. Time is simulated, nothing is waited for.
+    Deployments, ReplicaSets, StatefulSets, Jobs and DaemonSets are expanded into the pods that their controllers would
+    create. Pods with a node name are already bound. All other pods pass through the scheduling queue and all extension
+    points, including preemption, until no more pod can be scheduled. Time is simulated.
 
     Without --config, plugins given by --plugin or --plugins-dir are enabled at all their extension points.
 
-    The exit code is 0 also when pods stay pending, 1 when the input cannot be used, 2 for a wrong command line.
+    The exit code is 0 even if pods are pending, 1 for invalid input, and 2 for a usage error.
     """
+    from mooring.cli.output import print_result
+    from mooring.simulate.report import report
+
     paths = (*files, *more)
     if not paths:
         raise click.UsageError("give manifests with -f: files, folders, or - for standard input")
@@ -68,7 +71,7 @@ def simulate(
         fail(str(error).splitlines())
     for note in (*outcome.notes, *setup.notes, *_notes(config, plugins)):
         click.echo(f"note: {note}", err=True)
-    _show(outcome, output)
+    print_result(outcome.as_dict(), output, lambda: report(outcome, wide=output == "wide"))
 
 
 def _run(
@@ -79,40 +82,64 @@ def _run(
     recursive: bool,
     seed: int,
 ) -> Outcome:
-    # The engine takes a while to import; wrong options are told before.
+    # Importing the engine is slow; usage errors are reported first.
     from mooring.scheduler.build import known_kinds
     from mooring.simulate.run import simulate as run
     from mooring.simulate.scenario import build
 
     given = read(paths, recursive=recursive, stdin=sys.stdin.buffer.read)
     scenario = build(given, seed=seed, kinds=known_kinds(plugins))
-    with Progress("pods done:") as progress:
+    with Progress("pods processed:") as progress:
         return run(scenario, config, plugins=plugins, seed=seed, progress=progress)
 
 
 def _notes(config: SchedulerConfiguration, plugins: Mapping[str, type[Plugin]]) -> Iterable[str]:
-    """What of the configuration has no effect."""
+    """Yield what has no effect in the configuration."""
     from mooring.plugins.registry import BUILTIN
 
     if config.extenders:
         yield "extenders are not called in a simulation"
     if absent := sorted(enabled_in(config) - BUILTIN.keys() - plugins.keys()):
-        yield f"left out, since they have no effect in kube-scheduler 1.36 as it comes: {', '.join(absent)}"
+        yield f"ignored, because they have no effect in kube-scheduler 1.36 by default: {', '.join(absent)}"
 
 
-# Output
+#: Seconds before the first progress line and between lines; by whether the stream is a terminal.
+_DELAY: Final = {True: 1.0, False: 10.0}
+_INTERVAL: Final = {True: 0.1, False: 10.0}
+#: Calls between two reads of the clock.
+_STRIDE: Final = 32
 
 
-def _show(outcome: Outcome, output: str) -> None:
-    if output == "json":
-        text = msgspec.json.format(msgspec.json.encode(outcome.as_dict()), indent=2).decode()
-        click.echo(text)
-    elif output == "yaml":
-        import yaml
+class Progress:
+    """Reports progress on standard error. Use it as a context manager, and call it for every item."""
 
-        click.echo(yaml.safe_dump(outcome.as_dict(), sort_keys=False, allow_unicode=True), nl=False)
-    else:
-        from mooring.cli.tables import show
-        from mooring.simulate.report import report
+    def __init__(self, what: str, stream: TextIO | None = None) -> None:
+        self._what = what
+        self._stream = stream if stream is not None else sys.stderr
+        self._screen = self._stream.isatty()
+        self._next = time.monotonic() + _DELAY[self._screen]
+        self._calls = 0
+        self._written = False
 
-        show(report(outcome, wide=output == "wide"), sys.stdout)
+    def __call__(self, done: int, total: int) -> None:
+        """Report progress if enough time has passed."""
+        self._calls += 1
+        if self._calls % _STRIDE:
+            return
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _INTERVAL[self._screen]
+            self._write(f"{self._what} {done:,} of {total:,}")
+
+    def _write(self, text: str) -> None:
+        self._written = True
+        self._stream.write(f"\r{text} " if self._screen else f"{text}\n")
+        self._stream.flush()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._written and self._screen:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()

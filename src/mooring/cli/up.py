@@ -1,4 +1,4 @@
-"""`mooring up`: an embedded cluster and a scheduler for it, with one command."""
+"""`mooring up`: run an embedded cluster and a scheduler for it."""
 
 from __future__ import annotations
 
@@ -17,33 +17,38 @@ import click
 from mooring.cli.cluster import KUBECONFIG
 
 if TYPE_CHECKING:
-    from mooring.cli.attached import AttachedCluster
+    from mooring.cli.cluster_process import ChildCluster
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-@click.option("--nodes", type=click.IntRange(min=0), default=100, show_default=True, help="How many fake nodes.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the API; any free port unless given.")
+@click.option("--nodes", type=click.IntRange(min=0), default=100, show_default=True, help="Number of fake nodes.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server. By default any free port."
+)
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep everything in this folder; otherwise it is gone at the end.",
+    help="Directory to store all objects in. By default they are kept in memory.",
 )
 @click.option(
     "--kubeconfig-out",
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path(KUBECONFIG),
     show_default=True,
-    help="Where to write how the cluster is reached.",
+    help="File to write the kubeconfig of the cluster to.",
 )
 @click.option(
-    "--secure-port", type=click.IntRange(0, 65535), default=0, help="Of the scheduler; any free one likewise."
+    "--secure-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the scheduler's endpoints. By default any free port.",
 )
 @click.option(
     "--controller/--no-controller",
-    "controlled",
+    "with_controllers",
     default=True,
     show_default=True,
-    help="Look after queues, pod groups and jobs, as `mooring controller` does.",
+    help="Run the controllers of queues, pod groups and jobs (`mooring controller`).",
 )
 @click.argument("scheduler_options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF `mooring run`]...")
 def up(
@@ -52,15 +57,15 @@ def up(
     data_dir: Path | None,
     kubeconfig_out: Path,
     secure_port: int,
-    controlled: bool,
+    with_controllers: bool,
     scheduler_options: tuple[str, ...],
 ) -> None:
-    """Run an embedded cluster and a scheduler for it, until Ctrl-C.
+    """Run a local cluster and a scheduler for it, until Ctrl-C.
 
-    The scheduler takes all options of `mooring run`, such as --config, --plugin, --plugins-dir and -v. Every node is
-    fake: what is bound to it counts as running, and nothing is executed.
+    The scheduler takes all options of `mooring run`, such as --config, --plugin, --plugins-dir and -v. The nodes are
+    fake: pods bound to them are reported as running, but nothing is executed.
     """
-    from mooring.cli.attached import AttachedCluster
+    from mooring.cli.cluster_process import ChildCluster
     from mooring.cluster.kubeconfig import ForeignFileError, check_writable, remove_kubeconfig, write_kubeconfig
 
     try:
@@ -68,7 +73,7 @@ def up(
     except ForeignFileError as error:
         raise click.ClickException(f"{error.filename} {error.strerror}; give another --kubeconfig-out") from None
     with (
-        AttachedCluster(nodes=nodes, port=port, data_dir=data_dir) as cluster,
+        ChildCluster(nodes=nodes, port=port, data_dir=data_dir) as cluster,
         tempfile.TemporaryDirectory(prefix="mooring-up-") as folder,
     ):
         secure_port = secure_port or _free_port()
@@ -78,7 +83,7 @@ def up(
         except OSError as error:
             raise click.ClickException(f"cannot write {kubeconfig_out}: {error.strerror or error}") from None
         try:
-            _tell(cluster, nodes, kubeconfig_out, secure_port)
+            _print_usage(cluster, nodes, kubeconfig_out, secure_port)
             options = [
                 "--bind-address",
                 "127.0.0.1",
@@ -88,7 +93,7 @@ def up(
                 str(secure_port),
                 *certificate,
             ]
-            with _controllers(kubeconfig_out, scheduler_options) if controlled else contextlib.nullcontext():
+            with _controllers(kubeconfig_out, scheduler_options) if with_controllers else contextlib.nullcontext():
                 status = _schedule(cluster, [*options, *scheduler_options])
             sys.exit(status)
         finally:
@@ -96,8 +101,8 @@ def up(
                 remove_kubeconfig(text, kubeconfig_out)
 
 
-def _prepare(cluster: AttachedCluster, secure_port: int, folder: Path) -> tuple[str, list[str]]:
-    """The kubeconfig, and the options that give the scheduler a certificate which the kubeconfig vouches for."""
+def _prepare(cluster: ChildCluster, secure_port: int, folder: Path) -> tuple[str, list[str]]:
+    """Return the kubeconfig, and the options for a serving certificate that is signed by the CA in the kubeconfig."""
     from mooring.certificates import make_certificate
     from mooring.cluster.kubeconfig import kubeconfig_text
 
@@ -114,20 +119,20 @@ def _prepare(cluster: AttachedCluster, secure_port: int, folder: Path) -> tuple[
     return text, options
 
 
-def _tell(cluster: AttachedCluster, nodes: int, kubeconfig: Path, secure_port: int) -> None:
-    from mooring.cli.cluster import how_to_use, program
+def _print_usage(cluster: ChildCluster, nodes: int, kubeconfig: Path, secure_port: int) -> None:
+    from mooring.cli.cluster import program, usage_hint
 
     file = shlex.quote(str(kubeconfig))
-    click.echo(f"An embedded cluster with {nodes} fake nodes serves {cluster.server}; its scheduler starts now.")
-    click.echo(how_to_use(kubeconfig))
+    click.echo(f"An embedded cluster with {nodes} fake nodes is serving {cluster.server}; starting its scheduler.")
+    click.echo(usage_hint(kubeconfig))
     click.echo(f"  {program()} explain pod NAMESPACE/NAME --kubeconfig {file}")
-    click.echo(f"Health and metrics of the scheduler: https://127.0.0.1:{secure_port}")
-    click.echo("Ctrl-C ends everything. What follows is the log of the scheduler.\n")
+    click.echo(f"Scheduler health and metrics: https://127.0.0.1:{secure_port}")
+    click.echo("Press Ctrl-C to stop. The scheduler's log follows.\n")
 
 
 def _controllers(kubeconfig: Path, scheduler_options: tuple[str, ...]) -> contextlib.AbstractContextManager[object]:
-    """The controllers of batch objects, for the schedulers that the options name."""
-    from mooring.cli.flags.command import given_values
+    """Return the controllers of batch objects, for the schedulers that the options name."""
+    from mooring.cli.flags.go_flags import given_values
     from mooring.controllers.manager import ControllerThread, ManagerSettings
     from mooring.controllers.reconciler import Settings
     from mooring.kube import load_access
@@ -137,43 +142,43 @@ def _controllers(kubeconfig: Path, scheduler_options: tuple[str, ...]) -> contex
     return ControllerThread(load_access(kubeconfig=str(kubeconfig)), settings)
 
 
-def _schedule(cluster: AttachedCluster, options: list[str]) -> int:
-    """Run the scheduler in this process; the answer is the exit code."""
+def _schedule(cluster: ChildCluster, options: list[str]) -> int:
+    """Run the scheduler in this process and return the exit code."""
     from mooring.cli.main import main
     from mooring.cli.run import OWN_CLUSTER
 
-    broken = False
+    cluster_failed = False
 
-    def ended() -> None:
-        nonlocal broken
-        broken = True
+    def stop() -> None:
+        nonlocal cluster_failed
+        cluster_failed = True
         os.kill(os.getpid(), signal.SIGTERM)
 
-    cluster.when_ended(ended)
+    cluster.on_exit(stop)
     try:
         main(["run", *_with_defaults(options)], prog_name="mooring", obj=OWN_CLUSTER)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
-        return status or int(broken)
-    return int(broken)
+        return status or int(cluster_failed)
+    return int(cluster_failed)
 
 
 def _with_defaults(options: list[str]) -> list[str]:
-    """The options, with those that suit an embedded cluster where nothing else is said and `run` has them."""
+    """Return the options with defaults that suit an embedded cluster."""
     from mooring.cli.run import run
 
     known = {name for each in run.params for name in (*each.opts, *each.secondary_opts)}
     wanted: list[str] = []
-    # There is no second scheduler to take turns with.
+    # There is only one scheduler.
     if not any(each.startswith(("--leader-elect", "--no-leader-elect")) for each in options):
         wanted.append("--no-leader-elect" if "--no-leader-elect" in known else "--leader-elect=false")
-    # Nor anybody else to leave the API server to.
+    # The API server has no other clients to protect.
     if not any(each.startswith(("--config", "--kube-api-")) for each in options) and "--kube-api-qps" in known:
         wanted += ["--kube-api-qps=5000", "--kube-api-burst=5000"]
     return [*options, *wanted]
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
     return port

@@ -1,1 +1,1 @@
-"""The flags of `mooring run`: kube-scheduler's and vc-scheduler's, those that work here and why others do not."""
+"""The flags of `mooring run`: those of kube-scheduler and vc-scheduler, supported and unsupported."""

@@ -1,4 +1,4 @@
-"""Cases in, answers out, one JSON object a line: what the evaluating commands share."""
+"""Answer test cases, one JSON object per line, for the commands that evaluate them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import msgspec
 
 
 def answer_cases(
-    file: BinaryIO, evaluate: Callable[[dict[str, Any]], dict[str, Any]], refusal: type[Exception], shape: str
+    file: BinaryIO, evaluate: Callable[[dict[str, Any]], dict[str, Any]], invalid: type[Exception], shape: str
 ) -> None:
-    """Answer every line of a file (it may be gzipped); the exit code is 1 if a case could not be read.
+    """Answer every line of a file, which may be gzipped. The exit code is 1 if a case is invalid.
 
-    ``evaluate`` raises ``refusal`` for a case that makes no sense; ``shape`` says what a case looks like.
+    ``evaluate`` raises ``invalid`` for an invalid case; ``shape`` describes a case in error messages.
     """
     failed = False
     out = sys.stdout.buffer
     for line in _lines(file):
-        reply = _reply(line, evaluate, refusal, shape)
+        reply = _reply(line, evaluate, invalid, shape)
         failed = failed or "error" in reply
         out.write(msgspec.json.encode(reply) + b"\n")
     out.flush()
@@ -28,7 +28,7 @@ def answer_cases(
 
 
 def _reply(
-    line: bytes, evaluate: Callable[[dict[str, Any]], dict[str, Any]], refusal: type[Exception], shape: str
+    line: bytes, evaluate: Callable[[dict[str, Any]], dict[str, Any]], invalid: type[Exception], shape: str
 ) -> dict[str, object]:
     try:
         case = msgspec.json.decode(line)
@@ -38,7 +38,7 @@ def _reply(
         return {"id": None, "error": f"not a JSON object; a case is {shape}"}
     try:
         return {"id": case.get("id"), **evaluate(case)}
-    except refusal as error:
+    except invalid as error:
         return {"id": case.get("id"), "error": str(error)}
 
 

@@ -1,4 +1,4 @@
-"""`mooring plugin check`: what is wrong with a plugin, without a cluster."""
+"""`mooring plugin check`: check plugins for errors, without a cluster."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ import click
 if TYPE_CHECKING:
     from mooring.loading import Fault, Found
 
-#: A call in the dry run that takes longer counts as one that hangs.
-_SECONDS = 10.0
+#: Timeout of a plugin call in the dry run.
+_CALL_SECONDS = 10.0
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
-@click.option("--config", "config_file", metavar="FILE", help="Check the plugins' arguments in this configuration too.")
-@click.option("--no-dry-run", is_flag=True, help="Do not call the plugins on a small made-up cluster.")
+@click.option(
+    "--config", "config_file", metavar="FILE", help="Also check the plugins' arguments in this configuration file."
+)
+@click.option("--no-dry-run", is_flag=True, help="Do not call the plugins on a small simulated cluster.")
 def check(paths: tuple[Path, ...], config_file: str | None, no_dry_run: bool) -> None:
-    """Check plugins as a compiler would, without a cluster.
+    """Check plugins for errors, without a cluster.
 
-    PATH is a file, a package, or a folder of both. Found are wrong and missing methods, wrong signatures and names that
-    are nearly right, arguments that do not decode, requirements that are not installed, blocking calls in async
-    methods, and, in a dry run on a small made-up cluster, exceptions, hanging calls and answers that make no sense.
+    PATH is a file, a package, or a directory of both. The command reports invalid and missing methods, wrong signatures
+    and misspelled names, arguments that cannot be decoded, requirements that are not installed, and blocking calls in
+    async methods. A dry run on a small simulated cluster finds exceptions, calls that hang and invalid return values.
 
-    The exit code is 0 if all is well, 1 if something is wrong, 2 for a wrong command line.
+    The exit code is 0 if there are no errors, 1 if there are errors, and 2 for a usage error.
     """
     found: list[Found] = []
     faults: list[Fault] = []
     for path in paths:
         _load(path, found, faults)
     if not faults:
-        faults += _names(found)
+        faults += _duplicate_names(found)
     args = _configured(config_file, found, faults) if config_file is not None and not faults else {}
     if not no_dry_run:
         for each in found:
@@ -46,18 +48,18 @@ def check(paths: tuple[Path, ...], config_file: str | None, no_dry_run: bool) ->
             points = ", ".join(sorted(each.kind.points(each.cls))) or f"{each.kind.name} plugin"
             click.echo(f"{each.path}: {each.name}: ok ({points}; sha256 {each.sha256})")
     if faults:
-        click.echo(f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'} found", err=True)
+        click.echo(f"{len(faults)} {'error' if len(faults) == 1 else 'errors'} found", err=True)
         sys.exit(1)
 
 
 def _load(path: Path, found: list[Found], faults: list[Fault]) -> None:
-    """Load what is at a path."""
+    """Load the plugins at a path."""
     from mooring.loading import PluginLoadError
     from mooring.loading.files import in_folder, load_file
 
     try:
-        is_folder = path.is_dir() and not (path / "__init__.py").is_file()
-        files = in_folder(path) if is_folder else [path]
+        is_directory = path.is_dir() and not (path / "__init__.py").is_file()
+        files = in_folder(path) if is_directory else [path]
     except PluginLoadError as error:
         faults += error.faults
         return
@@ -73,21 +75,21 @@ def _load(path: Path, found: list[Found], faults: list[Fault]) -> None:
         faults.append(Fault(str(path), 0, "defines no plugin; derive a class from mooring.framework.Plugin"))
 
 
-def _names(found: list[Found]) -> list[Fault]:
+def _duplicate_names(found: list[Found]) -> list[Fault]:
     from mooring.loading import Fault
 
     first: dict[str, Found] = {}
     faults = []
     for each in found:
-        known = first.setdefault(each.name, each)
-        if known is not each:
-            faults.append(Fault(str(each.path), 0, f"a plugin {each.name} is also in {known.path}; rename one"))
+        other = first.setdefault(each.name, each)
+        if other is not each:
+            faults.append(Fault(str(each.path), 0, f"a plugin {each.name} is also in {other.path}; rename one"))
     return faults
 
 
 def _configured(file: str, found: list[Found], faults: list[Fault]) -> dict[str, object]:
-    """The plugins' arguments in a configuration, which is checked with the plugins in mind."""
-    from mooring.cli.inputs import read_text
+    """Return the arguments of the plugins in a configuration file, after checking the file."""
+    from mooring.cli.input_files import read_text
     from mooring.config import ConfigError, load_config
     from mooring.loading import Catalog, Fault
     from mooring.loading.plugin_sources import split
@@ -104,4 +106,4 @@ def _configured(file: str, found: list[Found], faults: list[Fault]) -> dict[str,
 def _dry_run(found: Found, args: object) -> list[Fault]:
     from mooring.scheduler.dry_run import dry_run_fault
 
-    return dry_run_fault(found, args, _SECONDS)
+    return dry_run_fault(found, args, _CALL_SECONDS)

@@ -1,15 +1,15 @@
-"""A plugin for pods: its file, its test and its configuration, for any extension points."""
+"""Templates of a profile plugin: its module, its test and its configuration."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
-from mooring.cli.plugin.scaffold.points import EXAMPLES, Example
+from mooring.cli.scaffold.method_examples import EXAMPLES
 
-_REASON: Final = "the node does not want the pod"
-#: Without and with a custom resource: what the examples of filter and score look at.
+_REASON: Final = "the node does not accept the pod"
+#: Whether there is a custom resource -> the bodies of the filter and score examples.
 _BODIES: Final = {
     False: {
         "VERDICT": f'return "{_REASON}" if node.labels.get(self.args.label) == "never" else None',
@@ -21,31 +21,31 @@ _BODIES: Final = {
         "SCORE": 'return 100 if node.labels.get(self.args.label) == "always" else 0',
     },
     True: {
-        "VERDICT": f'''found = self.found.get(node.name)
+        "VERDICT": f'''found = self.nodes.get(node.name)
         return "{_REASON}" if found is not None and not found.spec.allowed else None''',
-        "VERDICTS": f'''refused = {{each.name for each in self.found.list() if not each.spec.allowed}}
-        mask = np.array([name in refused for name in nodes.names], dtype=bool)
+        "VERDICTS": f'''rejected = {{each.name for each in self.nodes.list() if not each.spec.allowed}}
+        mask = np.array([name in rejected for name in nodes.names], dtype=bool)
         return Verdicts.reject(mask, Status.unschedulable("{_REASON}"))''',
-        "SCORES_OF_ALL": """scores = {each.name: each.spec.score for each in self.found.list()}
+        "SCORES_OF_ALL": """scores = {each.name: each.spec.score for each in self.nodes.list()}
         return np.array([scores.get(name, 0) for name in nodes.names], dtype=np.int64)""",
-        "SCORE": """found = self.found.get(node.name)
+        "SCORE": """found = self.nodes.get(node.name)
         return found.spec.score if found is not None else 0""",
     },
 }
 _RESOURCE: Final = '''
 class KIND(CustomResource, group="GROUP", version="v1alpha1", scope="Cluster"):
-    """What is known of a node; it has the node's name."""
+    """Data about the node of the same name."""
 
     class Spec:
         allowed: Annotated[bool, Meta(description="Whether pods may be placed on the node.")] = True
-        score: Annotated[int, Meta(description="How good the node is.", ge=0, le=100)] = 0
+        score: Annotated[int, Meta(description="How suitable the node is.", ge=0, le=100)] = 0
 
     spec: Spec
 '''
 
 
 class PodPlugin:
-    """What to write for a plugin."""
+    """The files of a new plugin."""
 
     def __init__(self, name: str, points: Iterable[str], crd: str = "") -> None:
         """``points`` are keys of EXAMPLES."""
@@ -53,14 +53,14 @@ class PodPlugin:
         self.file = snake(name)
         chosen = set(points)
         if "pre_score" in chosen and not chosen & {"score", "score_nodes"}:
-            chosen.add("score")  # nobody would call it otherwise
+            chosen.add("score")  # pre_score runs only for plugins that score
         self.points = [point for point in EXAMPLES if point in chosen]
         self._examples = [EXAMPLES[point] for point in self.points]
         self.group = f"{self.file.replace('_', '-')}.example.com"
         self.label = f"example.com/{self.file.replace('_', '-')}"
 
     def files(self) -> dict[str, str]:
-        """The files' texts, by name."""
+        """Return the contents of the files by name."""
         return {
             f"{self.file}.py": self.plugin(),
             f"test_{self.file}.py": self.test(),
@@ -68,7 +68,7 @@ class PodPlugin:
         }
 
     def plugin(self) -> str:
-        """The plugin."""
+        """Return the module of the plugin."""
         methods = "".join(example.method for example in self._examples)
         for word, body in _BODIES[bool(self.crd)].items():
             methods = methods.replace(f"        {word}\n", f"        {body}\n")
@@ -78,21 +78,21 @@ class PodPlugin:
             head, framework = _RESOURCE, framework | {"CustomResource", "Lister", "Meta"}
         constants = "".join(dict.fromkeys(example.constants for example in self._examples))
         setup = "".join(example.setup for example in self._examples)
-        text = f'"""{self.name}: say in a line what it is for."""\n\n'
+        text = f'"""{self.name}: one line about its purpose."""\n\n'
         text += "from typing import Annotated\n\n" if self.crd else ""
         text += "import numpy as np\n\n" if "np." in methods else ""
         text += f"from mooring.framework import {', '.join(sorted(framework))}\n"
         text += f"\n{constants}" if constants else ""
         text += f"\n{head}" if head else ""
-        text += f'\n\nclass {self.name}(Plugin):\n    """Say here what it does, for those who configure it."""\n'
-        text += "\n    found = Lister(KIND)\n" if self.crd else ""
+        text += f'\n\nclass {self.name}(Plugin):\n    """Describe here what the plugin does, for its users."""\n'
+        text += "\n    nodes = Lister(KIND)\n" if self.crd else ""
         if "self.args" in methods:
             text += f'\n    class Args:\n        label: str = "{self.label}"\n'
         text += f"\n    def setup(self):\n{setup}" if setup else ""
         return self._named(text + methods)
 
     def test(self) -> str:
-        """Its test."""
+        """Return the test module."""
         imports = {name for example in self._examples for name in example.test_imports}
         standard = sorted(imports & {"asyncio"})
         framework = sorted(imports & {"PermitWait", "Code"})
@@ -114,7 +114,7 @@ class PodPlugin:
         return self._named(text + "\n" + tests)
 
     def _cluster(self, tests: str) -> str:
-        """The nodes and objects that the tests are about."""
+        """Return the nodes and objects that the tests use."""
         text = f'LABEL = "{self.label}"\n' if "LABEL" in tests or ("NODES" in tests and not self.crd) else ""
         filters = {"filter", "filter_nodes"} & set(self.points)
         if "MODULE" in tests or (self.crd and "OBJECTS" in tests):
@@ -136,7 +136,7 @@ class PodPlugin:
         return text
 
     def configuration(self) -> str:
-        """A configuration that enables it, for `mooring run` and `mooring up`."""
+        """Return a configuration that enables the plugin, for `mooring run` and `mooring up`."""
         at = {example.point for example in self._examples}
         special = ""
         if "queueSort" in at:
@@ -149,7 +149,7 @@ class PodPlugin:
             "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
             "- schedulerName: default-scheduler\n  plugins:\n"
             f"    multiPoint: {{enabled: [{{name: NAME{weight}}}]}}\n{special}{args}"
-            "---\n# Where the plugin is, and how it is guarded.\n"
+            "---\n# The file of the plugin.\n"
             "apiVersion: mooring.dev/v1alpha1\nkind: PluginSources\n"
             f"plugins:\n- {{name: NAME, path: {self.file}.py}}\n"
         )
@@ -164,17 +164,12 @@ class PodPlugin:
 
 
 def snake(name: str) -> str:
-    """``NodeNumber`` -> ``node_number``."""
+    """Convert ``NodeNumber`` to ``node_number``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-def known_points() -> Sequence[str]:
-    """What can be given as --points."""
-    return list(EXAMPLES)
-
-
-def as_points(text: str) -> tuple[list[str], list[str]]:
-    """The points that a text names (``filter,preScore``), and the words that name none."""
+def parse_points(text: str) -> tuple[list[str], list[str]]:
+    """Return the extension points that a text names (``filter,preScore``), and the names that are not valid."""
     by_config: dict[str, str] = {}
     for key, example in EXAMPLES.items():
         by_config.setdefault(example.point.lower(), key)
@@ -185,6 +180,3 @@ def as_points(text: str) -> tuple[list[str], list[str]]:
         key = key if key in EXAMPLES else by_config.get(word.lower(), "")
         (found if key else unknown).append(key or word)
     return found, unknown
-
-
-__all__ = ["Example", "PodPlugin", "as_points", "known_points", "snake"]

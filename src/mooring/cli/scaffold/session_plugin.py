@@ -1,18 +1,18 @@
-"""A plugin for batch sessions: its file, its test and its configuration."""
+"""Templates of a session plugin: its module, its test and its configuration."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from mooring.cli.plugin.scaffold.pod import snake
+from mooring.cli.scaffold.pod_plugin import snake
 
 _PLUGIN: Final = '''\
-"""NAME: say in a line what it is for."""
+"""NAME: one line about its purpose."""
 
 
 class NAME:
-    """Say here what it does, for those who configure it."""
+    """Describe here what the plugin does, for its users."""
 
     name = "KEBAB"
 
@@ -20,18 +20,18 @@ class NAME:
         label: str = "example.com/KEBAB"
 
     def on_session_open(self, session):
-        # A session is one look at the whole cluster: register here what you have a say in.
+        # A session is one scheduling run over a snapshot of the cluster. Register the callbacks here.
         session.add_predicate(self.predicate)
         session.add_node_order(self.node_order)
 
     def on_session_close(self, session): ...
 
     def predicate(self, task, node):
-        # None: the node will do. A text: it will not, and that is the reason people read.
-        return "the node does not want the pod" if node.labels.get(self.args.label) == "never" else None
+        # Return None if the node is feasible, or the reason why it is not.
+        return "the node does not accept the pod" if node.labels.get(self.args.label) == "never" else None
 
     def node_order(self, task, node):
-        # The more, the better.
+        # A higher score is better.
         return 100 if node.labels.get(self.args.label) == "always" else 0
 '''
 _TEST: Final = """\
@@ -56,12 +56,12 @@ def place(*labels):
     return run_session(conf, pods=[pod], nodes=cluster(*labels), plugins={"KEBAB": NAME}).get("default/p")
 
 
-def test_nodes_that_ask_for_it_come_first():
-    assert place("always", "whatever") == "node-always"
-    assert place("whatever", "always") == "node-always"
+def test_labeled_nodes_are_preferred():
+    assert place("always", "other") == "node-always"
+    assert place("other", "always") == "node-always"
 
 
-def test_nodes_that_refuse_are_left_out():
+def test_infeasible_nodes_are_rejected():
     assert place("never") is None
 """
 _CONF: Final = """\
@@ -78,7 +78,7 @@ tiers:
 
 
 def session_files(name: str) -> dict[str, str]:
-    """The files' texts, by name."""
+    """Return the contents of the files by name."""
     file = snake(name)
 
     def named(text: str) -> str:

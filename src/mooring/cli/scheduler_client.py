@@ -1,4 +1,4 @@
-"""Asking a running scheduler over its endpoints."""
+"""Client for the endpoints of a running scheduler."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from mooring.observe.explanation import Explanation
 T = TypeVar("T")
 DEFAULT_URL = "https://127.0.0.1:10259"
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-_SECONDS = 10.0
+_TIMEOUT_SECONDS = 10.0
 
 
 class NoAnswer(Exception):
-    """The running scheduler did not tell; the text says why, as a sentence."""
+    """The running scheduler did not answer; the message is a sentence that says why."""
 
 
 def read_token(token: str, file: str) -> str:
-    """A token given as such or in a file. Ends the command if the file cannot be read."""
+    """Return the token that is given, or the one in a file. Ends the command if the file cannot be read."""
     if token and file:
         raise click.UsageError("--token and --token-file exclude each other: give one")
     if not file:
@@ -38,35 +38,35 @@ def read_token(token: str, file: str) -> str:
     except OSError as error:
         raise click.ClickException(f"{file}: {error.strerror or error}") from None
     except UnicodeError:
-        raise click.ClickException(f"{file}: not a text file; give one that holds a token") from None
+        raise click.ClickException(f"{file}: not a text file; give a file that contains a token") from None
 
 
-class _Served(msgspec.Struct, rename="kebab"):
-    """What `mooring up` writes about its scheduler into the kubeconfig."""
+class _SchedulerExtension(msgspec.Struct, rename="kebab"):
+    """The entry for the scheduler that `mooring up` writes into the kubeconfig."""
 
     server: str
     certificate_authority_data: str
 
 
-def scheduler_of(kubeconfig: str) -> Running | None:
-    """The scheduler that a kubeconfig knows of, asked with the kubeconfig's own token; None where it knows none."""
+def client_from_kubeconfig(kubeconfig: str) -> SchedulerClient | None:
+    """Return a client for the scheduler that a kubeconfig names, with the kubeconfig's token; None if it names none."""
     from mooring.kube import AccessError, load_access
 
     try:
         access = load_access(kubeconfig=kubeconfig)
-        served = msgspec.convert(access.extensions["mooring.dev/scheduler"], _Served)
+        served = msgspec.convert(access.extensions["mooring.dev/scheduler"], _SchedulerExtension)
         authority = base64.b64decode(served.certificate_authority_data).decode()
     except (AccessError, KeyError, ValueError):
         return None
-    return Running(served.server, token=access.user.token, authority_data=authority)
+    return SchedulerClient(served.server, token=access.user.token, authority_data=authority)
 
 
 class _Plugins(msgspec.Struct):
     plugins: list[PluginRow]
 
 
-class Running:
-    """A scheduler that is served at some address; without an address, perhaps one on this machine."""
+class SchedulerClient:
+    """Reads the endpoints of a scheduler; without a URL, of one on this machine at the default port."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Running:
             raise click.BadParameter(f"{url!r}: give a URL such as {DEFAULT_URL}", param_hint="--scheduler")
         self._local = split.hostname in _LOOPBACK
         if split.scheme == "http" and not self._local and token:
-            raise click.BadParameter("a token is not sent in the clear: give an https URL", param_hint="--scheduler")
+            raise click.BadParameter("a token is not sent unencrypted: give an https URL", param_hint="--scheduler")
         self._token = token
         verify = verify and not (self._local and not authority and not authority_data)
         self._opener = self._open_with(_context(authority, authority_data, verify=verify))
@@ -96,24 +96,24 @@ class Running:
         return urllib.request.build_opener(*handlers)
 
     def explanation(self, key: str) -> Explanation:
-        """What the scheduler knows of a pod (namespace/name). Raises NoAnswer."""
+        """Return the explanation of a pod (namespace/name). Raises NoAnswer."""
         return self._get(f"/decisions/{quote(key)}", Explanation)
 
     def plugins(self) -> list[PluginRow]:
-        """The scheduler's plugins and how they fare. Raises NoAnswer."""
+        """Return the status of the scheduler's plugins. Raises NoAnswer."""
         return self._get("/plugins", _Plugins).plugins
 
     def _get(self, path: str, kind: type[T]) -> T:
         request = urllib.request.Request(f"{self._url}{path}", headers=self._headers())
         try:
-            with self._opener.open(request, timeout=_SECONDS) as answer:
+            with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
                 return msgspec.json.decode(answer.read(), type=kind)
         except urllib.error.HTTPError as error:
             with error:
                 text = error.read(500).decode("utf-8", "replace").strip()
             raise NoAnswer(self._refused(error.code, text)) from None
         except msgspec.DecodeError as error:
-            raise NoAnswer(f"What answers at {self._url} is no Mooring ({error}).") from None
+            raise NoAnswer(f"The server at {self._url} is not Mooring ({error}).") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             if self._guessed:
@@ -129,12 +129,12 @@ class Running:
     def _refused(self, code: int, text: str) -> str:
         line = text.splitlines()[0] if text else str(code)
         if code in (401, 403):
-            return f"The Mooring at {self._url} does not let you in ({line}); give --token or --token-file."
-        return f"The Mooring at {self._url} cannot tell: {line}."
+            return f"Mooring at {self._url} denied access ({line}); give --token or --token-file."
+        return f"Mooring at {self._url} has no answer: {line}."
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A token goes where it was meant to go and nowhere else."""
+    """Follows no redirects, which could send the token to another server."""
 
     def redirect_request(self, *_args: object, **_kwargs: object) -> None:
         return None
@@ -144,7 +144,7 @@ def _context(authority: str, data: str, *, verify: bool) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=authority or None, cadata=data or None)
     except (OSError, ssl.SSLError) as error:
-        raise click.ClickException(f"{authority}: no certificates in PEM form can be read from it ({error})") from None
+        raise click.ClickException(f"{authority}: contains no PEM certificates ({error})") from None
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

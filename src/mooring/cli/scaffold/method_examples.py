@@ -1,4 +1,4 @@
-"""For each extension point: an example of its method, and a test of that. ``NAME`` stands for the plugin's name."""
+"""Examples of the method of each extension point with a test. ``NAME`` stands for the plugin's name."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from typing import Final, NamedTuple
 
 
 class Example(NamedTuple):
-    """One point."""
+    """The example for one extension point."""
 
-    #: As the configuration calls it.
+    #: The name of the point in a configuration.
     point: str
     method: str
     test: str
-    #: What both need beside Plugin: names of mooring.framework, and lines at the top of the module.
+    #: Names to import from mooring.framework in addition to Plugin, and lines for the top of the module.
     imports: tuple[str, ...] = ()
     constants: str = ""
     test_imports: tuple[str, ...] = ()
-    #: Lines that `setup` needs.
+    #: Lines for the method `setup`.
     setup: str = ""
 
 
-#: The two forms of filter and of score answer alike.
-_REFUSING: Final = """
-def test_nodes_that_refuse_are_left_out():
+#: Both forms of filter, and both forms of score, have the same test.
+_REJECTING: Final = """
+def test_infeasible_nodes_are_rejected():
     result = run_plugin(NAME, make_pod("p").obj(), nodes=NODES, objects=OBJECTS)
-    check_run(result, fits=["good", "plain"], rejected={"bad": "the node does not want the pod"})
+    check_run(result, fits=["good", "plain"], rejected={"bad": "the node does not accept the pod"})
 """
 _SCORING: Final = """
-def test_nodes_that_ask_for_it_score_best():
+def test_labeled_nodes_score_best():
     result = run_plugin(NAME, make_pod("p").obj(), nodes=NODES, objects=OBJECTS)
     check_run(result, scores=SCORES)
 """
 
-#: In running order, by the name that people give: that of the method.
+#: In the order in which they run, by method name.
 EXAMPLES: Final[dict[str, Example]] = {
     "pre_enqueue": Example(
         "preEnqueue",
         """
     def pre_enqueue(self, pod):
-        # A text holds the pod back, and is the reason; it is asked again when the pod changes.
+        # A string is the reason why the pod is gated; the method is called again when the pod changes.
         return "the pod is on hold" if pod.labels.get(self.args.label) == "hold" else None
 """,
         """
-def test_pods_on_hold_are_not_tried():
+def test_pods_on_hold_are_gated():
     plugin = PluginHarness(NAME).plugin
     assert plugin.pre_enqueue(make_pod("held").label({LABEL: "hold"}).obj()) == "the pod is on hold"
     assert plugin.pre_enqueue(make_pod("free").obj()) is None
@@ -53,11 +53,11 @@ def test_pods_on_hold_are_not_tried():
         "queueSort",
         """
     def less(self, a, b):
-        # Whether a goes before b. All profiles of a scheduler must have the same QueueSort plugin.
+        # Whether a is popped before b. All profiles of a scheduler must have the same QueueSort plugin.
         return (-a.pod.priority, a.timestamp) < (-b.pod.priority, b.timestamp)
 """,
         """
-def test_important_pods_go_first_then_those_that_came_first():
+def test_pods_are_ordered_by_priority_then_by_time():
     plugin = PluginHarness(NAME).plugin
     old, new = (SimpleNamespace(pod=make_pod("p").obj(), timestamp=time) for time in (1.0, 2.0))
     urgent = SimpleNamespace(pod=make_pod("u").priority(10).obj(), timestamp=3.0)
@@ -71,37 +71,37 @@ def test_important_pods_go_first_then_those_that_came_first():
         "preFilter",
         """
     def pre_filter(self, state, pod, nodes):
-        # Once per attempt, before the nodes are looked at; a text turns the pod down altogether.
+        # Called once per attempt, before Filter. Return a string to reject the pod on all nodes.
         state.write(ANSWER, pod.labels.get(self.args.label, ""))
 """,
         """
-def test_what_is_worked_out_once_is_kept_for_the_attempt():
+def test_pre_filter_writes_to_the_cycle_state():
     result = run_plugin(NAME, make_pod("p").label({LABEL: "hello"}).obj(), nodes=NODES)
     assert result.pre_filter.is_success
     assert result.state.read(MODULE.ANSWER) == "hello"
 """,
         imports=("StateKey",),
-        constants='#: What pre_filter found, for the other methods of the same attempt.\nANSWER = StateKey("NAME")\n',
+        constants='#: The result of pre_filter, for other methods of the same attempt.\nANSWER = StateKey("NAME")\n',
         test_imports=("make_pod", "run_plugin"),
     ),
     "filter": Example(
         "filter",
         """
     def filter(self, state, pod, node):
-        # None: the node will do. A text: it will not, and that is the reason people read.
+        # Return None if the node is feasible, or the reason why it is not.
         VERDICT
 """,
-        _REFUSING,
+        _REJECTING,
         test_imports=("check_run", "make_pod", "run_plugin"),
     ),
     "filter_nodes": Example(
         "filter",
         """
     def filter_nodes(self, state, pod, nodes):
-        # All nodes at once: None if all will do, else Verdicts, one a node.
+        # All nodes in one call: return None if all are feasible, or Verdicts with one entry per node.
         VERDICTS
 """,
-        _REFUSING,
+        _REJECTING,
         imports=("Status", "Verdicts"),
         test_imports=("check_run", "make_pod", "run_plugin"),
     ),
@@ -109,14 +109,14 @@ def test_what_is_worked_out_once_is_kept_for_the_attempt():
         "postFilter",
         """
     def post_filter(self, state, pod, statuses):
-        # No node will do. Make room for the pod and name the node, or say that nothing can be done.
-        return PostFilterResult(), Status.unschedulable("no room can be made")
+        # No node is feasible. Make room for the pod and nominate a node, or return why that is not possible.
+        return PostFilterResult(), Status.unschedulable("preemption is not possible")
 """,
         """
-def test_no_room_is_made():
+def test_no_node_is_nominated():
     result, status = PluginHarness(NAME).plugin.post_filter(None, make_pod("p").obj(), None)
     assert result.nominated_node is None
-    assert status.reasons == ("no room can be made",)
+    assert status.reasons == ("preemption is not possible",)
 """,
         imports=("PostFilterResult", "Status"),
         test_imports=("PluginHarness", "make_pod"),
@@ -125,16 +125,16 @@ def test_no_room_is_made():
         "preScore",
         """
     def pre_score(self, state, pod, nodes):
-        # Once per attempt, for the nodes that will do, before they are scored.
+        # Called once per attempt with the feasible nodes, before they are scored.
         state.write(CANDIDATES, len(nodes))
 """,
         """
-def test_the_candidates_are_counted_before_they_are_scored():
+def test_pre_score_counts_the_feasible_nodes():
     result = run_plugin(NAME, make_pod("p").obj(), nodes=NODES[:1], objects=OBJECTS)
     assert result.state.read(MODULE.CANDIDATES) == 1
 """,
         imports=("StateKey",),
-        constants="#: How many nodes are scored, for the other methods of the same attempt.\n"
+        constants="#: The number of feasible nodes, for the other methods of the same attempt.\n"
         'CANDIDATES = StateKey("NAME/candidates")\n',
         test_imports=("make_pod", "run_plugin"),
     ),
@@ -142,7 +142,7 @@ def test_the_candidates_are_counted_before_they_are_scored():
         "score",
         """
     def score(self, state, pod, node):
-        # 0 to 100, the more the better; the weight in the configuration multiplies it.
+        # Return 0 to 100; higher is better. The weight in the configuration multiplies the score.
         SCORE
 """,
         _SCORING,
@@ -152,7 +152,7 @@ def test_the_candidates_are_counted_before_they_are_scored():
         "score",
         """
     def score_nodes(self, state, pod, nodes):
-        # All nodes at once: an array with a score for each, 0 to 100.
+        # All nodes in one call: return an array with a score for each node, 0 to 100.
         SCORES_OF_ALL
 """,
         _SCORING,
@@ -162,37 +162,37 @@ def test_the_candidates_are_counted_before_they_are_scored():
         "reserve",
         """
     def reserve(self, state, pod, node_name):
-        # The node is chosen: claim there what nobody else may claim meanwhile.
-        self.claimed[pod.key] = node_name
+        # The node is chosen: reserve resources that no other pod may use.
+        self.reserved[pod.key] = node_name
 
     def unreserve(self, state, pod, node_name):
-        # It came to nothing after all; must not fail, and may be called more than once.
-        self.claimed.pop(pod.key, None)
+        # Undo reserve. This must not fail, and may be called more than once.
+        self.reserved.pop(pod.key, None)
 """,
         """
-def test_claims_are_taken_back():
+def test_unreserve_undoes_reserve():
     plugin, pod = PluginHarness(NAME).plugin, make_pod("p").obj()
     plugin.reserve(None, pod, "good")
-    assert plugin.claimed == {"default/p": "good"}
+    assert plugin.reserved == {"default/p": "good"}
     plugin.unreserve(None, pod, "good")
     plugin.unreserve(None, pod, "good")
-    assert plugin.claimed == {}
+    assert plugin.reserved == {}
 """,
         test_imports=("PluginHarness", "make_pod"),
-        setup="        self.claimed = {}\n",
+        setup="        self.reserved = {}\n",
     ),
     "permit": Example(
         "permit",
         """
     def permit(self, state, pod, node_name):
-        # The last word before binding: None, a reason not to, or PermitWait to hold the pod back for a while.
+        # Return None to bind the pod, a reason to reject it, or PermitWait to delay it.
         return PermitWait(30, allow_after=1) if pod.labels.get(self.args.label) == "wait" else None
 """,
         """
-def test_pods_that_ask_for_it_wait_a_second():
+def test_labeled_pods_wait_one_second():
     plugin = PluginHarness(NAME).plugin
-    patient = make_pod("patient").label({LABEL: "wait"}).obj()
-    assert plugin.permit(None, patient, "good") == PermitWait(30, allow_after=1)
+    waiting = make_pod("waiting").label({LABEL: "wait"}).obj()
+    assert plugin.permit(None, waiting, "good") == PermitWait(30, allow_after=1)
     assert plugin.permit(None, make_pod("p").obj(), "good") is None
 """,
         imports=("PermitWait",),
@@ -202,11 +202,11 @@ def test_pods_that_ask_for_it_wait_a_second():
         "preBind",
         """
     async def pre_bind(self, state, pod, node_name):
-        # What has to be done before the pod is bound; it may await. A reason keeps the pod from being bound.
+        # Prepare the node before the pod is bound. Return a reason to reject the pod.
         self.prepared = pod.key
 """,
         """
-def test_a_pod_is_prepared_before_it_is_bound():
+def test_pre_bind_prepares_the_pod():
     plugin = PluginHarness(NAME).plugin
     assert asyncio.run(plugin.pre_bind(None, make_pod("p").obj(), "good")) is None
     assert plugin.prepared == "default/p"
@@ -217,11 +217,11 @@ def test_a_pod_is_prepared_before_it_is_bound():
         "bind",
         """
     async def bind(self, state, pod, node_name):
-        # Bind the pod yourself (``await self.handle.binder.bind(pod, node_name)``), or leave it to the next plugin.
+        # Bind the pod (``await self.handle.binder.bind(pod, node_name)``), or skip to the next plugin.
         return Status(Code.SKIP)
 """,
         """
-def test_binding_is_left_to_the_next_plugin():
+def test_binding_is_skipped():
     assert asyncio.run(PluginHarness(NAME).plugin.bind(None, make_pod("p").obj(), "good")).code is Code.SKIP
 """,
         imports=("Code", "Status"),
@@ -231,7 +231,7 @@ def test_binding_is_left_to_the_next_plugin():
         "postBind",
         """
     async def post_bind(self, state, pod, node_name):
-        # The pod is bound; tidy up, count, tell somebody.
+        # The pod is bound: clean up, count, notify.
         self.bound += 1
 """,
         """

@@ -1,0 +1,168 @@
+"""Explanations of pods and gangs as tables and lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.api.quantity import format_quantity
+from mooring.cli.output import table
+from mooring.observe.explanation import DecisionView, Explanation, PreemptionView, VerdictView, WaitingView
+from mooring.simulate.report import Listing, Part
+
+if TYPE_CHECKING:
+    from mooring.controllers.gang_explanation import GangExplanation, Room
+
+
+def pod_parts(explained: Explanation) -> list[Part]:
+    """Return the explanation of a pod as text, tables and lists."""
+    found: list[Part] = [_headline(explained)]
+    decision, waiting = explained.decision, explained.waiting
+    if explained.note:
+        found.append(explained.note)
+    if decision is not None:
+        if decision.node:
+            found += _placement(decision)
+        else:
+            found += _failure(decision)
+    if waiting is not None:
+        found.append(_waiting(waiting))
+    if decision is not None and decision.seconds:
+        took = ", ".join(f"{name} {_duration(seconds)}" for name, seconds in decision.seconds.items())
+        found.append(f"Time: {took}")
+    return found
+
+
+def _headline(explained: Explanation) -> str:
+    pod, decision = explained.pod, explained.decision
+    match explained.state:
+        case "bound":
+            text = f"Pod {pod} is on node {explained.node}."
+        case "binding":
+            text = f"Pod {pod} is being bound to node {explained.node}."
+        case "gated":
+            text = f"Pod {pod} is gated; it is not scheduled until its scheduling gates are removed."
+        case "gone":
+            text = f"Pod {pod} was deleted."
+        case _:
+            text = f"Pod {pod} is pending."
+    if decision is None:
+        return text if explained.state in ("gated", "bound") else f"{text} There was no scheduling attempt yet."
+    if not decision.attempt:
+        return text
+    return f"{text} Attempt {decision.attempt} by {decision.profile} at {decision.time}."
+
+
+def _placement(decision: DecisionView) -> list[Part]:
+    text = f"Chosen: {decision.node}; {decision.evaluated_nodes} node(s) evaluated, {decision.feasible_nodes} feasible."
+    if decision.was_nominated:
+        return [f"{text} It was the nominated node, so it was evaluated first."]
+    if decision.message:  # a session decided about the pod, together with others
+        return [f"Chosen: {decision.node}, {decision.message}; {decision.evaluated_nodes} node(s) evaluated."]
+    if not decision.candidates:
+        alone = f"{text} No scoring was needed." if decision.feasible_nodes == 1 else text
+        return [alone, *_verdicts("Rejected by extenders", decision.verdicts)]
+    plugins = list(decision.candidates[0].scores)
+    rows = [
+        (each.node, str(each.total), *(str(each.scores[plugin]) for plugin in plugins)) for each in decision.candidates
+    ]
+    more = decision.feasible_nodes - len(rows)
+    footer = f"... and {more} more feasible node(s)" if more > 0 else ""
+    titles = ("Total", *plugins)
+    title = "Weighted scores of the chosen node and the next best nodes"
+    scores = table(title, ("Node", *titles), rows, right=titles, footer=footer)
+    return [text, scores, *_verdicts("Rejected by extenders", decision.verdicts)]
+
+
+def _verdicts(title: str, verdicts: list[VerdictView]) -> list[Part]:
+    titles = ("Plugin", "Nodes", "Reason", "Examples")
+    return [table(title, titles, map(_verdict, verdicts), right={"Nodes"})] if verdicts else []
+
+
+def _failure(decision: DecisionView) -> list[Part]:
+    found: list[Part] = [decision.message, *_verdicts("Verdicts", decision.verdicts)]
+    if decision.preemption is not None:
+        found.append(_preemption(decision.preemption))
+    return found
+
+
+def _verdict(verdict: VerdictView) -> tuple[str, ...]:
+    more = verdict.nodes - len(verdict.examples)
+    names = ", ".join(verdict.examples) + (f" (+{more})" if more > 0 and verdict.examples else "")
+    reason = "; ".join(verdict.reasons) or "-"
+    if verdict.code == "UnschedulableAndUnresolvable":
+        reason += " (evicting pods would not help)"
+    return verdict.plugin or "-", str(verdict.nodes) if verdict.nodes else "-", reason, names or "-"
+
+
+def _preemption(preemption: PreemptionView) -> Listing:
+    if preemption.nominated_node:
+        items = [(f"Preempting pods on {preemption.nominated_node}", _victims(preemption.victims))]
+    else:
+        items = [("Preemption does not help", preemption.message or "no plugin found a node")]
+    return Listing("Preemption", items)
+
+
+def _victims(victims: list[str]) -> str:
+    return f"evicting {', '.join(victims)}" if victims else "waiting for pods that are already terminating"
+
+
+def _waiting(waiting: WaitingView) -> Listing:
+    items: list[tuple[str, str]] = []
+    if waiting.gated_by:
+        gates = f"; gates: {', '.join(waiting.gates)}" if waiting.gates else ""
+        items.append((f"Gated by {waiting.gated_by}", f"{'; '.join(waiting.gate_reasons) or 'no reason'}{gates}"))
+    place = f"{waiting.queue}, after {waiting.attempts} attempt(s)" if waiting.attempts else waiting.queue
+    items.append(("Queue", place))
+    if waiting.nominated_node:
+        items.append(("Nominated node", waiting.nominated_node))
+    items += [(f"Retried for {wake.plugin} on", "; ".join(wake.events) or "never") for wake in waiting.woken_by]
+    if waiting.backoff_ends:
+        items.append(("Backoff ends", waiting.backoff_ends))
+    if waiting.retried_by:
+        items.append(("Retried at the latest", f"about {waiting.retried_by}"))
+    return Listing("Waiting", items)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} us"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def gang_parts(why: GangExplanation | None) -> list[Part]:
+    """Return why a gang is waiting, with amounts, as text, tables and lists."""
+    if why is None:
+        return ["It is not waiting."]
+    parts: list[Part] = [f"It is waiting at the {why.gate} gate: {why.text}"]
+    if why.members or why.min_member:
+        there = ", ".join(f"{count} {phase}" for phase, count in sorted(why.members.items())) or "none yet"
+        parts.append(f"Pods: {there}; at least {why.min_member} must start together.")
+    if why.room:
+        titles = ("Requested", "Allocated", "Deserved", "Capability", "Allocatable")
+        rows = [
+            (
+                room.resource,
+                *(
+                    format_amount(room.resource, each)
+                    for each in (room.needed, room.allocated, room.deserved, room.capability, room.cluster)
+                ),
+            )
+            for room in why.room
+        ]
+        parts.append(table("Resources", ("Resource", *titles), rows, right=titles, footer=_shortage(why.room)))
+    if why.reasons:
+        items = [(f"{count} pods", reason) for reason, count in sorted(why.reasons.items(), key=lambda each: -each[1])]
+        parts.append(Listing("Reasons", items))
+    return parts
+
+
+def _shortage(rooms: tuple[Room, ...]) -> str:
+    names = [room.resource for room in rooms if room.is_short]
+    return f"Insufficient {', '.join(names)} in addition to what the queue has allocated." if names else ""
+
+
+def format_amount(resource: str, amount: int | None) -> str:
+    """Return an amount of a resource as a Kubernetes quantity."""
+    if amount is None:
+        return "-"
+    return format_quantity(amount, binary=resource in {"memory", "ephemeral-storage"}, milli=resource == "cpu")

@@ -1,0 +1,205 @@
+"""Build the scheduler's configuration and settings from the flags of `mooring run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from mooring.config import SchedulerConfiguration
+    from mooring.kube import Access
+    from mooring.live.batch.scheduler import BatchSettings
+    from mooring.live.endpoints.endpoint_server import ServerSettings
+
+
+#: Leader election flag -> the configuration field that it overrides.
+_ELECTION = {
+    "leader_elect": "leader_elect",
+    "leader_elect_lease_duration": "lease_duration",
+    "leader_elect_renew_deadline": "renew_deadline",
+    "leader_elect_retry_period": "retry_period",
+    "leader_elect_resource_lock": "resource_lock",
+    "leader_elect_resource_name": "resource_name",
+    "leader_elect_resource_namespace": "resource_namespace",
+}
+
+
+def configured(
+    config: SchedulerConfiguration, given: Mapping[str, Any], *, from_file: bool
+) -> tuple[SchedulerConfiguration, list[str]]:
+    """Return the configuration with the flags applied, and warnings about ignored flags.
+
+    As in kube-scheduler, leader election flags override a file, and deprecated flags are ignored if there is a file.
+    Ends the command if the result is invalid.
+    """
+    from mooring.config.check import check_election
+
+    ignored: list[str] = []
+    client: dict[str, Any] = {}
+    for flag, field in (("kube_api_qps", "qps"), ("kube_api_burst", "burst"), ("kubeconfig", "kubeconfig")):
+        value = given[flag]
+        if value is None:
+            continue
+        named = config.client_connection.kubeconfig
+        if from_file and (flag != "kubeconfig" or (named and named != value)):
+            ignored.append(
+                f"--{flag.replace('_', '-')}: ignored because of --config; set clientConnection.{field} there"
+            )
+        else:
+            client[field] = value
+    election = {field: given[flag] for flag, field in _ELECTION.items() if given[flag] is not None}
+    changed = msgspec.structs.replace(
+        config,
+        leader_election=msgspec.structs.replace(config.leader_election, **election),
+        client_connection=msgspec.structs.replace(config.client_connection, **client),
+    )
+    faults = check_election(changed.leader_election) if election else []
+    if faults:
+        raise click.UsageError("; ".join(f"--leader-elect-{fault}" for fault in faults))
+    return changed, ignored
+
+
+def without_cluster(config: SchedulerConfiguration) -> SchedulerConfiguration:
+    """Return the configuration without its kubeconfig."""
+    connection = msgspec.structs.replace(config.client_connection, kubeconfig="")
+    return msgspec.structs.replace(config, client_connection=connection)
+
+
+def served(given: Mapping[str, Any]) -> ServerSettings | None:
+    """Return the settings of the endpoints, or None if they are disabled. Ends the command for invalid flags."""
+    from mooring.live.endpoints.endpoint_auth import GuardSettings
+    from mooring.live.endpoints.endpoint_server import ServerSettings
+    from mooring.live.endpoints.endpoint_tls import TlsSettings
+
+    port = given["secure_port"]
+    if not 0 <= port <= 65535:
+        raise click.BadParameter(f"{port} is not a port: use a number from 0 to 65535", param_hint="--secure-port")
+    if not port:
+        return None
+    return ServerSettings(
+        bind_address=given["bind_address"],
+        port=port,
+        tls=TlsSettings(
+            cert_file=given["tls_cert_file"],
+            key_file=given["tls_private_key_file"],
+            cert_dir=given["cert_dir"],
+            min_version=given["tls_min_version"],
+            cipher_suites=given["tls_cipher_suites"],
+            client_ca_file=given["client_ca_file"],
+        ),
+        guard=GuardSettings(
+            open_paths=given["authorization_always_allow_paths"],
+            token_seconds=given["authentication_token_webhook_cache_ttl"] / 1e9,
+            allowed_seconds=given["authorization_webhook_cache_authorized_ttl"] / 1e9,
+            denied_seconds=given["authorization_webhook_cache_unauthorized_ttl"] / 1e9,
+        ),
+        authentication=_access(given["authentication_kubeconfig"], "--authentication-kubeconfig"),
+        authorization=_access(given["authorization_kubeconfig"], "--authorization-kubeconfig"),
+        look_up_authority=not given["authentication_skip_lookup"],
+        tolerate_lookup_failure=given["authentication_tolerate_lookup_failure"],
+        share_address=given["permit_address_sharing"] or None,
+        share_port=given["permit_port_sharing"],
+    )
+
+
+def gate_notes(given: Mapping[str, Any]) -> list[str]:
+    """Return warnings about feature gates. Ends the command for gates that are not supported."""
+    from mooring.cli.flags.go_flags import parse_bool
+    from mooring.config.gates import GateError, check_gates
+
+    try:
+        wanted = {name.removeprefix("kube:"): parse_bool(value) for name, value in given["feature_gates"]}
+        return [f"--feature-gates: {note}" for note in check_gates(wanted)]
+    except (GateError, ValueError) as error:
+        raise click.BadParameter(str(error), param_hint="--feature-gates") from None
+
+
+def _access(kubeconfig: str, flag: str) -> Access | None:
+    from mooring.kube import AccessError, load_access
+
+    if not kubeconfig:
+        return None
+    try:
+        return load_access(kubeconfig=kubeconfig)
+    except AccessError as error:
+        raise click.ClickException(f"{flag}: {error}") from None
+
+
+_DEFAULT_NAMES: Final = ("volcano",)
+#: vc-scheduler's default client limits; kube-scheduler's are too low for sessions.
+_QPS, _BURST = 2000.0, 2000
+
+
+def batch_settings(given: Mapping[str, Any]) -> BatchSettings | None:
+    """Return the settings of batch sessions, or None if no flag enables them."""
+    from mooring.live.batch.scheduler import BatchSettings
+
+    names, conf = tuple(given["scheduler_name"]), given["scheduler_conf"]
+    if not conf and names in ((), ("default-scheduler",)):
+        return None
+    period = given["schedule_period"] / 1e9
+    if period <= 0:
+        raise click.BadParameter("the period must be positive, such as 1s", param_hint="--schedule-period")
+    return BatchSettings(
+        scheduler_conf=Path(conf) if conf else None,
+        scheduler_names=names or _DEFAULT_NAMES,
+        schedule_period=period,
+        default_queue=given["default_queue"],
+    )
+
+
+def with_sessions(
+    config: SchedulerConfiguration, batch: BatchSettings, given: Mapping[str, Any]
+) -> SchedulerConfiguration:
+    """Return the configuration for a scheduler that also runs batch sessions.
+
+    Without --config there are only sessions, as in vc-scheduler.
+    """
+    if given["config"] is not None:
+        for profile in config.profiles:
+            if profile.scheduler_name in batch.scheduler_names:
+                text = f"{profile.scheduler_name} is also a profile in --config; rename one of them"
+                raise click.BadParameter(text, param_hint="--scheduler-name")
+        return config
+    connection, election = config.client_connection, config.leader_election
+    qps = connection.qps if given["kube_api_qps"] is not None else _QPS
+    burst = connection.burst if given["kube_api_burst"] is not None else _BURST
+    if given["leader_elect_resource_name"] is None:
+        # Not kube-scheduler's lease: the process would wait for kube-scheduler.
+        name = batch.scheduler_names[0] if len(batch.scheduler_names) == 1 else "vc-scheduler"
+        election = msgspec.structs.replace(election, resource_name=name)
+    # A profile with an empty name matches no pod: pods without a schedulerName belong to kube-scheduler.
+    unused = tuple(msgspec.structs.replace(profile, scheduler_name="") for profile in config.profiles[:1])
+    return msgspec.structs.replace(
+        config,
+        profiles=unused,
+        leader_election=election,
+        client_connection=msgspec.structs.replace(connection, qps=qps, burst=burst),
+    )
+
+
+def plain_endpoints(given: Mapping[str, Any]) -> list[ServerSettings]:
+    """Return the plain HTTP endpoints for health and metrics, which vc-scheduler has too."""
+    from mooring.live.endpoints.endpoint_server import ServerSettings
+
+    found: dict[tuple[str, int], tuple[str, ...]] = {}
+    for enabled, flag, path in (
+        ("enable_healthz", "healthz-address", "/healthz"),
+        ("enable_metrics", "listen-address", "/metrics"),
+    ):
+        if given[enabled]:
+            where = _address(given[flag.replace("-", "_")], f"--{flag}")
+            found[where] = (*found.get(where, ()), path)
+    return [ServerSettings(bind_address=host, port=port, plain_paths=paths) for (host, port), paths in found.items()]
+
+
+def _address(text: str, flag: str) -> tuple[str, int]:
+    """Parse ``:8080``, ``127.0.0.1:8080`` or ``[::1]:8080``."""
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise click.BadParameter(f"{text!r} is not HOST:PORT, such as 127.0.0.1:8080 or :8080", param_hint=flag)
+    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)

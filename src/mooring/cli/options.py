@@ -1,0 +1,151 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from mooring.cli.scheduler_client import SchedulerClient
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+kubeconfig_option = click.option(
+    "--kubeconfig", default="", help="Path to the kubeconfig file. By default it is found as kubectl finds it."
+)
+namespace_option = click.option(
+    "-n", "--namespace", default="default", show_default=True, help="The namespace, if the argument does not name one."
+)
+config_option = click.option(
+    "--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration file (v1, v1beta3 or v1beta2)."
+)
+
+
+def output_option(*formats: str) -> Callable[[F], F]:
+    """Return the option -o with these formats; the first one is the default."""
+    return click.option(
+        "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format."
+    )
+
+
+def _decorate(command: Callable[..., Any], options: Iterable[Callable[[Any], Any]]) -> Any:
+    for option in reversed(tuple(options)):
+        command = option(command)
+    return command
+
+
+_PLUGIN_OPTIONS = (
+    click.option(
+        "--plugin",
+        "named_plugins",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="Load plugin NAME from a Python file or package. Repeatable.",
+    ),
+    click.option(
+        "--plugins-dir",
+        "plugin_folders",
+        multiple=True,
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help="Load all plugins in a directory. Repeatable.",
+    ),
+    click.option(
+        "--allow-writable-plugins",
+        is_flag=True,
+        help="Load plugin files and directories even if other users can write to them. Such users can run code in "
+        "the scheduler.",
+    ),
+)
+
+
+def plugin_options(command: F) -> F:
+    """Add the options that name plugins to a command; it receives them as ``requested``."""
+
+    @functools.wraps(command)
+    def with_request(
+        *args: Any,
+        named_plugins: tuple[str, ...],
+        plugin_folders: tuple[Path, ...],
+        allow_writable_plugins: bool,
+        **kwargs: Any,
+    ) -> Any:
+        # Imported here to keep --help fast.
+        from mooring.loading import PluginLoadError, Requested, parse_plugin_option
+
+        named: dict[str, Path] = {}
+        for option in named_plugins:
+            try:
+                name, path = parse_plugin_option(option)
+            except PluginLoadError as error:
+                raise click.BadParameter(str(error), param_hint="--plugin") from None
+            if name in named:
+                raise click.BadParameter(f"{name} is given twice: leave one out", param_hint="--plugin")
+            named[name] = path
+        requested = Requested(tuple(named.items()), plugin_folders, allow_writable_plugins)
+        return command(*args, requested=requested, **kwargs)
+
+    return _decorate(with_request, _PLUGIN_OPTIONS)  # type: ignore[no-any-return]  # click returns the same function
+
+
+_SCHEDULER_OPTIONS = (
+    click.option(
+        "--scheduler", metavar="URL", envvar="MOORING_SCHEDULER", help="URL of the running scheduler's endpoints."
+    ),
+    click.option("--token", envvar="MOORING_TOKEN", default="", help="Bearer token to authenticate with."),
+    click.option("--token-file", metavar="FILE", default="", help="File that contains the bearer token."),
+    click.option(
+        "--certificate-authority",
+        metavar="FILE",
+        default="",
+        help="CA certificates (PEM) to verify the scheduler's certificate with.",
+    ),
+    click.option("--insecure-skip-tls-verify", is_flag=True, help="Do not verify the scheduler's certificate."),
+)
+
+
+class SchedulerAddress:
+    """The address and credentials of a running scheduler, as given by options."""
+
+    def __init__(self, scheduler: str | None, token: str, token_file: str, authority: str, *, verify: bool) -> None:
+        self.scheduler = scheduler
+        self._token, self._token_file = token, token_file
+        self._authority, self._verify = authority, verify
+
+    @property
+    def is_given(self) -> bool:
+        """Whether an option names a scheduler or credentials."""
+        return bool(self.scheduler or self._token or self._token_file)
+
+    def client(self, kubeconfig: str) -> SchedulerClient:
+        """Return a client for the scheduler that the options name, or else for the one named in a kubeconfig."""
+        from mooring.cli.scheduler_client import SchedulerClient, client_from_kubeconfig, read_token
+
+        found = None if self.is_given else client_from_kubeconfig(kubeconfig)
+        token = read_token(self._token, self._token_file)
+        return found or SchedulerClient(self.scheduler, token=token, authority=self._authority, verify=self._verify)
+
+
+def scheduler_options(command: F) -> F:
+    """Add the options that name a running scheduler to a command; it receives them as ``address``."""
+
+    @functools.wraps(command)
+    def with_address(
+        *args: Any,
+        scheduler: str | None,
+        token: str,
+        token_file: str,
+        certificate_authority: str,
+        insecure_skip_tls_verify: bool,
+        **kwargs: Any,
+    ) -> Any:
+        address = SchedulerAddress(
+            scheduler, token, token_file, certificate_authority, verify=not insecure_skip_tls_verify
+        )
+        return command(*args, address=address, **kwargs)
+
+    return _decorate(with_address, _SCHEDULER_OPTIONS)  # type: ignore[no-any-return]  # click returns the same function

@@ -1,1 +1,0 @@
-"""What `mooring plugin new` writes: a plugin, its test and its configuration."""

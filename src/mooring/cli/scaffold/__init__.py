@@ -1,0 +1,1 @@
+"""Templates for `mooring plugin new`."""
