@@ -86,7 +86,10 @@ def explain(*arguments: str, **env: str) -> Result:
         ),
         ("web", ["NODERESOURCESFIT", "2 feasible"]),
         ("shop/placed", ["Pod shop/placed is on node n1.", "taken off its node", "Chosen: n2"]),
-        ("big", ["0/3 nodes are available", "Insufficient cpu", "n1, n2", "untolerated taint", "Preemption does not help"]),
+        (
+            "big",
+            ["0/3 nodes are available", "Insufficient cpu", "n1, n2", "untolerated taint", "Preemption does not help"],
+        ),
         ("big", ["Retried for NodeResourcesFit on", "Node added, allocatable changed"]),
         ("gated", ["is gated", "Gated by SchedulingGates", "example.com/wait"]),
         ("picky", ["node(s) didn't match Pod's node affinity/selector (evicting pods would not help)"]),
@@ -262,4 +265,6 @@ async def test_the_cluster_is_read_where_no_scheduler_answers(tmp_path):
     assert result.exit_code == 0, result.output
     assert "No running Mooring answers at http://127.0.0.1:1" in result.stdout
     assert "Chosen: n2" in result.stdout
-    assert "note: StorageClass objects cannot be read and are ignored" in result.stderr  # this server does not have them all
+    assert (
+        "note: StorageClass objects cannot be read and are ignored" in result.stderr
+    )  # this server does not have them all
