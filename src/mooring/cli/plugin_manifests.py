@@ -190,7 +190,7 @@ def _plugins(path: Path) -> list[type[Plugin]]:
 
 
 def _kinds(plugins: Sequence[type[Plugin]]) -> list[type[CustomResource]]:
-    from mooring.framework.declared import custom_kinds
+    from mooring.framework.declarations import custom_kinds
 
     return [kind for kinds in custom_kinds(plugins).values() for kind in kinds[:1]]
 
