@@ -18,7 +18,8 @@ from mooring.framework import CycleState, NodeInfo, Plugin
 from mooring.framework.points import points_of
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.cycle import Cycle, Placement, Unplaced
+from mooring.scheduler.plugin_runner import PluginRunner
+from mooring.scheduler.schedule_one import ScheduleFailure, ScheduleResult, schedule_pod
 
 
 def measure(workload: str, nodes: int, pods: int) -> dict[str, float | int | str]:
@@ -89,7 +90,7 @@ profiles:
 """
 
 
-def _cycle(workload: str, cache: Cache) -> Cycle:
+def _cycle(workload: str, cache: Cache) -> PluginRunner:
     rng = random.Random(1)
     if workload.startswith("numa"):
         strategy = "LeastNUMANodes" if workload == "numaleast" else "LeastAllocated"
@@ -102,16 +103,16 @@ def _cycle(workload: str, cache: Cache) -> Cycle:
     return Profiles(config, cache, plugins={"LastDigit": LastDigit}, rng=rng).first
 
 
-def _decide(cycle: Cycle, cache: Cache, pod: Pod) -> None:
+def _decide(cycle: PluginRunner, cache: Cache, pod: Pod) -> None:
     """One decision and its consequence."""
-    decision = cycle.schedule(pod)
-    if isinstance(decision, Placement):
+    decision = schedule_pod(cycle, pod)
+    if isinstance(decision, ScheduleResult):
         cache.assume(pod, decision.node_name)
         return
     _make_room(cache, pod, decision)
 
 
-def _make_room(cache: Cache, pod: Pod, decision: Unplaced) -> None:
+def _make_room(cache: Cache, pod: Pod, decision: ScheduleFailure) -> None:
     if not decision.result.nominated_node:
         raise SystemExit(f"the workload does not fit any more: {decision.message}")
     for uid in decision.result.victims:

@@ -20,7 +20,8 @@ from mooring.config import default_config
 from mooring.framework import Status
 from mooring.framework.api_clients import Binding
 from mooring.live.endpoints.scheduler_endpoints import make_watch
-from mooring.scheduler.engine import Decided, Engine
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.schedule_one import AssumedPod
 
 _ROUNDS = 5
 
@@ -79,7 +80,7 @@ def _run(engine: Engine, workload: str, first: int, count: int) -> float:
 
 async def _drain(engine: Engine) -> None:
     while (decided := engine.schedule_one()) is not None:
-        if not isinstance(decided, Decided):
+        if not isinstance(decided, AssumedPod):
             raise SystemExit(f"the workload does not fit any more: {decided}")
         await engine.bind(decided)
 

@@ -16,8 +16,9 @@ from bench.plugins.ways import WAYS, Setup
 from bench.tables import row
 from bench.workloads import basic, node
 from mooring.live.extenders import ExtenderClient
-from mooring.scheduler.engine import Asking, Decided, Engine
+from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
+from mooring.scheduler.schedule_one import AssumedPod, PendingAttempt
 
 SIZES = (500, 5000)
 COLUMNS = ("way", "nodes", "decisions", "decisions_per_s", "cpu_us", "evaluated")
@@ -64,12 +65,12 @@ async def measure(setup: Setup, nodes: int, pods: int, seconds: float) -> dict[s
     }
 
 
-async def decide(engine: Engine) -> Decided:
+async def decide(engine: Engine) -> AssumedPod:
     """Place the next pod."""
     outcome = engine.schedule_one()
-    if isinstance(outcome, Asking):
-        outcome = await engine.ask(outcome)
-    if not isinstance(outcome, Decided):
+    if isinstance(outcome, PendingAttempt):
+        outcome = await engine.complete(outcome)
+    if not isinstance(outcome, AssumedPod):
         raise SystemExit(f"a pod found no node: {outcome}")
     return outcome
 

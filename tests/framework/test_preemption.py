@@ -18,6 +18,7 @@ from mooring.framework.preemption.candidate import Candidate, best
 from mooring.framework.preemption.search import can_search_together, search_one, search_together
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
+from mooring.scheduler.schedule_one import schedule_pod
 from mooring.testing import make_node, make_pdb, make_pod
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -127,7 +128,7 @@ def test_which_node_is_chosen(victims, winner):
             pod = make_pod(f"{name}{number}").req(cpu="500m").priority(priority).node(name)
             cache.put(pod.started(f"2026-01-01T{clock}:00Z").obj())
     cycle = Profiles(default_config(), cache).first
-    decision = cycle.schedule(make_pod("vip").req(cpu="1").priority(100).obj())
+    decision = schedule_pod(cycle, make_pod("vip").req(cpu="1").priority(100).obj())
     assert decision.result.nominated_node == winner
 
 
@@ -137,7 +138,7 @@ def test_a_pod_that_may_not_preempt():
     cache.put(make_pod("low").req(cpu="1").node("a").obj())
     cycle = Profiles(default_config(), cache).first
     pod = make_pod("polite").req(cpu="1").priority(9).preemption_policy("Never").obj()
-    decision = cycle.schedule(pod)
+    decision = schedule_pod(cycle, pod)
     assert decision.message == (
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
         "preemption: not eligible due to preemptionPolicy=Never."

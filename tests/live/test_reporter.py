@@ -12,9 +12,8 @@ from mooring.framework.state import CycleState
 from mooring.framework.status import PostFilterResult, Status
 from mooring.kube import Conflict, KubeError, NotFound, Unavailable
 from mooring.live.reporter import Reporter
-from mooring.scheduler.cycle import Unplaced
-from mooring.scheduler.engine import Failed
 from mooring.scheduler.queue import QueuedPod
+from mooring.scheduler.schedule_one import FailedAttempt, ScheduleFailure
 from mooring.testing import make_pod
 
 
@@ -48,11 +47,11 @@ class Client:
         self.messages.append(body["status"]["conditions"][0]["message"])
 
 
-def failed(message: str) -> Failed:
+def failed(message: str) -> FailedAttempt:
     pod = make_pod("p").obj()
     status = Status.unschedulable(message)
-    unplaced = Unplaced(message, status, CycleState(), result=PostFilterResult())
-    return Failed(QueuedPod(pod=pod, key=pod.key, profile="default-scheduler", timestamp=0.0), unplaced)
+    unplaced = ScheduleFailure(message, status, CycleState(), result=PostFilterResult())
+    return FailedAttempt(QueuedPod(pod=pod, key=pod.key, profile="default-scheduler", timestamp=0.0), unplaced)
 
 
 def reporter(client: Client) -> Reporter:
@@ -112,7 +111,7 @@ def test_an_expectation_that_came_to_nothing_is_taken_back() -> None:
 
         told = reporter(Keeping())
         one = failed("rejected at Permit")
-        cleared = Failed(one.queued, one.unplaced, nominated_node="")
+        cleared = FailedAttempt(one.queued, one.unplaced, nominated_node="")
         pod = one.queued.pod
         await told.expect(pod, "n1")
         await told.failed(cleared, pod)

@@ -15,7 +15,8 @@ from mooring.framework import PermitWait, Plugin, Status, Verdicts, depends_on
 from mooring.live.watchdog import Watchdog
 from mooring.loading import configuration
 from mooring.loading.options import PluginOptions
-from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 
@@ -45,18 +46,18 @@ class World:
         self.guard = self.engine.guards.of(plugin.name)
         self._pods = 0
 
-    def attempt(self) -> Decided | Failed:
+    def attempt(self) -> AssumedPod | FailedAttempt:
         self._pods += 1
         self.engine.put(make_pod(f"p{self._pods}").obj())
         outcome = self.engine.schedule_one()
-        assert isinstance(outcome, Decided | Failed)
+        assert isinstance(outcome, AssumedPod | FailedAttempt)
         return outcome
 
     def message(self) -> str:
         outcome = self.attempt()
-        assert isinstance(outcome, Failed)
+        assert isinstance(outcome, FailedAttempt)
         assert outcome.reason == "SchedulerError"
-        return outcome.unplaced.message
+        return outcome.failure.message
 
 
 def plugin(**methods: Callable[..., Any]) -> type[Plugin]:
@@ -124,8 +125,8 @@ def test_a_post_filter_that_answers_nonsense_is_blamed() -> None:
     mine = plugin(filter=lambda self, state, pod, node: "never", post_filter=lambda self, state, pod, statuses: 7)
     world = World(mine)
     outcome = world.attempt()
-    assert isinstance(outcome, Failed)
-    assert "post_filter must return a Status" in outcome.unplaced.message
+    assert isinstance(outcome, FailedAttempt)
+    assert "post_filter must return a Status" in outcome.failure.message
     assert world.guard.failures == 1
 
 
@@ -151,13 +152,13 @@ async def test_what_is_broken_in_the_binding_cycle_is_blamed_too(method: str, ca
     others = {"pre_bind": bound_to(None)} if method == "pre_bind_pre_flight" else {}
     world = World(plugin(**others, **{method: call}))
     decided = world.attempt()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     # Where a Bind plugin of ours stands behind the built-in one it would never be asked.
-    profile = decided.cycle.profile
+    profile = decided.runner.profile
     profile.bind = tuple(bound for bound in profile.bind if bound.name == "Mine")
     failed = await world.engine.bind(decided)
-    assert isinstance(failed, Failed)
-    assert cause in failed.unplaced.message
+    assert isinstance(failed, FailedAttempt)
+    assert cause in failed.failure.message
     assert world.engine.guards.health.failures["Mine", method] == 1
     assert [(event, details["method"]) for event, details in world.told] == [("plugin failed", method)]
 
@@ -169,7 +170,7 @@ async def test_what_waits_is_slow_only_by_a_budget_of_its_own(budgets: dict[str,
 
     world = World(plugin(pre_bind=waiting), budget=0.001, budgets=budgets)
     decided = world.attempt()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     await world.engine.bind(decided)
     assert world.engine.guards.health.over_budget["Mine", "pre_bind"] == len(budgets)
     assert world.guard.calls == 1
@@ -220,7 +221,7 @@ def test_the_breaker_opens_and_attempts_fail_at_once(fickle: type[Fickle]) -> No
     fickle.broken = False
     world.clock.now += 31
     decided = world.attempt()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert decided.node_name == "b"
     assert world.guard.state == "running"
     assert not world.engine.guards.health.open
@@ -231,13 +232,13 @@ def test_the_breaker_opens_and_the_plugin_is_ignored(fickle: type[Fickle]) -> No
     world = World(fickle, failure_threshold=2, failure_policy="Ignore", retry_after=30)
     world.message()
     world.message()
-    placed = {outcome.node_name for outcome in (world.attempt() for _ in range(8)) if isinstance(outcome, Decided)}
+    placed = {outcome.node_name for outcome in (world.attempt() for _ in range(8)) if isinstance(outcome, AssumedPod)}
     assert placed == {"a", "b"}
     fickle.broken = False
     world.clock.now += 31
     for _ in range(8):
         decided = world.attempt()
-        assert isinstance(decided, Decided)
+        assert isinstance(decided, AssumedPod)
         assert decided.node_name == "b", "what was answered while it was ignored is not kept"
 
 
@@ -249,7 +250,7 @@ def test_failures_must_be_in_a_row(fickle: type[Fickle]) -> None:
         world.message()
         fickle.broken = False
         world.engine.guards.stale = True
-        assert isinstance(world.attempt(), Decided)
+        assert isinstance(world.attempt(), AssumedPod)
     assert not world.engine.guards.health.open
 
 
@@ -264,8 +265,8 @@ def test_every_point_can_be_ignored(method: str) -> None:
     if method == "post_filter":
         methods["filter"] = lambda self, state, pod, node: "never"
     world = World(plugin(**methods), failure_threshold=1, failure_policy="Ignore")
-    assert isinstance(world.attempt(), Failed)
-    assert isinstance(world.attempt(), Decided), "as if the plugin were not there"
+    assert isinstance(world.attempt(), FailedAttempt)
+    assert isinstance(world.attempt(), AssumedPod), "as if the plugin were not there"
 
 
 def test_a_slow_call_is_counted_and_told_of() -> None:
@@ -284,7 +285,7 @@ def test_hints_that_break_are_counted() -> None:
         return [ClusterEvent("Node", ActionType.ADD, lambda pod, old, new: raising())]
 
     world = World(plugin(filter=lambda self, state, pod, node: "never", events_to_register=events))
-    assert isinstance(world.attempt(), Failed)
+    assert isinstance(world.attempt(), FailedAttempt)
     world.engine.put(make_node("c").obj())
     assert world.engine.guards.health.failures["Mine", "hint"] == 1
 
@@ -317,7 +318,7 @@ def test_the_watchdog_shows_where_a_plugin_hangs() -> None:
     watchdog = Watchdog(world.engine.guards, tell=report)
     watchdog.start()
     try:
-        assert isinstance(world.attempt(), Decided)
+        assert isinstance(world.attempt(), AssumedPod)
     finally:
         watchdog.stop()
     assert release.is_set()

@@ -14,7 +14,8 @@ from mooring.api import ObjectMeta, Service
 from mooring.framework import Plugin
 from mooring.loading import PluginLoadError, Setup, load_setup
 from mooring.loading.reread import SetupFiles
-from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.scheduler.swap import swap
 from mooring.testing import make_node, make_pod
 
@@ -108,23 +109,23 @@ class World:
     def plugin(self) -> Any:
         return self.engine.profiles.first.profile.plugins["Mine"]
 
-    def attempt(self, name: str) -> Decided | Failed:
+    def attempt(self, name: str) -> AssumedPod | FailedAttempt:
         self.engine.put(make_pod(name).req(cpu="1").obj())
         outcome = self.engine.schedule_one()
-        assert isinstance(outcome, Decided | Failed)
-        if isinstance(outcome, Failed):
+        assert isinstance(outcome, AssumedPod | FailedAttempt)
+        if isinstance(outcome, FailedAttempt):
             self.engine.remove(outcome.queued.pod)
         return outcome
 
     def node(self, name: str) -> str:
         outcome = self.attempt(name)
-        assert isinstance(outcome, Decided), outcome.unplaced.message
+        assert isinstance(outcome, AssumedPod), outcome.failure.message
         return outcome.node_name
 
     def failure(self, name: str) -> str:
         outcome = self.attempt(name)
-        assert isinstance(outcome, Failed)
-        return outcome.unplaced.message
+        assert isinstance(outcome, FailedAttempt)
+        return outcome.failure.message
 
     def wait(self, holds: Callable[[], bool]) -> None:
         end = time.monotonic() + 60
@@ -175,7 +176,7 @@ def test_a_plugin_that_hangs_is_killed_and_comes_back(world: Callable[..., World
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
     assert "is being started again" in here.failure("b")
-    here.wait(lambda: isinstance(here.attempt(f"x{time.monotonic_ns()}"), Decided))
+    here.wait(lambda: isinstance(here.attempt(f"x{time.monotonic_ns()}"), AssumedPod))
     assert here.plugin.process.pid not in (0, first)
     assert here.engine.guards.health.failures["Mine", "filter_nodes"] >= 2
 

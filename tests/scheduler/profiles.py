@@ -10,12 +10,12 @@ from mooring.api.meta import KubeObject
 from mooring.framework import Handle, Plugin
 from mooring.framework.points import CONFIG_POINTS, points_of
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.cycle import Cycle
+from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler
 
 
-def make_cycle(
+def make_runner(
     *plugins: type[Plugin],
     objects: tuple[KubeObject, ...] = (),
     weights: dict[str, int] | None = None,
@@ -23,7 +23,7 @@ def make_cycle(
     percentage: int | None = None,
     trusted: tuple[str, ...] = (),
     seed: int = 0,
-) -> Cycle:
+) -> PluginRunner:
     """A cycle that runs these plugins at every point they serve, in this order."""
     cache = Cache()
     for item in objects:
@@ -40,4 +40,4 @@ def make_cycle(
     config = SimpleNamespace(scheduler_name="default-scheduler", plugins=enabled, plugin_config=args or {})
     registry = {cls.name: cls for cls in plugins}
     profile = Profile(cast(Any, config), handle, registry, frozenset(trusted))
-    return Cycle(profile, Sampler(cache.table), percentage)
+    return PluginRunner(profile, Sampler(cache.table), percentage)

@@ -13,9 +13,10 @@ from mooring.config import default_config
 from mooring.framework import CycleState, Plugin, depends_on
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.cycle import Cycle
+from mooring.scheduler.plugin_runner import PluginRunner
+from mooring.scheduler.schedule_one import schedule_pod
 from mooring.testing import make_node, make_pod
-from tests.scheduler.profiles import make_cycle
+from tests.scheduler.profiles import make_runner
 
 ZONES = ("a", "b", "c")
 
@@ -49,7 +50,7 @@ def some_pod(rng: random.Random, name: str):
     return pod.obj()
 
 
-def answers(cycle: Cycle, pod) -> tuple[object, ...]:
+def answers(cycle: PluginRunner, pod) -> tuple[object, ...]:
     """The feasible rows and their totals, as the hot path computes them."""
     state, template = CycleState(), cycle.table.template(pod)
     before = cycle.pre_filter(state, pod)
@@ -99,11 +100,11 @@ def test_only_changed_nodes_are_asked_again():
             return np.zeros(len(nodes), dtype=np.int64)
 
     nodes = tuple(make_node(f"n{number}").capacity(cpu="4").obj() for number in range(20))
-    cycle = make_cycle(Counting, objects=nodes)
-    first = cycle.schedule(make_pod("one").obj())
+    cycle = make_runner(Counting, objects=nodes)
+    first = schedule_pod(cycle, make_pod("one").obj())
     cycle.table.add_pod(make_pod("one").obj(), first.node_name)
-    cycle.schedule(make_pod("two").obj())
-    cycle.schedule(make_pod("three").obj())
+    schedule_pod(cycle, make_pod("two").obj())
+    schedule_pod(cycle, make_pod("three").obj())
     assert [len(names) for names in asked] == [20, 1]
     assert asked[1] == [first.node_name]
 
@@ -121,9 +122,9 @@ def test_templates_with_equal_signatures_share_answers():
             return np.zeros(len(nodes), dtype=np.int64)
 
     nodes = tuple(make_node(f"n{number}").obj() for number in range(5))
-    cycle = make_cycle(ByPriorityClass, objects=nodes)
+    cycle = make_runner(ByPriorityClass, objects=nodes)
     for app in ("x", "y", "z"):
-        cycle.schedule(make_pod(app).label(app=app).obj())
+        schedule_pod(cycle, make_pod(app).label(app=app).obj())
     assert asked == [5]
 
 
@@ -131,7 +132,7 @@ def test_what_is_remembered_is_bounded():
     from mooring.scheduler.answer_cache import TemplateAnswerCache
 
     nodes = tuple(make_node(f"n{number}").obj() for number in range(5))
-    cycle = make_cycle(objects=nodes)
+    cycle = make_runner(objects=nodes)
     kept = TemplateAnswerCache(cycle.profile, budget_bytes=0, templates=10)
     for number in range(50):
         kept.of(cycle.table.template(make_pod(f"p{number}").label(app=str(number)).obj()))

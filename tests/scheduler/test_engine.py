@@ -9,8 +9,9 @@ import pytest
 from mooring.config import load_config
 from mooring.framework import Code, PermitWait, Plugin, Status
 from mooring.framework.api_clients import Binding
-from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import Place
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 
@@ -95,7 +96,7 @@ async def test_a_pod_goes_all_the_way():
     binder = FakeBinder()
     engine, _ = make_engine(None, NODE, POD, binder=binder)
     decided = engine.schedule_one()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert (decided.node_name, decided.evaluated, decided.feasible) == ("n", 1, 1)
     assert decided.pod.node_name == "n"
     assert await engine.bind(decided) is None
@@ -114,10 +115,10 @@ async def test_a_pod_goes_all_the_way():
 def test_turned_down_before_binding(point, calls, reason):
     engine, _ = make_engine({point: Status.unschedulable("no thanks")}, NODE, POD)
     failed = engine.schedule_one()
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, FailedAttempt)
     assert failed.reason == reason
-    assert failed.unplaced.message == "0/1 nodes are available: 1 no thanks."
-    assert failed.unplaced.rejectors == {"Recorder"}
+    assert failed.failure.message == "0/1 nodes are available: 1 no thanks."
+    assert failed.failure.rejectors == {"Recorder"}
     assert Recorder.calls == calls
     assert engine.cache.table.pods == {}
     assert engine.queue.find("default/p")[0] is Place.UNSCHEDULABLE
@@ -138,7 +139,7 @@ async def test_a_broken_binding_is_undone(answers, binder):
     failed = await engine.bind(decided)
     assert failed is not None
     assert failed.reason == "SchedulerError"
-    assert "API server on holiday" in failed.unplaced.message
+    assert "API server on holiday" in failed.failure.message
     assert engine.cache.table.pods == {}
     assert "unreserve" in Recorder.calls
     assert engine.queue.find("default/p")[0] is Place.BACKOFF
@@ -169,8 +170,8 @@ async def test_permit_times_out():
     now[0] += 31
     engine.profiles.waiting_pods.expire(now[0])
     failed = await task
-    assert failed.unplaced.status.code is Code.UNSCHEDULABLE
-    assert "rejected due to timeout after waiting 30s at plugin Recorder" in failed.unplaced.message
+    assert failed.failure.status.code is Code.UNSCHEDULABLE
+    assert "rejected due to timeout after waiting 30s at plugin Recorder" in failed.failure.message
 
 
 def test_preemption_nominates_and_names_the_victims():
@@ -178,7 +179,7 @@ def test_preemption_nominates_and_names_the_victims():
     engine, _ = make_engine(None, NODE, low)
     engine.put(make_pod("high").req(cpu="2").priority(10).obj())
     failed = engine.schedule_one()
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, FailedAttempt)
     assert (failed.nominated_node, failed.victims) == ("n", (low.uid,))
     engine.remove(low)
     assert engine.queue.find("default/high")[0] in (Place.BACKOFF, Place.ACTIVE)
@@ -189,7 +190,7 @@ def test_preemption_nominates_and_names_the_victims():
 
 def test_an_event_that_helps_wakes_a_pod():
     engine, now = make_engine(None, make_node("tiny").capacity(cpu="500m", pods="5").obj(), POD)
-    assert isinstance(engine.schedule_one(), Failed)
+    assert isinstance(engine.schedule_one(), FailedAttempt)
     assert engine.queue.find("default/p")[0] is Place.UNSCHEDULABLE
     engine.put(make_node("still-tiny").capacity(cpu="600m", pods="5").obj())
     assert engine.queue.find("default/p")[0] is Place.UNSCHEDULABLE

@@ -13,8 +13,9 @@ from mooring.api.pod import Pod
 from mooring.config import PluginSpec, load_config
 from mooring.framework import Code, PermitWait, Plugin, PostFilterResult, PreFilterResult, Status
 from mooring.framework.points import points_of
-from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import Place
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 CONFIG = """
@@ -97,14 +98,14 @@ class World:
         for each in objects:
             self.engine.put(each.obj() if hasattr(each, "obj") else each)
 
-    def decided(self) -> Decided:
+    def decided(self) -> AssumedPod:
         outcome = self.engine.schedule_one()
-        assert isinstance(outcome, Decided)
+        assert isinstance(outcome, AssumedPod)
         return outcome
 
-    def failed(self) -> Failed:
+    def failed(self) -> FailedAttempt:
         outcome = self.engine.schedule_one()
-        assert isinstance(outcome, Failed)
+        assert isinstance(outcome, FailedAttempt)
         return outcome
 
     def place(self, name: str) -> Place | None:
@@ -213,7 +214,7 @@ async def test_a_pod_deleted_while_held_at_permit_waits_no_longer() -> None:
     world.engine.remove(P)
     failed = await asyncio.wait_for(binding, 1)
     assert failed is not None
-    assert failed.unplaced.status.reasons == ("removed",)
+    assert failed.failure.status.reasons == ("removed",)
     assert world.on_node == []
     assert world.place("p") is None
 
@@ -302,8 +303,8 @@ async def test_a_preempted_pod_held_at_permit_is_tried_again_after_its_back_off(
     held.preempt("DefaultPreemption")
     failed = await binding
     assert failed is not None
-    assert failed.unplaced.status.code is Code.ERROR
-    assert failed.unplaced.message == "waiting on permit for pod: preempted"
+    assert failed.failure.status.code is Code.ERROR
+    assert failed.failure.message == "waiting on permit for pod: preempted"
     assert world.place("p") is Place.BACKOFF
 
 
@@ -315,8 +316,8 @@ async def test_a_preempted_pod_whose_volumes_are_not_ready_is_called_back() -> N
         await asyncio.sleep(0)
     failed = await binding
     assert failed is not None
-    assert failed.unplaced.status.code is Code.ERROR
-    assert failed.unplaced.message == 'running PreBind plugin "Custom": preempted by DefaultPreemption'
+    assert failed.failure.status.code is Code.ERROR
+    assert failed.failure.message == 'running PreBind plugin "Custom": preempted by DefaultPreemption'
     assert world.place("p") is Place.BACKOFF
     assert world.engine.cache.assumed == set()
     assert not world.engine.pre_binds.cancel("p", "too late")
@@ -389,7 +390,7 @@ profiles:
     for each in (make_node("n").capacity(cpu="2", memory="8Gi", pods="10").obj(), victim, urgent):
         engine.put(each)
     failed = engine.schedule_one()
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, FailedAttempt)
     assert (failed.nominated_node, failed.victims) == ("n", ("victim",))
     engine.put(bystander)
     engine.remove(bystander)
@@ -398,7 +399,7 @@ profiles:
     assert (found[0], found[1].gating_plugin) == (Place.GATED, "Evictor")
     engine.preempting.discard("p")
     engine.remove(victim)
-    assert isinstance(engine.schedule_one(), Decided)
+    assert isinstance(engine.schedule_one(), AssumedPod)
 
 
 async def test_a_bind_that_fails_is_undone_only_when_the_lock_is_free() -> None:

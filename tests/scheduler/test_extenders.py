@@ -18,11 +18,12 @@ from mooring.framework.api_clients import Binding
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.scheduler_metrics import SchedulerMetrics
 from mooring.scheduler.decision_log import Story
-from mooring.scheduler.engine import Asking, Decided, Engine, Failed
-from mooring.scheduler.extenders import Extenders, Question, Reply
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.extenders import Extenders, Reply, Request
 from mooring.scheduler.observer import Watch
 from mooring.scheduler.pod_explanation import explain
 from mooring.scheduler.queue import Place
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt, PendingAttempt
 from mooring.testing import make_node, make_pod
 
 Answer = Callable[[dict[str, Any]], Any]
@@ -37,11 +38,11 @@ class FakeExtenders:
         self.answers = answers
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
-    async def send(self, question: Question) -> Reply:
-        body = json.loads(question.body())
-        self.asked.append((question.url, body))
+    async def send(self, request: Request) -> Reply:
+        body = json.loads(request.body())
+        self.asked.append((request.url, body))
         await asyncio.sleep(0)
-        answer = self.answers[question.url]
+        answer = self.answers[request.url]
         if callable(answer):
             answer = answer(body)
         if isinstance(answer, Reply):
@@ -89,14 +90,14 @@ class World:
         for pod in pods:
             self.engine.put(pod.obj() if hasattr(pod, "obj") else pod)
 
-    def schedule(self) -> Decided | Failed | None:
+    def schedule(self) -> AssumedPod | FailedAttempt | None:
         return asyncio.run(self._schedule())
 
-    async def _schedule(self) -> Decided | Failed | None:
+    async def _schedule(self) -> AssumedPod | FailedAttempt | None:
         outcome = self.engine.schedule_one()
-        return await self.engine.ask(outcome) if isinstance(outcome, Asking) else outcome
+        return await self.engine.complete(outcome) if isinstance(outcome, PendingAttempt) else outcome
 
-    def decide(self, pod: Any = None) -> Decided | Failed | None:
+    def decide(self, pod: Any = None) -> AssumedPod | FailedAttempt | None:
         self.put(pod or make_pod("p").req(cpu="1"))
         return self.schedule()
 
@@ -116,7 +117,7 @@ def without(*refused: str, why: str = "no", key: str = "FailedNodes") -> Answer:
 def test_filter_is_asked_about_names_and_obeyed() -> None:
     world = World([{**ONE, "filterVerb": "filter"}], {"http://one/x/filter": without("n0", "n2")})
     decided = world.decide()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert decided.node_name == "n1"
     ((url, body),) = world.fake.asked
     assert url == "http://one/x/filter"
@@ -133,7 +134,7 @@ def test_filter_is_shown_whole_nodes_unless_it_has_its_own() -> None:
 
     world = World([{"urlPrefix": "http://one", "filterVerb": "f"}], {"http://one/f": answer})
     decided = world.decide()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert decided.node_name == "n2"
     body = world.fake.asked[0][1]
     assert body["NodeNames"] is None
@@ -146,7 +147,7 @@ def test_extenders_are_asked_one_after_the_other_those_that_may_fail_last() -> N
         {"http://one/x/f": names, "http://two/f": without("n1")},
     )
     decided = world.decide()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert world.fake.urls() == ["http://two/f", "http://one/x/f"]
     assert sorted(world.fake.asked[1][1]["NodeNames"]) == ["n0", "n2"]
 
@@ -157,10 +158,10 @@ def test_when_nothing_is_left_the_rest_is_not_asked_and_any_event_wakes_the_pod(
         [{**ONE, "filterVerb": "f"}, {**TWO, "filterVerb": "f"}], {"http://one/x/f": everything, "http://two/f": names}
     )
     failed = world.decide()
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, FailedAttempt)
     assert world.fake.urls() == ["http://one/x/f"]
-    assert failed.unplaced.message.startswith("0/3 nodes are available: 3 taken. ")
-    assert failed.unplaced.rejectors == {"Extender"}
+    assert failed.failure.message.startswith("0/3 nodes are available: 3 taken. ")
+    assert failed.failure.rejectors == {"Extender"}
     assert failed.reason == "Unschedulable"
     world.put(make_node("n9").capacity(cpu="1", pods="1"))
     found = world.engine.queue.find("default/p")
@@ -186,8 +187,8 @@ def test_when_nothing_is_left_the_rest_is_not_asked_and_any_event_wakes_the_pod(
 )
 def test_reasons(answer: dict[str, Any], message: str) -> None:
     failed = World([{**ONE, "filterVerb": "f"}], {"http://one/x/f": answer}).decide()
-    assert isinstance(failed, Failed)
-    assert failed.unplaced.message.startswith(message)
+    assert isinstance(failed, FailedAttempt)
+    assert failed.failure.message.startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -207,18 +208,18 @@ def test_reasons(answer: dict[str, Any], message: str) -> None:
 )
 def test_a_filter_that_fails_fails_the_attempt_unless_it_may(answer: Any, message: str) -> None:
     failed = World([{**ONE, "filterVerb": "f"}], {"http://one/x/f": answer}).decide()
-    assert isinstance(failed, Failed)
-    assert failed.unplaced.message.startswith(message)
+    assert isinstance(failed, FailedAttempt)
+    assert failed.failure.message.startswith(message)
     assert failed.reason == "SchedulerError"
-    assert failed.unplaced.rejectors == frozenset()
+    assert failed.failure.rejectors == frozenset()
     allowed = World([{**ONE, "filterVerb": "f", "ignorable": True}], {"http://one/x/f": answer}).decide()
-    assert isinstance(allowed, Decided)
+    assert isinstance(allowed, AssumedPod)
 
 
 def test_what_follows_the_first_value_is_of_no_interest() -> None:
     world = World([{**ONE, "filterVerb": "f"}], {"http://one/x/f": b' {"nodenames":["n1"]} trailing'})
     decided = world.decide()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert decided.node_name == "n1"
 
 
@@ -242,7 +243,7 @@ def test_scores_are_weighed_and_added_and_failures_are_passed_over(first: Any, s
     extenders = [{**ONE, "prioritizeVerb": "p", "weight": 2}, {**TWO, "prioritizeVerb": "p", "weight": 5}]
     world = World(extenders, {"http://one/x/p": first, "http://two/p": second})
     decided = world.decide()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert decided.node_name == node
     assert world.fake.urls() == ["http://one/x/p", "http://two/p"]
 
@@ -251,7 +252,7 @@ def test_one_node_needs_no_scores() -> None:
     extenders = [{**ONE, "filterVerb": "f", "prioritizeVerb": "p", "weight": 1}]
     world = World(extenders, {"http://one/x/f": {"NodeNames": ["n2"]}})
     decided = world.decide()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert (decided.node_name, decided.feasible) == ("n2", 1)
 
 
@@ -260,11 +261,11 @@ def test_only_pods_that_ask_for_what_is_managed_are_asked_about() -> None:
     world = World([{**ONE, "filterVerb": "f", **managed}], {"http://one/x/f": without("n0")})
     world.put(make_pod("plain").req(cpu="1"))
     decided = world.engine.schedule_one()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert decided.node_name == "n0"
     gpu = make_pod("gpu").req({"cpu": "1", "example.com/gpu": "3"})
     decided = world.decide(gpu)
-    assert isinstance(decided, Decided), "no node has any, but NodeResourcesFit does not look at it"
+    assert isinstance(decided, AssumedPod), "no node has any, but NodeResourcesFit does not look at it"
     assert decided.node_name == "n1"
     assert len(world.fake.asked) == 1
 
@@ -285,7 +286,7 @@ def test_preemption_is_left_to_extenders_to_agree_to() -> None:
     world = World([{**ONE, "preemptVerb": "pre"}], {"http://one/x/pre": agree})
     victims(world)
     failed = world.schedule()
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, FailedAttempt)
     assert failed.nominated_node == "n1"
     (low1,) = (info.pod for info in world.engine.cache.table.pods.values() if info.name == "low1")
     assert failed.victims == (low1.uid,)
@@ -302,11 +303,11 @@ def test_preemption_shows_whole_victims_to_extenders_without_nodes_of_their_own(
     )
     victims(world)
     failed = world.schedule()
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, FailedAttempt)
     body = world.fake.asked[0][1]
     assert body["NodeNameToMetaVictims"] is None
     assert [pod["metadata"]["name"] for pod in body["NodeNameToVictims"]["n0"]["Pods"]] == ["low0"]
-    assert failed.unplaced.message.endswith("preemption: no candidate node for preemption")
+    assert failed.failure.message.endswith("preemption: no candidate node for preemption")
     assert failed.nominated_node is None
 
 
@@ -326,13 +327,13 @@ def test_preemption_fails_where_an_extender_does_unless_it_may(answer: Any, mess
     world = World([{**ONE, "preemptVerb": "pre"}], {"http://one/x/pre": answer})
     victims(world)
     failed = world.schedule()
-    assert isinstance(failed, Failed)
-    assert failed.unplaced.message.endswith(message)
+    assert isinstance(failed, FailedAttempt)
+    assert failed.failure.message.endswith(message)
     assert failed.victims == ()
     world = World([{**ONE, "preemptVerb": "pre", "ignorable": True}], {"http://one/x/pre": answer})
     victims(world)
     failed = world.schedule()
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, FailedAttempt)
     nothing_left = answer == {"NodeNameToMetaVictims": {"n0": {}}}
     assert failed.nominated_node == (None if nothing_left else "n0")
 
@@ -345,15 +346,15 @@ def test_nodes_an_extender_turned_down_can_be_made_room_on_unless_it_says_no() -
     for number in range(3):
         world.put(make_pod(f"low{number}").req(cpu="1").node(f"n{number}"))
     failed = world.decide(make_pod("high").req(cpu="1").priority(10))
-    assert isinstance(failed, Failed)
-    assert failed.unplaced.message.startswith("0/3 nodes are available: 1 full, 2 never. ")
-    assert 'expected at least one victim pod on node "n0"' in failed.unplaced.message
+    assert isinstance(failed, FailedAttempt)
+    assert failed.failure.message.startswith("0/3 nodes are available: 1 full, 2 never. ")
+    assert 'expected at least one victim pod on node "n0"' in failed.failure.message
 
 
 def test_the_nominated_node_is_asked_about_first_and_alone() -> None:
     world = World([{**ONE, "filterVerb": "f", "prioritizeVerb": "p", "weight": 1}], {"http://one/x/f": names})
     decided = world.decide(make_pod("p").req(cpu="1").nominated("n2"))
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert decided.node_name == "n2"
     assert [body["NodeNames"] for _, body in world.fake.asked] == [["n2"]]
 
@@ -361,7 +362,7 @@ def test_the_nominated_node_is_asked_about_first_and_alone() -> None:
 def test_a_nominated_node_that_the_extender_refuses_is_given_up() -> None:
     world = World([{**ONE, "filterVerb": "f"}], {"http://one/x/f": without("n2")})
     decided = world.decide(make_pod("p").req(cpu="1").nominated("n2"))
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert decided.node_name == "n0"
     assert [len(body["NodeNames"]) for _, body in world.fake.asked] == [1, 3]
 
@@ -369,7 +370,7 @@ def test_a_nominated_node_that_the_extender_refuses_is_given_up() -> None:
 def test_an_extender_binds_instead_of_the_plugins() -> None:
     world = World([{**ONE, "bindVerb": "bind"}], {"http://one/x/bind": {}})
     decided = world.decide()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert asyncio.run(world.engine.bind(decided)) is None
     uid = decided.pod.uid
     assert world.fake.asked == [
@@ -383,14 +384,14 @@ def test_an_extender_binds_instead_of_the_plugins() -> None:
 def test_a_failed_bind_takes_the_decision_back_unless_somebody_else_may_bind(answer: Any, ignorable: bool) -> None:
     world = World([{**ONE, "bindVerb": "bind", "ignorable": ignorable}], {"http://one/x/bind": answer})
     decided = world.decide()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     failed = asyncio.run(world.engine.bind(decided))
     if ignorable:
         assert failed is None
         assert len(world.binder.bound) == 1
         return
     assert failed is not None
-    assert failed.unplaced.message == "not today"
+    assert failed.failure.message == "not today"
     assert failed.reason == "SchedulerError"
     assert not world.engine.cache.assumed
 
@@ -402,12 +403,12 @@ def test_the_cluster_does_not_change_under_an_attempt() -> None:
     async def play() -> None:
         world.put(make_pod("p").req(cpu="1"))
         asking = world.engine.schedule_one()
-        assert isinstance(asking, Asking)
+        assert isinstance(asking, PendingAttempt)
         world.engine.remove(make_node("n0").obj())
         world.put(make_node("n5").capacity(cpu="64"))
         assert sorted(world.engine.cache.table.row_of) == ["n0", "n1", "n2"]
-        outcome = await world.engine.ask(asking)
-        assert isinstance(outcome, Decided)
+        outcome = await world.engine.complete(asking)
+        assert isinstance(outcome, AssumedPod)
         assert sorted(world.engine.cache.table.row_of) == ["n1", "n2", "n5"]
 
     asyncio.run(play())
@@ -422,13 +423,13 @@ def test_a_bind_that_fails_meanwhile_is_undone_when_the_attempt_is_over() -> Non
         for number in range(3):
             world.put(make_node(f"n{number}").capacity({"cpu": "16", "memory": "32Gi", "pods": "10", "x/y": "4"}))
         first = world.engine.schedule_one()
-        assert isinstance(first, Decided)
+        assert isinstance(first, AssumedPod)
         asking = world.engine.schedule_one()
-        assert isinstance(asking, Asking)
+        assert isinstance(asking, PendingAttempt)
         binding = asyncio.ensure_future(world.engine.bind(first))
         await asyncio.sleep(0.01)
         assert first.pod.uid in world.engine.cache.assumed
-        await world.engine.ask(asking)
+        await world.engine.complete(asking)
         assert await binding is not None
         assert first.pod.uid not in world.engine.cache.assumed
 
@@ -445,7 +446,7 @@ def test_extenders_are_in_records_and_metrics() -> None:
     extenders = [{**ONE, "filterVerb": "f", "prioritizeVerb": "p", "weight": 3}]
     world = World(extenders, {"http://one/x/f": without("n0", why="busy"), "http://one/x/p": scores(n2=10)})
     decided = world.decide()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert decided.node_name == "n2"
     explained = explain(world.engine, "default/p")
     assert explained is not None

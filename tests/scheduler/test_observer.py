@@ -18,10 +18,11 @@ from mooring.framework.points import points_of
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.scheduler_metrics import SchedulerMetrics
 from mooring.scheduler.decision_log import Story
-from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
 from mooring.scheduler.observer import Watch
 from mooring.scheduler.pod_explanation import explain
 from mooring.scheduler.ranking import best_places
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 
@@ -146,7 +147,7 @@ def test_recorded_scores_are_those_asked_afresh(workload):
         fresh = cycle.scoring.by_plugin(state, pod, feasible)
         place = {cycle.table.nodes[row].name: place for place, row in enumerate(feasible.tolist())}
         engine.put(pod)
-        assert isinstance(engine.schedule_one(), Decided)
+        assert isinstance(engine.schedule_one(), AssumedPod)
         decision = engine.watch.records.get(pod.key)
         assert len(decision.candidates) == min(4, len(feasible))
         assert set(decision.scorers) == set(fresh)
@@ -176,7 +177,7 @@ def test_watching_changes_no_decision(workload):
 def test_a_pod_without_a_node_has_each_plugins_verdict():
     tainted = make_node("t").capacity(cpu="9", pods="9").taint("k", "v", "NoSchedule").obj()
     engine = make_engine(*NODES[:3], tainted, make_pod("p").req(cpu="50").obj())
-    assert isinstance(engine.schedule_one(), Failed)
+    assert isinstance(engine.schedule_one(), FailedAttempt)
     decision = engine.watch.records.get("default/p")
     assert (decision.outcome, decision.node) == ("unschedulable", "")
     assert {(each.plugin, each.reasons, each.count, each.nodes) for each in decision.verdicts} == {
@@ -193,7 +194,7 @@ def test_preemption_names_its_victims():
     low = make_pod("low").req(cpu="2").priority(1).node("n").obj()
     high = make_pod("high").req(cpu="2").priority(9).obj()
     engine = make_engine(small, low, high)
-    assert isinstance(engine.schedule_one(), Failed)
+    assert isinstance(engine.schedule_one(), FailedAttempt)
     preemption = engine.watch.records.get("default/high").preemption
     assert (preemption.nominated_node, preemption.victims) == ("n", ("default/low",))
     assert sample(engine, "scheduler_preemption_attempts_total") == 1
@@ -204,7 +205,7 @@ def test_preemption_names_its_victims():
 
 async def test_a_failed_binding_is_told():
     engine = make_engine(NODES[0], POD, binder=BadBinder())
-    assert isinstance(await engine.bind(engine.schedule_one()), Failed)
+    assert isinstance(await engine.bind(engine.schedule_one()), FailedAttempt)
     decision = engine.watch.records.get("default/p")
     assert decision.outcome == "error"
     assert "connection refused" in decision.message
@@ -248,7 +249,7 @@ async def test_what_is_counted_on_the_way_of_a_bound_pod():
 )
 def test_what_is_counted_when_pre_filter_ends_it(answer, code, result):
     engine = make_engine(NODES[0], POD, answers={"pre_filter": answer})
-    assert isinstance(engine.schedule_one(), Failed)
+    assert isinstance(engine.schedule_one(), FailedAttempt)
     labels = {"extension_point": "PreFilter", "status": code.title, "profile": "default-scheduler"}
     assert sample(engine, "scheduler_framework_extension_point_duration_seconds_count", **labels) == 1
     assert sample(engine, "scheduler_schedule_attempts_total", result=result, profile="default-scheduler") == 1
@@ -280,7 +281,7 @@ async def test_states_of_a_pod():
     assert (held.state, held.waiting.gated_by, held.waiting.gates) == ("gated", "SchedulingGates", ["example.com/wait"])
     assert [wake.plugin for wake in held.waiting.woken_by] == ["SchedulingGates"]
     for outcome in (engine.schedule_one(), engine.schedule_one()):
-        if isinstance(outcome, Decided):
+        if isinstance(outcome, AssumedPod):
             await engine.bind(outcome)
     bound = explain(engine, "default/p")
     assert (bound.state, bound.node, bound.note) == ("bound", "n0", "")

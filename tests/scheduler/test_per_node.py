@@ -14,7 +14,7 @@ from mooring.framework.points import points_of
 from mooring.framework.status import Status
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.cycle import Placement, Unplaced
+from mooring.scheduler.schedule_one import ScheduleFailure, ScheduleResult, schedule_pod
 from mooring.testing import make_node, make_pod
 
 REASON = Status.unschedulable("odd")
@@ -59,12 +59,12 @@ def decide(plugin: type[Plugin], nodes: int, pods: int = 5) -> list[Any]:
     found = []
     for number in range(pods):
         pod = make_pod(f"p{number}").uid(f"p{number}").req(cpu="100m").obj()
-        answer = cycle.schedule(pod)
-        if isinstance(answer, Placement):
+        answer = schedule_pod(cycle, pod)
+        if isinstance(answer, ScheduleResult):
             cache.assume(pod, answer.node_name)
             found.append((answer.node_name, answer.evaluated, answer.feasible))
         else:
-            assert isinstance(answer, Unplaced)
+            assert isinstance(answer, ScheduleFailure)
             found.append((answer.message, 0, 0))
     return found
 

@@ -9,8 +9,9 @@ import pytest
 from mooring.config import SchedulerConfiguration, load_config
 from mooring.framework import Plugin, PodListener
 from mooring.loading import plugin_spec
-from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
 from mooring.scheduler.profile import ProfileError
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.scheduler.swap import forget_listeners, swap
 from mooring.testing import make_node, make_pod
 
@@ -74,12 +75,12 @@ def ears(engine: Engine) -> int:
 def test_a_pod_that_was_turned_down_is_tried_with_the_new_plugin(engine: Engine) -> None:
     engine.put(make_pod("p").obj())
     failed = engine.schedule_one()
-    assert isinstance(failed, Failed)
-    assert "the old one says no" in failed.unplaced.message
+    assert isinstance(failed, FailedAttempt)
+    assert "the old one says no" in failed.failure.message
     retired = swap(engine, config(New), {"Old": New}, {})
     assert [type(each) for each in retired] == [Old]
     decided = engine.schedule_one()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert decided.node_name == "b"
     forget_listeners(engine, retired, ())
     assert ears(engine) == 0
@@ -117,4 +118,4 @@ def test_a_profile_that_goes_lets_its_pods_go(engine: Engine) -> None:
     swap(engine, other, {}, {})
     assert engine.schedule_one() is None
     engine.put(make_pod("q").scheduler("other").obj())
-    assert isinstance(engine.schedule_one(), Decided)
+    assert isinstance(engine.schedule_one(), AssumedPod)

@@ -78,7 +78,7 @@ class CacheDebugger:
     def _about_pods(self, pods: list[Pod]) -> set[str]:
         engine = self._engine
         placed = {pod.uid: pod for pod in pods if pod.node_name}
-        waiting = {pod.uid: pod for pod in pods if not pod.node_name and pod.scheduler_name in engine.profiles.cycles}
+        waiting = {pod.uid: pod for pod in pods if not pod.node_name and pod.scheduler_name in engine.profiles.runners}
         table, assumed = engine.cache.table.pods, engine.cache.assumed
         queued = {each.uid: each.pod for place, each in engine.queue if place is not Place.IN_FLIGHT}
         flying = {each.uid for place, each in engine.queue if place is Place.IN_FLIGHT}

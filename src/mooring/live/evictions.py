@@ -12,7 +12,8 @@ from mooring.api.meta import format_time
 from mooring.api.pod import Pod
 from mooring.kube import Client, KubeError, NotFound
 from mooring.live.reporter import Reporter
-from mooring.scheduler.engine import Engine, Failed
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.schedule_one import FailedAttempt
 
 log = structlog.get_logger("mooring.live")
 
@@ -26,7 +27,7 @@ class Evictions:
         self._reporter = reporter
         self._clock = clock
 
-    async def carry_out(self, failed: Failed) -> None:
+    async def carry_out(self, failed: FailedAttempt) -> None:
         """Evict all victims of a failed attempt, the last one when the preemptor may enter the queue again."""
         preemptor, node = failed.queued.pod, failed.nominated_node or ""
         pods = self._engine.cache.table.pods

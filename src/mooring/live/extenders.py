@@ -21,7 +21,7 @@ from mooring.kube.errors import KubeError
 from mooring.kube.identity import IdentitySource, identity_source
 from mooring.kube.proxies import environment_proxy
 from mooring.kube.tls import TlsContexts
-from mooring.scheduler.extenders import Extender, Question, Reply
+from mooring.scheduler.extenders import Extender, Reply, Request
 
 #: Go keeps an idle connection for so long.
 _IDLE_SECONDS: Final = 90.0
@@ -40,44 +40,44 @@ class ExtenderClient:
         #: How many questions about scores wait for a reply.
         self.prioritizing = 0
 
-    async def send(self, question: Question) -> Reply:
-        """Post a question and wait for the reply, at most for the extender's time-out."""
-        scores = question.verb == question.extender.config.prioritize_verb
+    async def send(self, request: Request) -> Reply:
+        """Post a request and wait for the reply, at most for the extender's time-out."""
+        scores = request.verb == request.extender.config.prioritize_verb
         self.prioritizing += scores
         try:
-            return await self._send(question)
+            return await self._send(request)
         finally:
             self.prioritizing -= scores
 
-    async def _send(self, question: Question) -> Reply:
-        line = self._lines.get(question.extender)
+    async def _send(self, request: Request) -> Reply:
+        line = self._lines.get(request.extender)
         if line is None:
-            line = self._lines[question.extender] = _Line(question.extender.config, self._env)
+            line = self._lines[request.extender] = _Line(request.extender.config, self._env)
         progress = _Progress()
         try:
             async with asyncio.timeout(line.seconds):
-                return await self._post(line, question, progress)
+                return await self._post(line, request, progress)
         except TimeoutError:
             if progress.answered:
                 text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
                 return Reply(error=text)
-            return _broken(question, "context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
+            return _broken(request, "context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
         except aiohttp.ClientPayloadError:
             return Reply(error="unexpected EOF")
         except (aiohttp.ClientError, KubeError, OSError, ValueError) as error:
-            return _broken(question, _cause(error, question.url))
+            return _broken(request, _cause(error, request.url))
 
-    async def _post(self, line: _Line, question: Question, progress: _Progress) -> Reply:
-        body, options = question.body(), await line.options(question.url)
+    async def _post(self, line: _Line, request: Request, progress: _Progress) -> Reply:
+        body, options = request.body(), await line.options(request.url)
         if self._session is None:
             self._session = _session()
         async with self._session.post(
-            URL(question.url), data=body, headers={"Content-Type": "application/json"}, **options
+            URL(request.url), data=body, headers={"Content-Type": "application/json"}, **options
         ) as answer:
             progress.answered = True
             if answer.status != 200:
-                where = f"extender at URL {question.url}"
-                return Reply(error=f"failed {question.verb} with {where}, code {answer.status}")
+                where = f"extender at URL {request.url}"
+                return Reply(error=f"failed {request.verb} with {where}, code {answer.status}")
             return Reply(body=await answer.read())
 
     async def close(self) -> None:
@@ -140,8 +140,8 @@ def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=limits)
 
 
-def _broken(question: Question, cause: str) -> Reply:
-    return Reply(error=f'Post "{question.url}": {cause}')
+def _broken(request: Request, cause: str) -> Reply:
+    return Reply(error=f'Post "{request.url}": {cause}')
 
 
 def _cause(error: Exception, url: str) -> str:

@@ -13,7 +13,7 @@ from mooring.api.meta import KubeObject, format_time
 from mooring.api.pod import Pod
 from mooring.kube import Client, Conflict, EventRecorder, KubeError, NotFound
 from mooring.kube.events import EventKind
-from mooring.scheduler.engine import Decided, Failed
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 
 log = structlog.get_logger("mooring.live")
 
@@ -33,16 +33,16 @@ class Reporter:
         #: Nodes that pods were said to come to, by uid: what was written may not have been seen yet.
         self._expected: dict[str, str] = {}
 
-    def bound(self, decided: Decided) -> None:
+    def bound(self, assumed: AssumedPod) -> None:
         """A pod has its node."""
-        pod, node = decided.pod, decided.node_name
+        pod, node = assumed.pod, assumed.node_name
         self._expected.pop(pod.uid, None)
         log.info(
             "Successfully bound pod to node",
             pod=pod.key,
             node=node,
-            evaluatedNodes=decided.evaluated,
-            feasibleNodes=decided.feasible,
+            evaluatedNodes=assumed.evaluated,
+            feasibleNodes=assumed.feasible,
         )
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self._events.record(
@@ -55,9 +55,9 @@ class Reporter:
         """Record an event in somebody's name."""
         self._events.record(regarding, type=type, reason=reason, action=action, note=note, component=component)
 
-    async def failed(self, failed: Failed, pod: Pod) -> None:
+    async def failed(self, failed: FailedAttempt, pod: Pod) -> None:
         """An attempt came to nothing."""
-        message = failed.unplaced.message
+        message = failed.failure.message
         expected = self._expected.pop(pod.uid, "")
         log.info("Unable to schedule pod", pod=pod.key, reason=failed.reason, message=message)
         self._events.record(

@@ -1,7 +1,7 @@
 """LiveScheduler: the loop around the engine.
 
 One asyncio loop does everything but the lease: reflectors feed the engine, the engine decides in short slices, and
-what it decided is carried out by tasks beside it, many binds in flight. Losing the lease stops all of it at once.
+what it assumed is carried out by tasks beside it, many binds in flight. Losing the lease stops all of it at once.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ from mooring.live.watchdog import Watchdog
 from mooring.loading import Catalog, Setup
 from mooring.loading.reread import SetupFiles
 from mooring.observe.session_metrics import SessionMetrics
-from mooring.scheduler.engine import Asking, Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt, PendingAttempt
 
 log = structlog.get_logger("mooring.live")
 
@@ -360,23 +361,23 @@ class LiveScheduler:
         room = _MAX_IN_FLIGHT - self._binder.in_flight
         while room > 0 and engine.queue.ready:
             outcome = engine.schedule_one()
-            if isinstance(outcome, Asking):
-                self._attempt = self._start(self._ask(outcome))
+            if isinstance(outcome, PendingAttempt):
+                self._attempt = self._start(self._complete(outcome))
                 return
-            room -= isinstance(outcome, Decided)
+            room -= isinstance(outcome, AssumedPod)
             self._carry_out(outcome)
             if time.perf_counter() > until:
                 return
 
-    async def _ask(self, asking: Asking) -> None:
+    async def _complete(self, pending: PendingAttempt) -> None:
         """Finish an attempt that awaits extenders. It holds the lock, so no other decision starts meanwhile."""
-        self._carry_out(await self.engine.ask(asking))
+        self._carry_out(await self.engine.complete(pending))
 
-    def _carry_out(self, outcome: Decided | Failed | None) -> None:
-        if isinstance(outcome, Decided):
+    def _carry_out(self, outcome: AssumedPod | FailedAttempt | None) -> None:
+        if isinstance(outcome, AssumedPod):
             self._binding += 1
             self._start(self._bind(outcome), name=outcome.queued.uid)
-        elif isinstance(outcome, Failed):
+        elif isinstance(outcome, FailedAttempt):
             self._start(self._fail(outcome))
 
     def _start(self, work: Coroutine[Any, Any, None], *, name: str | None = None) -> asyncio.Task[None]:
@@ -385,23 +386,23 @@ class LiveScheduler:
         task.add_done_callback(self._work.discard)
         return task
 
-    async def _bind(self, decided: Decided) -> None:
+    async def _bind(self, assumed: AssumedPod) -> None:
         try:
-            await self._reporter.settled(decided.queued.uid)
-            failed = await self.engine.bind(decided)
+            await self._reporter.settled(assumed.queued.uid)
+            failed = await self.engine.bind(assumed)
         except asyncio.CancelledError:
             engine = self.engine
-            engine.lock.defer(engine.undo, decided.cycle, decided.state, decided.pod, decided.node_name)
+            engine.lock.defer(engine.undo, assumed.runner, assumed.state, assumed.pod, assumed.node_name)
             raise
         finally:
             self._binding -= 1
             self._wake.set()
         if failed is None:
-            self._reporter.bound(decided)
+            self._reporter.bound(assumed)
         else:
             await self._fail(failed)
 
-    async def _fail(self, failed: Failed) -> None:
+    async def _fail(self, failed: FailedAttempt) -> None:
         if failed.victims:
             self._start(self._evictions.carry_out(failed))  # room is made while the failure is told
         pod = self.informers.pod(failed.queued.pod.key) or failed.queued.pod

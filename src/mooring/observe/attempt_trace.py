@@ -1,53 +1,85 @@
-"""Trace: what a scheduling cycle leaves behind for metrics and records. One object, written over by every attempt."""
+"""Trace: timings and answers that one scheduling attempt records for metrics, decision records and reports."""
 
 from __future__ import annotations
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from mooring.framework.status import Status
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.status import SUCCESS, Status
 from mooring.observe.decision_records import Candidate
 
 
-class Said(msgspec.Struct, frozen=True):
-    """What an extender said in an attempt."""
+class ExtenderCall(msgspec.Struct, frozen=True):
+    """One call of an extender in an attempt, and its answer."""
 
     #: Its URL.
     extender: str
     #: filter, prioritize or preempt.
     verb: str
-    #: Node -> verdict.
+    #: Node name -> status.
     rejected: dict[str, Status] = {}
-    #: Node -> weighted score.
+    #: Node name -> weighted score.
     scores: dict[str, int] = {}
     error: str = ""
 
 
 class Trace:
-    """Moments (``time.perf_counter``) of the present attempt; zero for what it did not come to."""
+    """Timestamps (``time.perf_counter``) of the current attempt; zero for steps that it did not reach.
+
+    One object is reused for all attempts of an engine.
+    """
 
     __slots__ = (
         "candidates",
+        "extender_calls",
         "filtered",
         "post_filter_started",
         "pre_filtered",
         "pre_scored",
         "ranks",
-        "said",
         "scored",
         "scorers",
         "started",
     )
 
     def __init__(self, *, ranks: int = 0) -> None:
-        #: How many of the best nodes are to be kept with their scores.
+        #: How many of the best nodes are recorded with their scores.
         self.ranks = ranks
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
-        """An attempt begins."""
+        """Start a new attempt."""
         self.started = now
         self.pre_filtered = self.filtered = self.pre_scored = self.scored = self.post_filter_started = 0.0
         self.scorers: tuple[str, ...] = ()
         self.candidates: tuple[Candidate, ...] = ()
-        #: By extenders, in order.
-        self.said: tuple[Said, ...] = ()
+        #: In order.
+        self.extender_calls: tuple[ExtenderCall, ...] = ()
+
+
+class Evaluation(msgspec.Struct):
+    """The answer of every plugin in one attempt, for people: every node is examined and scored by every plugin."""
+
+    #: Whether PostFilter runs if no node is feasible.
+    runs_post_filter: bool = True
+    pre_filter: Status = SUCCESS
+    #: The nodes that PreFilter left; None for all.
+    pre_filter_nodes: frozenset[str] | None = None
+    #: The rows that Filter examined, their statuses, and the feasible ones among them.
+    examined: list[int] = []
+    statuses: NodeStatuses | None = None
+    feasible: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+    #: Plugin -> weighted scores of the feasible rows.
+    scores: dict[str, npt.NDArray[np.int64]] = {}
+    #: The chosen node, and whether it was chosen because the pod is nominated to it.
+    node_name: str = ""
+    nominated: bool = False
+    reserve: Status | None = None
+    permit: Status | None = None
+
+    @property
+    def totals(self) -> npt.NDArray[np.int64]:
+        """The total score of each feasible row."""
+        return sum(self.scores.values(), np.zeros(len(self.feasible), dtype=np.int64))

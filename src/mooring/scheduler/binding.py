@@ -1,13 +1,14 @@
-"""From a chosen node to a bound pod: Reserve, Permit, then PreBind, Bind and PostBind.
+"""The extension points after a node is chosen: Reserve, Permit, PreBind, Bind and PostBind.
 
-Reserve and Permit belong to the scheduling cycle and never wait. The rest is the binding cycle: it may await the
-outside (a Permit that was asked for, volumes, the API server), and many of them run beside the next decisions.
+Reserve and Permit belong to the scheduling cycle and never wait. The others belong to the binding cycle and may await
+I/O (volumes, the API server).
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Coroutine
 from time import perf_counter
 from typing import Any
 
@@ -17,15 +18,13 @@ from mooring.framework.status import SUCCESS, Code, PermitWait, Status
 from mooring.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
 from mooring.observe.scheduler_metrics import ProfileMetrics
 from mooring.scheduler.answers import as_status, failure, permit_answer
-from mooring.scheduler.extenders import Extenders
-from mooring.scheduler.pre_binds import PreBinds
 from mooring.scheduler.profile import Bound, Profile
 
 _WAITING = "one or more plugins asked to wait and no plugin rejected pod"
 
 
 def reserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
-    """Run Reserve; the first that does not agree decides."""
+    """Run the Reserve plugins; the first failure ends it."""
     for bound in profile.reserve:
         status = _call(bound, "Reserve", state, pod, node_name)
         if not status.is_success:
@@ -34,13 +33,13 @@ def reserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> St
 
 
 def unreserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> list[Status]:
-    """Run Unreserve of all Reserve plugins, last first; what breaks is told, but stops nobody."""
+    """Run Unreserve of all Reserve plugins in reverse order; return the failures."""
     statuses = [_call(bound, "Unreserve", state, pod, node_name) for bound in profile.unreserve]
     return [status for status in statuses if not status.is_success]
 
 
 def permit(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
-    """Run Permit. A Wait puts the pod among the waiting ones, for ``wait_on_permit`` to wait for."""
+    """Run the Permit plugins. If one returns Wait, the pod becomes a waiting pod."""
     waits: dict[str, tuple[float, float]] = {}
     allowed: dict[str, float] = {}
     now = profile.handle.clock()
@@ -65,14 +64,14 @@ def permit(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Sta
 
 
 async def wait_on_permit(waiting_pods: WaitingPods, pod: Pod) -> Status:
-    """Wait until a held pod is allowed, rejected or out of time."""
+    """Wait until a waiting pod is allowed, rejected or timed out."""
     waiting = waiting_pods.get(pod.uid)
     if waiting is None:
         return SUCCESS
-    settled: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
-    waiting.when_settled(lambda status: None if settled.done() else settled.set_result(status))
+    decided: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+    waiting.when_settled(lambda status: None if decided.done() else decided.set_result(status))
     try:
-        return await settled
+        return await decided
     finally:
         waiting_pods.remove(pod.uid)
 
@@ -80,82 +79,97 @@ async def wait_on_permit(waiting_pods: WaitingPods, pod: Pod) -> Status:
 def pre_flight(
     profile: Profile, state: CycleState, pod: Pod, node_name: str, points: ProfileMetrics | None = None
 ) -> tuple[Status, tuple[Bound, ...]]:
-    """Ask the PreBind plugins whether they will have something to do; those that answer Skip are left out."""
+    """Run PreBindPreFlight; return the PreBind plugins that do not skip the pod."""
     started = perf_counter()
-    status, working = _pre_flight(profile, state, pod, node_name)
-    # That nobody has anything to do is told as Skip.
-    _note(points, "PreBindPreFlight", status if working or not status.is_success else Status(Code.SKIP), started)
-    return status, working
+    status, pre_binders = _pre_flight(profile, state, pod, node_name)
+    # As in kube-scheduler, the metric is Skip if all plugins skip.
+    observe(points, "PreBindPreFlight", status if pre_binders or not status.is_success else Status(Code.SKIP), started)
+    return status, pre_binders
 
 
 def _pre_flight(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, tuple[Bound, ...]]:
-    working = []
+    pre_binders = []
     for bound in profile.pre_bind:
-        ask = profile.extension(bound.plugin, "pre_bind_pre_flight")
-        if ask is None:
-            working.append(bound)
+        pre_flight = profile.extension(bound.plugin, "pre_bind_pre_flight")
+        if pre_flight is None:
+            pre_binders.append(bound)
             continue
-        status = _call(Bound(bound.name, bound.plugin, ask), "PreBindPreFlight", state, pod, node_name, skip=True)
+        status = _call(
+            Bound(bound.name, bound.plugin, pre_flight), "PreBindPreFlight", state, pod, node_name, skip=True
+        )
         if status.is_success:
-            working.append(bound)
+            pre_binders.append(bound)
         elif status.code is not Code.SKIP:
             return status, ()
-    return SUCCESS, tuple(working)
+    return SUCCESS, tuple(pre_binders)
 
 
-async def bind(
-    profile: Profile,
-    state: CycleState,
-    pod: Pod,
-    node_name: str,
-    working: tuple[Bound, ...],
-    points: ProfileMetrics | None = None,
-    extenders: Extenders | None = None,
-    pre_binds: PreBinds | None = None,
-) -> Status:
-    """Run PreBind (of the plugins that have something to do), Bind (an extender's, if one binds) and PostBind."""
-    started = perf_counter()
-    status = await _pre_bind(working, state, pod, node_name, pre_binds)
-    started = _note(points, "PreBind", status, started)
-    if not status.is_success:
-        return status
-    bound = await extenders.bind(pod, node_name) if extenders is not None else None
-    status = bound if bound is not None else await _bind(profile, state, pod, node_name)
-    started = _note(points, "Bind", status, started)
-    if not status.is_success:
-        return status
-    for plugin in profile.post_bind:
-        await _call_outside(plugin, "PostBind", state, pod, node_name)
-    _note(points, "PostBind", SUCCESS, started)
-    return SUCCESS
-
-
-def _note(points: ProfileMetrics | None, point: str, status: Status, started: float) -> float:
-    """Tell how long an extension point took; the next one begins now."""
+def observe(points: ProfileMetrics | None, point: str, status: Status, started: float) -> float:
+    """Record how long an extension point took; return the time at which the next one starts."""
     now = perf_counter()
     if points is not None:
         points.point(point, status.code, now - started)
     return now
 
 
-async def _pre_bind(
-    working: tuple[Bound, ...], state: CycleState, pod: Pod, node_name: str, pre_binds: PreBinds | None
+async def pre_bind(
+    pre_binders: tuple[Bound, ...], state: CycleState, pod: Pod, node_name: str, pre_binds: PreBinds
 ) -> Status:
-    for bound in working:
-        work = _call_outside(bound, "PreBind", state, pod, node_name)
-        status = await (work if pre_binds is None else pre_binds.run(pod.uid, bound.name, work))
+    """Run the PreBind plugins that have something to do; the first failure ends it."""
+    for bound in pre_binders:
+        status = await pre_binds.run(pod.uid, bound.name, _call_async(bound, "PreBind", state, pod, node_name))
         if not status.is_success:
             return status
     return SUCCESS
 
 
-async def _bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
-    """The first Bind plugin that does not pass decides."""
+async def bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
+    """Run the Bind plugins until one does not skip the pod."""
     for bound in profile.bind:
-        status = await _call_outside(bound, "Bind", state, pod, node_name)
+        status = await _call_async(bound, "Bind", state, pod, node_name)
         if status.code is not Code.SKIP:
             return status
     return Status(Code.SKIP, ("all bind plugins skipped the pod",))
+
+
+async def post_bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
+    """Run the PostBind plugins; errors are ignored, as upstream does."""
+    for plugin in profile.post_bind:
+        await _call_async(plugin, "PostBind", state, pod, node_name)
+
+
+class PreBinds:
+    """The PreBind plugins that are running, by the uid of the pod. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, asyncio.Task[Status]] = {}
+        #: Why pods were cancelled.
+        self._causes: dict[str, str] = {}
+
+    def cancel(self, uid: str, cause: str) -> bool:
+        """Cancel the binding of a pod. Return False if no PreBind plugin runs for it: it is bound by now, or soon."""
+        task = self._running.get(uid)
+        if task is None:
+            return False
+        self._causes.setdefault(uid, cause)
+        task.cancel()
+        return True
+
+    async def run(self, uid: str, plugin: str, work: Coroutine[Any, Any, Status]) -> Status:
+        """Run one plugin until it returns or the pod is cancelled."""
+        task = asyncio.ensure_future(work)
+        self._running[uid] = task
+        try:
+            status = await task
+        except asyncio.CancelledError:
+            if uid not in self._causes:
+                raise
+            status = SUCCESS
+        finally:
+            del self._running[uid]
+            cause = self._causes.pop(uid, "")
+        # A plugin may return in the moment of the cancellation, which ``cancel`` has already reported as done.
+        return Status.error(f'running PreBind plugin "{plugin}": {cause}').by(plugin) if cause else status
 
 
 def _call(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str, *, skip: bool = False) -> Status:
@@ -166,7 +180,7 @@ def _call(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str,
     return _checked(answer, bound, point, skip=skip)
 
 
-async def _call_outside(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str) -> Status:
+async def _call_async(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str) -> Status:
     try:
         answer = bound.call(state, pod, node_name)
         if inspect.isawaitable(answer):

@@ -1,4 +1,4 @@
-"""From a configuration to something that decides: registry, profiles, cycles."""
+"""Build the profiles of a configuration: plugins, handles and runners."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mooring.loading.circuit_breaker import Guards
 from mooring.observe.plugin_metrics import PluginTimes
 from mooring.plugins.registry import BUILTIN
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.cycle import Cycle
+from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler
 
@@ -58,7 +58,7 @@ def _unchanged(old: Profile, config: ProfileConfiguration, registry: Mapping[str
 
 
 class Profiles:
-    """A cycle for each profile of a configuration, on one cache."""
+    """The profiles of a configuration, each with a PluginRunner, on one cache."""
 
     def __init__(
         self,
@@ -97,8 +97,14 @@ class Profiles:
         self._times = times
         self._guards = guards
         self._sampler = Sampler(cache.table)
-        self.cycles: dict[str, Cycle] = {}
+        self.runners: dict[str, PluginRunner] = {}
         self._build(config, plugins, {})
+        self.activate()
+
+    def activate(self) -> None:
+        """Make these the active profiles: each handle uses their runner from now on."""
+        for runner in self.runners.values():
+            runner.activate()
 
     def renewed(self, config: SchedulerConfiguration, plugins: Mapping[str, type[Plugin]]) -> Profiles:
         """The profiles of another configuration, with other plugins, on the same cache.
@@ -106,19 +112,19 @@ class Profiles:
         Plugins of which neither the class nor the arguments are others go on as they are. Raises ProfileError.
         """
         other = copy.copy(self)
-        other._build(config, plugins, self.cycles)
+        other._build(config, plugins, self.runners)
         return other
 
     def _build(
         self,
         config: SchedulerConfiguration,
         plugins: Mapping[str, type[Plugin]] | None,
-        before: Mapping[str, Cycle],
+        before: Mapping[str, PluginRunner],
     ) -> None:
         self.config = config
         registry = {**BUILTIN, **(plugins or {})}
         builtin = frozenset(BUILTIN.keys() - (plugins or {}).keys())
-        self.cycles = {}
+        self.runners = {}
         for profile in config.profiles:
             old = before.get(profile.scheduler_name)
             handle = old.handle if old is not None else self._make_handle(profile_name=profile.scheduler_name)
@@ -127,12 +133,12 @@ class Profiles:
             if percentage is None:
                 percentage = config.percentage_of_nodes_to_score
             built = Profile(profile, handle, registry, builtin, self._times, self._guards, known)
-            self.cycles[profile.scheduler_name] = Cycle(built, self._sampler, percentage)
+            self.runners[profile.scheduler_name] = PluginRunner(built, self._sampler, percentage)
 
     @property
     def plugins(self) -> list[Plugin]:
         """All plugins of all profiles; one that two profiles enable is two."""
-        return [plugin for cycle in self.cycles.values() for plugin in cycle.profile.plugins.values()]
+        return [plugin for runner in self.runners.values() for plugin in runner.profile.plugins.values()]
 
     @property
     def kinds(self) -> tuple[type[KubeObject], ...]:
@@ -140,6 +146,6 @@ class Profiles:
         return declared_kinds(type(plugin) for plugin in self.plugins)
 
     @property
-    def first(self) -> Cycle:
-        """The first profile's cycle."""
-        return next(iter(self.cycles.values()))
+    def first(self) -> PluginRunner:
+        """The first profile's runner."""
+        return next(iter(self.runners.values()))

@@ -9,13 +9,11 @@ from __future__ import annotations
 import structlog
 
 from mooring.api.pod import Pod
-from mooring.columns.nodes import Nodes
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.state import CycleState
-from mooring.observe.attempt_trace import Said
-from mooring.scheduler.answers import PluginFailure
-from mooring.scheduler.cycle import Cycle, Placement, Unplaced, absent_status
+from mooring.observe.attempt_trace import Evaluation, ExtenderCall
+from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.queue import QueuedPod
+from mooring.scheduler.schedule_one import ScheduleFailure, ScheduleResult, schedule_pod
 
 log = structlog.get_logger("mooring.scheduler")
 
@@ -52,23 +50,20 @@ class Story:
             log.info("About to try and schedule pod", pod=queued.key)
         log.info("Attempting to schedule pod", pod=queued.key, attempt=queued.attempts)
 
-    def placed(self, cycle: Cycle, pod: Pod, placement: Placement, *, scored: bool) -> None:
+    def placed(self, runner: PluginRunner, pod: Pod, result: ScheduleResult, *, scored: bool) -> None:
         """A node was chosen, which the pod is not on yet."""
         if self._verbosity >= _NODES:
-            try:
-                self._nodes(cycle, pod, scored=scored)
-            except PluginFailure as broken:
-                log.warning("could not ask the plugins again", pod=pod.key, error=broken.status.message)
+            self._nodes(runner, pod, scored=scored)
         if self._verbosity >= _BINDINGS:
-            log.info("Attempting to bind pod to node", pod=pod.key, node=placement.node_name)
+            log.info("Attempting to bind pod to node", pod=pod.key, node=result.node_name)
 
-    def unplaced(self, pod: Pod, unplaced: Unplaced) -> None:
+    def failed(self, pod: Pod, failure: ScheduleFailure) -> None:
         """No node was found."""
         if self._verbosity < _NODES:
             return
-        if unplaced.statuses is not None:
-            _verdicts(pod, unplaced.statuses)
-        status = unplaced.post_filter
+        if failure.statuses is not None:
+            _verdicts(pod, failure.statuses)
+        status = failure.post_filter
         if status is not None:
             log.info(
                 "Tried to make room",
@@ -76,10 +71,10 @@ class Story:
                 plugin=status.plugin,
                 status=status.code.title,
                 message=status.message,
-                victims=len(unplaced.result.victims),
+                victims=len(failure.result.victims),
             )
 
-    def extended(self, pod: Pod, said: tuple[Said, ...]) -> None:
+    def extended(self, pod: Pod, said: tuple[ExtenderCall, ...]) -> None:
         """What extenders said in an attempt."""
         if self._verbosity < _NODES:
             return
@@ -93,24 +88,25 @@ class Story:
                 log.info("Extender scored node for pod", node=node, score=score, **who)
 
     @staticmethod
-    def _nodes(cycle: Cycle, pod: Pod, *, scored: bool) -> None:
-        state = CycleState()
-        before = cycle.pre_filter(state, pod)
-        if not before.status.is_success:
+    def _nodes(runner: PluginRunner, pod: Pod, *, scored: bool) -> None:
+        """Evaluate every node again, and log each plugin's answer."""
+        evaluation = Evaluation(runs_post_filter=False)
+        outcome = schedule_pod(runner, pod, evaluation)
+        if isinstance(outcome, ScheduleFailure) and not outcome.status.is_rejected:
+            log.warning("could not evaluate the plugins again", pod=pod.key, error=outcome.message)
             return
-        statuses, feasible = cycle.filtering.diagnose(state, pod, cycle.rows_of(before.names), absent_status(before))
-        _verdicts(pod, statuses, passing=frozenset(feasible.tolist()))
-        nodes = cycle.table.nodes
+        if evaluation.statuses is None:
+            return
+        feasible, nodes = evaluation.feasible, runner.table.nodes
+        _verdicts(pod, evaluation.statuses, passing=frozenset(feasible.tolist()))
         for row in feasible[:_LINES].tolist():
             log.info("Node passes all filters", pod=pod.key, node=nodes[row].name)
         if len(feasible) > _LINES:
             log.info("Nodes pass all filters", pod=pod.key, nodes=len(feasible))
         if not scored:
             return
-        cycle.scoring.pre_score(state, pod, Nodes(cycle.table, feasible))
-        scores = cycle.scoring.by_plugin(state, pod, feasible)
         for place, row in enumerate(feasible[:_LINES].tolist()):
-            each = {plugin: int(values[place]) for plugin, values in scores.items()}
+            each = {plugin: int(values[place]) for plugin, values in evaluation.scores.items()}
             for plugin, score in each.items():
                 log.info("Plugin scored node for pod", pod=pod.key, plugin=plugin, node=nodes[row].name, score=score)
             log.info("Calculated node's final score", pod=pod.key, node=nodes[row].name, score=sum(each.values()))

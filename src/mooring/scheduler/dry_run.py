@@ -28,7 +28,7 @@ from mooring.scheduler.answer_cache import ask_filter, ask_single
 from mooring.scheduler.answers import BadAnswerError, PluginFailure, as_status
 from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.cycle import Cycle
+from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profile import FilterPlugin, ProfileError
 from mooring.scheduler.queue.queued_pod import QueuedPod
 
@@ -60,14 +60,14 @@ def dry_run(cls: type[Plugin], args: Any = None) -> list[DryFault]:
     except ArgsError:
         return []
     try:
-        cycle = _cycle(cls, args)
+        runner = _runner(cls, args)
     except ProfileError as error:
         return [_fault(str(error).partition(": ")[2], error.__cause__, cls, ("setup",))]
     except ConfigError as error:
         return [DryFault("", 0, error.errors[0].describe())]
     found: dict[str, DryFault] = {}
     for pod in _pods():
-        for methods, call in _calls(cycle, cls.name, pod):
+        for methods, call in _calls(runner, cls.name, pod):
             fault = _attempt(call, cls, methods)
             if fault is not None:
                 found.setdefault(fault.message, fault)
@@ -87,7 +87,7 @@ def dry_run_fault(found: Found, args: Any, seconds: float) -> list[Fault]:
     return [Fault(each.path or place, each.line, f"{found.name}: {each.message}") for each in problems]
 
 
-def _cycle(cls: type[Plugin], args: Any) -> Cycle:
+def _runner(cls: type[Plugin], args: Any) -> PluginRunner:
     spec = plugin_spec(cls)
     sorter = cls.name if "queueSort" in spec.points else "PrioritySort"
     spec = msgspec.structs.replace(spec, replaces_builtin=True)
@@ -100,22 +100,22 @@ def _cycle(cls: type[Plugin], args: Any) -> Cycle:
     return Profiles(config, cache, plugins={cls.name: cls}, clock=lambda: _NOW, rng=random.Random(0)).first
 
 
-def _calls(cycle: Cycle, name: str, pod: Pod) -> Iterator[tuple[tuple[str, ...], Callable[[], object]]]:
+def _calls(runner: PluginRunner, name: str, pod: Pod) -> Iterator[tuple[tuple[str, ...], Callable[[], object]]]:
     """The calls to make, one after the other, each with the methods that it is about."""
-    profile, table, state = cycle.profile, cycle.table, CycleState()
+    profile, table, state = runner.profile, runner.table, CycleState()
     rows, first = np.arange(len(table)), table.nodes[0].name
     for bound in profile.pre_enqueue:
         if bound.name == name:
             yield ("pre_enqueue",), functools.partial(_status, bound.call, pod)
-    yield ("pre_filter",), lambda: cycle.pre_filter(state, pod)
+    yield ("pre_filter",), lambda: runner.pre_filter(state, pod)
     for each in profile.filters:
         if each.name == name:
             yield ("filter_nodes", "filter"), functools.partial(ask_filter, each, state, pod, Nodes(table))
             if each.filter is not None:
                 yield ("filter",), functools.partial(_one_by_one, each, state, pod, table)
     if any(plugin.name == name for plugin in profile.scorers):
-        yield ("pre_score",), lambda: cycle.scoring.pre_score(state, pod, Nodes(table))
-        yield ("normalize_scores", "score_nodes", "score"), lambda: cycle.scoring.by_plugin(state, pod, rows)
+        yield ("pre_score",), lambda: runner.scoring.pre_score(state, pod, Nodes(table))
+        yield ("normalize_scores", "score_nodes", "score"), lambda: runner.scoring.by_plugin(state, pod, rows)
     if any(bound.name == name for bound in (*profile.reserve, *profile.permit)):
         yield ("reserve",), lambda: _checked(binding.reserve(profile, state, pod, first))
         yield ("permit",), lambda: _checked(binding.permit(profile, state, pod, first))

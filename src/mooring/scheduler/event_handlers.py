@@ -1,4 +1,4 @@
-"""Intake: what happens in the cluster, told to the cache and to the queue as kube-scheduler's event handlers do."""
+"""Event handlers: update the cache and the queue when objects change, as kube-scheduler's do."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from mooring.scheduler.queue import SchedulingQueue
 from mooring.scheduler.queue.hints import node_update_actions
 
 
-class Intake:
-    """Takes in objects as they come, change and go."""
+class EventHandlers:
+    """Updates the cache and the queue when objects are added, changed or deleted."""
 
     def __init__(self, cache: Cache, queue: SchedulingQueue, profiles: Profiles, watch: Watch | None) -> None:
         self.cache = cache
         self.queue = queue
         self.profiles = profiles
         self.watch = watch
-        #: The newest version of every pod that waits for a node, by uid.
-        self.waiting: dict[str, Pod] = {}
 
     def put(self, item: KubeObject) -> None:
-        """An object appeared or changed."""
+        """Handle an added or changed object."""
         if isinstance(item, Pod):
             self._put_pod(item)
         elif isinstance(item, Node):
@@ -38,7 +36,7 @@ class Intake:
             self.queue.on_event(event_name(type(item)), action, old, item)
 
     def remove(self, item: KubeObject) -> None:
-        """An object is gone."""
+        """Handle a deleted object."""
         if isinstance(item, Pod):
             self._remove_pod(item)
         elif isinstance(item, Node):
@@ -48,9 +46,21 @@ class Intake:
             self.cache.remove(item)
             self.queue.on_event(event_name(type(item)), ActionType.DELETE, item, None)
 
-    def let_go(self, pod: Pod) -> None:
-        """A pod that waits is no business of ours any more."""
-        self.waiting.pop(pod.uid, None)
+    def replace_profiles(self, profiles: Profiles) -> None:
+        """Stop scheduling the pods of removed profiles, and schedule the unscheduled pods of added ones."""
+        before, self.profiles = self.profiles.runners.keys(), profiles
+        now = profiles.runners.keys()
+        if before == now:
+            return
+        for pod in list(self.cache.objects.lister(Pod).list()):
+            if pod.node_name:
+                continue
+            if pod.scheduler_name in before - now:
+                self._abandon(pod)
+            elif pod.scheduler_name in now - before and pod.uid not in self.cache.table.pods:
+                self._add_unscheduled(pod)
+
+    def _abandon(self, pod: Pod) -> None:
         self.cache.nominator.remove(pod.uid)
         self.queue.delete(pod)
         if self.watch is not None:
@@ -62,7 +72,6 @@ class Intake:
         held = self.profiles.waiting_pods.get(pod.uid)
         if held is not None:
             held.reject("", "removed")
-        self.waiting.pop(pod.uid, None)
         self.cache.remove(pod)
         self.queue.delete(pod)
         if self.watch is not None:
@@ -73,7 +82,7 @@ class Intake:
             self._nomination_ended(pod)
 
     def _nomination_ended(self, pod: Pod) -> None:
-        """Room that was kept for a pod is free; pods that do not go before it had to leave it alone."""
+        """Requeue pods of the same or a lower priority: the nomination kept them off the node."""
         self.queue.assigned_pod_deleted(pod, only=lambda other: other.priority <= pod.priority)
 
     def _put_pod(self, pod: Pod) -> None:
@@ -83,7 +92,7 @@ class Intake:
             known = self.cache.table.pods.get(pod.uid)
             old = known.pod if known is not None else None
             was_assumed = pod.uid in self.cache.assumed
-            waited = self.waiting.pop(pod.uid, None) is not None
+            waited = self._unscheduled(pod) is not None
             self.cache.put(pod)
             self.queue.delete(pod)
             if self.watch is not None:
@@ -91,28 +100,32 @@ class Intake:
                 if old is None or was_assumed:
                     self.watch.settled(pod, waited=waited)
             if old is None or was_assumed:
-                self.queue.assigned_pod_added(pod)  # kube-scheduler tells of a binding when it sees it, not before
+                self.queue.assigned_pod_added(pod)  # as in kube-scheduler, when the binding is observed and not before
             else:
                 self.queue.assigned_pod_updated(old, pod)
-        elif pod.scheduler_name in self.profiles.cycles:
-            self._put_waiting(pod)
+        elif pod.scheduler_name in self.profiles.runners:
+            self._put_unscheduled(pod)
         else:
-            self.cache.objects.put(pod)  # somebody else's to place, but a plugin may count it
+            self.cache.objects.put(pod)  # of another scheduler, but plugins may count it
 
-    def _put_waiting(self, pod: Pod) -> None:
-        old = self.waiting.get(pod.uid)
-        self.waiting[pod.uid] = pod
+    def _unscheduled(self, pod: Pod) -> Pod | None:
+        """Return the cached version of a pod if that has no node and an active profile."""
+        old = self.cache.objects.lister(Pod).get(pod.name, pod.namespace)
+        if old is None or old.uid != pod.uid or old.node_name or old.scheduler_name not in self.profiles.runners:
+            return None
+        return old
+
+    def _put_unscheduled(self, pod: Pod) -> None:
+        old = self._unscheduled(pod)
         if pod.uid in self.cache.assumed:
             self.cache.objects.put(pod)
             if pod.is_terminating and (old is None or not old.is_terminating):
-                self._assumed_leaves(pod)
+                self._assumed_pod_terminates(pod)
             return
-        self.cache.put(pod)  # its nomination, if it has one
         if old is None:
-            if self.watch is not None:
-                self.watch.noticed(pod)
-            self.queue.add(pod)
+            self._add_unscheduled(pod)
             return
+        self.cache.put(pod)
         before, now = old.status.nominated_node_name, pod.status.nominated_node_name
         if before and not now:
             self.cache.nominator.remove(pod.uid)
@@ -120,12 +133,18 @@ class Intake:
         if before and before != now:
             self._nomination_ended(old)
 
-    def _assumed_leaves(self, pod: Pod) -> None:
-        """A pod on its way to a node is to be deleted: what it takes there is free, whatever comes of its binding."""
+    def _add_unscheduled(self, pod: Pod) -> None:
+        self.cache.put(pod)  # with its nomination, if it has one
+        if self.watch is not None:
+            self.watch.noticed(pod)
+        self.queue.add(pod)
+
+    def _assumed_pod_terminates(self, pod: Pod) -> None:
+        """Free the resources of an assumed pod that is being deleted, whether or not its binding succeeds."""
         held = self.profiles.waiting_pods.get(pod.uid)
         assumed = self.cache.table.pods[pod.uid].pod
         if held is not None:
-            held.reject("", "removed")  # the binding cycle takes the assumption back
+            held.reject("", "removed")  # the binding cycle rolls it back
         else:
             self.cache.forget(pod)
         self.queue.assigned_pod_deleted(assumed)

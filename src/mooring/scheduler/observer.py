@@ -11,14 +11,15 @@ from time import perf_counter
 
 from mooring.api.pod import Pod
 from mooring.framework.status import Code, Status
-from mooring.observe.attempt_trace import Said, Trace
+from mooring.observe.attempt_trace import ExtenderCall, Trace
 from mooring.observe.decision_records import Decision, DecisionRecords, Phases, Preemption, Verdict
 from mooring.observe.plugin_metrics import PluginTimes
 from mooring.observe.scheduler_metrics import ERROR, SCHEDULED, UNSCHEDULABLE, ProfileMetrics, SchedulerMetrics
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.cycle import Cycle, Placement, Unplaced
 from mooring.scheduler.decision_log import Story
+from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
+from mooring.scheduler.schedule_one import ScheduleFailure, ScheduleResult
 
 #: The chosen node and so many others are kept with their scores.
 _RUNNERS_UP = 3
@@ -51,11 +52,11 @@ class Watch:
         """Where plugins' calls are counted."""
         return self.metrics.plugins if self.metrics is not None else None
 
-    def attach(self, cache: Cache, queue: SchedulingQueue, cycles: Mapping[str, Cycle]) -> None:
+    def attach(self, cache: Cache, queue: SchedulingQueue, runners: Mapping[str, PluginRunner]) -> None:
         """Begin to watch."""
         self._cache = cache
-        for cycle in cycles.values():
-            cycle.trace = self._trace
+        for runner in runners.values():
+            runner.trace = self._trace
         if self.metrics is None:
             return
         read, table = self.metrics.readings, cache.table
@@ -66,7 +67,7 @@ class Watch:
             "nodes": len(table), "pods": len(table.pods), "assumed_pods": len(cache.assumed)
         }  # fmt: skip
         # Profiles that are gone may still have pods on their way.
-        self._profiles.update({name: self.metrics.profile(name) for name in cycles})
+        self._profiles.update({name: self.metrics.profile(name) for name in runners})
 
     def points(self, profile: str) -> ProfileMetrics | None:
         """Where the binding cycle notes how long its extension points took."""
@@ -101,18 +102,18 @@ class Watch:
         self._trace.begin(now)
         return now
 
-    def placed(self, queued: QueuedPod, cycle: Cycle, placement: Placement) -> Decision | None:
+    def placed(self, queued: QueuedPod, runner: PluginRunner, result: ScheduleResult) -> Decision | None:
         """A node was chosen; the pod is not there yet."""
         trace, now = self._trace, perf_counter()
         if self.story is not None:
-            self.story.placed(cycle, queued.pod, placement, scored=trace.scored > 0)
-            self.story.extended(queued.pod, trace.said)
+            self.story.placed(runner, queued.pod, result, scored=trace.scored > 0)
+            self.story.extended(queued.pod, trace.extender_calls)
         nominated = trace.filtered == 0.0
         filtered = now if nominated else trace.filtered
         metrics = self.metrics
         if metrics is not None:
             metrics.algorithm.observe(now - trace.started)
-            points = self._profiles[cycle.profile.name]
+            points = self._profiles[runner.profile.name]
             points.point("PreFilter", Code.SUCCESS, trace.pre_filtered - trace.started)
             points.point("Filter", Code.SUCCESS, filtered - trace.pre_filtered)
             if trace.scored:
@@ -123,7 +124,7 @@ class Watch:
         decision = Decision(
             pod=queued.key,
             uid=queued.uid,
-            profile=cycle.profile.name,
+            profile=runner.profile.name,
             time=self._clock(),
             attempt=queued.attempts,
             outcome="placed",
@@ -132,13 +133,13 @@ class Watch:
                 filter=filtered - trace.pre_filtered,
                 score=trace.scored - filtered if trace.scored else None,
             ),
-            node=placement.node_name,
-            evaluated=placement.evaluated,
-            feasible=placement.feasible,
+            node=result.node_name,
+            evaluated=result.evaluated,
+            feasible=result.feasible,
             scorers=trace.scorers,
             candidates=trace.candidates,
             was_nominated=nominated,
-            verdicts=_said(trace.said) if trace.said else (),
+            verdicts=_said(trace.extender_calls) if trace.extender_calls else (),
         )
         self.records.put(decision)
         return decision
@@ -178,20 +179,20 @@ class Watch:
             metrics.sli(queued.attempts).observe(max(0.0, self._clock() - queued.initial_attempt_timestamp))
         metrics.after_flush += queued.was_flushed
 
-    def failed(self, queued: QueuedPod, unplaced: Unplaced, started: float, *, in_cycle: bool) -> None:
+    def failed(self, queued: QueuedPod, failure: ScheduleFailure, started: float, *, in_cycle: bool) -> None:
         """An attempt came to nothing, in the scheduling cycle or while binding."""
         now, profile = perf_counter(), queued.profile
-        outcome = UNSCHEDULABLE if unplaced.status.is_rejected else ERROR
+        outcome = UNSCHEDULABLE if failure.status.is_rejected else ERROR
         if self.story is not None and in_cycle:
-            self.story.unplaced(queued.pod, unplaced)
-            self.story.extended(queued.pod, self._trace.said)
+            self.story.failed(queued.pod, failure)
+            self.story.extended(queued.pod, self._trace.extender_calls)
         if self.metrics is not None:
             self._profiles[profile].attempted(outcome, now - started)
             if in_cycle:
                 self.metrics.algorithm.observe(now - started)
-                self._failed_points(self._profiles[profile], unplaced, now)
-            if unplaced.result.victims:
-                self.metrics.victims.observe(len(unplaced.result.victims))
+                self._failed_points(self._profiles[profile], failure, now)
+            if failure.result.victims:
+                self.metrics.victims.observe(len(failure.result.victims))
         if self.records is None:
             return
         decision = Decision(
@@ -202,28 +203,28 @@ class Watch:
             attempt=queued.attempts,
             outcome=outcome,
             phases=self._failed_phases(now) if in_cycle else Phases(bind=now - started),
-            message=unplaced.message,
-            verdicts=self.records.share(verdicts(unplaced)),
-            preemption=self._preemption(unplaced),
+            message=failure.message,
+            verdicts=self.records.share(verdicts(failure)),
+            preemption=self._preemption(failure),
         )
         self.records.put(decision)
 
-    def _failed_points(self, points: ProfileMetrics, unplaced: Unplaced, now: float) -> None:
+    def _failed_points(self, points: ProfileMetrics, failure: ScheduleFailure, now: float) -> None:
         """What the extension points of an attempt without a node answered."""
         trace = self._trace
-        broke = not unplaced.status.is_rejected
+        broke = not failure.status.is_rejected
         if not trace.pre_filtered:
             if broke:
                 points.point("PreFilter", Code.ERROR, now - trace.started)
             return
-        early = unplaced.statuses is not None and not trace.filtered
-        code = unplaced.statuses.absent.code if early and unplaced.statuses is not None else Code.SUCCESS
+        early = failure.statuses is not None and not trace.filtered
+        code = failure.statuses.absent.code if early and failure.statuses is not None else Code.SUCCESS
         points.point("PreFilter", code, trace.pre_filtered - trace.started)
         if not early:
             until = trace.filtered or now
             points.point("Filter", Code.SUCCESS if trace.filtered else Code.ERROR, until - trace.pre_filtered)
-        if unplaced.post_filter is not None:
-            points.point("PostFilter", unplaced.post_filter.code, now - trace.post_filter_started)
+        if failure.post_filter is not None:
+            points.point("PostFilter", failure.post_filter.code, now - trace.post_filter_started)
 
     def _failed_phases(self, now: float) -> Phases:
         trace = self._trace
@@ -236,8 +237,8 @@ class Watch:
             phases.post_filter = now - trace.post_filter_started
         return phases
 
-    def _preemption(self, unplaced: Unplaced) -> Preemption | None:
-        status, result = unplaced.post_filter, unplaced.result
+    def _preemption(self, failure: ScheduleFailure) -> Preemption | None:
+        status, result = failure.post_filter, failure.result
         if status is None:
             return None
         pods = self._cache.table.pods
@@ -245,11 +246,11 @@ class Watch:
         return Preemption(status.plugin, status.code.title, status.message, result.nominated_node or "", victims)
 
 
-def verdicts(unplaced: Unplaced) -> tuple[Verdict, ...]:
+def verdicts(failure: ScheduleFailure) -> tuple[Verdict, ...]:
     """What each plugin said, with how many nodes it said it of, and the names of a few."""
-    statuses = unplaced.statuses
+    statuses = failure.statuses
     if statuses is None:
-        status = unplaced.status
+        status = failure.status
         return (Verdict(status.plugin, status.code.title, status.reasons, 0, ()),) if status.plugin else ()
     nodes = statuses.table.nodes
     return grouped(
@@ -257,7 +258,7 @@ def verdicts(unplaced: Unplaced) -> tuple[Verdict, ...]:
     )
 
 
-def _said(said: tuple[Said, ...]) -> tuple[Verdict, ...]:
+def _said(said: tuple[ExtenderCall, ...]) -> tuple[Verdict, ...]:
     """What extenders had against nodes, although a node was found."""
     return grouped((status, 1, [node]) for each in said for node, status in each.rejected.items())
 

@@ -29,7 +29,7 @@ def explain(engine: Engine, key: str) -> Explanation | None:
         return _on_node(engine, placed, shown)
     if decision is None or shown is None:
         return None
-    if decision.waits and decision.profile not in engine.profiles.cycles:
+    if decision.waits and decision.profile not in engine.profiles.runners:
         return None  # it is for others to say what it waits for: batch sessions decide about whole gangs
     return Explanation(
         pod=key,
@@ -78,7 +78,7 @@ def waiting(engine: Engine, place: Place, queued: QueuedPod) -> WaitingView:
 
 
 def _woken_by(engine: Engine, queued: QueuedPod) -> list[WakeView]:
-    cycle = engine.profiles.cycles.get(queued.profile)
+    cycle = engine.profiles.runners.get(queued.profile)
     if cycle is None:
         return []
     plugins = {queued.gating_plugin} if queued.gated else queued.rejectors

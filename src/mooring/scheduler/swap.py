@@ -41,8 +41,6 @@ def swap(
             _hand_over(before, after)
             queue = queue_settings(after, engine.report_broken, engine.preempting)
     except BaseException:
-        for cycle in before.cycles.values():
-            cycle.take_over()
         _stop_telling(engine, set(map(id, made)), ())
         raise
     engine.adopt(after, queue)
@@ -54,7 +52,7 @@ def queue_settings(profiles: Profiles, on_error: Callable[..., None], preempting
     """Return what the queue needs to know of the plugins; pods in ``preempting`` (uids) are gated."""
     sorter, config = profiles.first.profile.queue_sort[0], profiles.config
     try:
-        hints = {name: _events(cycle.profile) for name, cycle in profiles.cycles.items()}
+        hints = {name: _events(runner.profile) for name, runner in profiles.runners.items()}
     except Exception as error:
         raise ProfileError(f"asking plugins for their events: {type(error).__name__}: {error}") from error
 
@@ -67,7 +65,7 @@ def queue_settings(profiles: Profiles, on_error: Callable[..., None], preempting
             return bool(a.timestamp < b.timestamp)
 
     return {
-        "pre_enqueue": {name: _gates(cycle.profile, preempting) for name, cycle in profiles.cycles.items()},
+        "pre_enqueue": {name: _gates(runner.profile, preempting) for name, runner in profiles.runners.items()},
         "hint_map": hints,
         "less": None if sorter.name == "PrioritySort" else less,
         "pod_initial_backoff": config.pod_initial_backoff_seconds,
@@ -124,9 +122,9 @@ def _changed(
 
 def _hand_over(before: Profiles, after: Profiles) -> None:
     """Give new versions of plugins what the old ones kept for them."""
-    for name, cycle in after.cycles.items():
-        old = before.cycles.get(name)
-        for plugin in cycle.profile.plugins.values():
+    for name, runner in after.runners.items():
+        old = before.runners.get(name)
+        for plugin in runner.profile.plugins.values():
             last = old.profile.plugins.get(plugin.name) if old is not None else None
             if last is None or last is plugin:
                 continue

@@ -48,8 +48,8 @@ def explain_again(
         raise InputError(f"pod {key} is not there; check the namespace and the name")
     if target.is_finished:
         raise InputError(f"pod {key} has run to its end ({target.status.phase}): nothing is decided about it any more")
-    if target.scheduler_name not in engine.profiles.cycles:
-        known = ", ".join(engine.profiles.cycles)
+    if target.scheduler_name not in engine.profiles.runners:
+        known = ", ".join(engine.profiles.runners)
         raise InputError(
             f'pod {key} is for scheduler "{target.scheduler_name}", and there are only profiles for {known}; '
             "give the scheduler's configuration with --config"

@@ -9,8 +9,9 @@ import msgspec
 
 from mooring.api.pod import Pod
 from mooring.columns.node_info import NodeInfo
-from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue.queued_pod import Place
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.simulate.outcome import NodeOutcome, Outcome, PodOutcome, State, Use
 from mooring.simulate.scenario import Scenario, ScenarioPod
 
@@ -57,20 +58,20 @@ class Books:
         hint = f"; did you mean {near[0]}?" if near else f" (there are {', '.join(self._profiles)})"
         return _Entry(State.PENDING, message=f'no profile has the scheduler name "{name}"{hint}')
 
-    def placed(self, pod: Pod, decided: Decided) -> None:
+    def placed(self, pod: Pod, assumed: AssumedPod) -> None:
         """A pod was bound."""
         self._attempts += 1
         entry = self._entries[pod.uid]
-        entry.state, entry.node, entry.message = State.PLACED, decided.node_name, ""
-        entry.attempts = decided.queued.attempts
+        entry.state, entry.node, entry.message = State.PLACED, assumed.node_name, ""
+        entry.attempts = assumed.queued.attempts
         self.waiting.pop(pod.uid, None)
 
-    def failed(self, failed: Failed) -> None:
+    def failed(self, failed: FailedAttempt) -> None:
         """An attempt came to nothing."""
         self._attempts += 1
         entry = self._entries[failed.queued.uid]
         entry.attempts = failed.queued.attempts
-        entry.message = failed.unplaced.message
+        entry.message = failed.failure.message
 
     def evicted(self, victim: Pod, *, by: Pod) -> None:
         """A pod had to leave its node."""

@@ -20,9 +20,11 @@ from mooring.api.meta import format_time
 from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
-from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import QueuedPod
 from mooring.scheduler.queue.queued_pod import Place
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
+from mooring.simulate.bindings import Bindings
 from mooring.simulate.outcome import Outcome
 from mooring.simulate.results import Books
 from mooring.simulate.scenario import Scenario
@@ -65,10 +67,9 @@ class Run:
         self._scenario = scenario
         self._now = scenario.start
         self._engine = Engine(config, plugins=plugins, clock=lambda: self._now, rng=random.Random(seed))
-        self._books = Books(scenario, seed=seed, profiles=tuple(self._engine.profiles.cycles))
+        self._books = Books(scenario, seed=seed, profiles=tuple(self._engine.profiles.runners))
         self._progress = progress
-        #: Pods held at Permit: the task that waits for each, and the decision about it.
-        self._held: dict[str, tuple[asyncio.Task[Failed | None], Decided]] = {}
+        self._bindings = Bindings(self._engine)
         #: Rises whenever the cluster changes.
         self._version = 0
         #: Failures of a pod since the cluster last changed: uid -> (version, how many).
@@ -87,8 +88,7 @@ class Run:
                 await self._step()
             elif not await self._jump():
                 break
-        for task, _ in self._held.values():
-            task.cancel()
+        self._bindings.cancel()
         return self._books.outcome(self._engine, seconds=self._now - self._scenario.start)
 
     def _fill(self) -> None:
@@ -108,44 +108,39 @@ class Run:
     async def _step(self) -> None:
         """Try one pod."""
         result = self._engine.schedule_one()
-        if isinstance(result, Failed):
+        if isinstance(result, FailedAttempt):
             self._failed(result, _BROKEN if result.reason == "SchedulerError" else _TURNED_DOWN)
-        elif isinstance(result, Decided):
-            await self._decided(result)
-        if self._held:
-            await self._collect()
+        elif isinstance(result, AssumedPod):
+            await self._bind(result)
+        if self._bindings:
+            await self._finish_waiting()
         if self._progress is not None:
             waiting = len(self._books.waiting)
             self._progress(self._books.total - waiting + min(len(self._settled), waiting), self._books.total)
 
-    async def _decided(self, decided: Decided) -> None:
-        if decided.waits:
-            task = asyncio.get_running_loop().create_task(self._engine.bind(decided))
-            self._held[decided.pod.uid] = (task, decided)
+    async def _bind(self, assumed: AssumedPod) -> None:
+        if assumed.waits:
+            self._bindings.hold(assumed)
         else:
-            self._bound(decided, await self._engine.bind(decided))
+            self._bound(assumed, await self._engine.bind(assumed))
 
-    async def _collect(self) -> None:
-        """See the pods to their end that were allowed or turned down at Permit meanwhile."""
-        waiting = self._engine.profiles.waiting_pods
-        while released := [uid for uid in self._held if (held := waiting.get(uid)) is None or held.verdict is not None]:
-            for uid in released:
-                task, decided = self._held.pop(uid)
-                self._bound(decided, await task)
+    async def _finish_waiting(self) -> None:
+        async for assumed, failed in self._bindings.finished():
+            self._bound(assumed, failed)
 
-    def _bound(self, decided: Decided, failed: Failed | None) -> None:
+    def _bound(self, assumed: AssumedPod, failed: FailedAttempt | None) -> None:
         if failed is not None:
             self._failed(failed, _BROKEN)
             return
-        pod = decided.pod
+        pod = assumed.pod
         status = msgspec.structs.replace(pod.status, phase="Running", start_time=format_time(self._now))
         running = msgspec.structs.replace(pod, status=status)
         running.__dict__.update(pod.__dict__)  # its compiled template
-        self._books.placed(running, decided)
+        self._books.placed(running, assumed)
         self._changed()
         self._engine.put(running)
 
-    def _failed(self, failed: Failed, enough: int) -> None:
+    def _failed(self, failed: FailedAttempt, enough: int) -> None:
         pod = failed.queued.pod
         self._books.failed(failed)
         version, count = self._failures.get(pod.uid, (-1, 0))
@@ -157,7 +152,7 @@ class Run:
         if failed.victims:
             self._evict(failed, pod)
 
-    def _evict(self, failed: Failed, pod: Pod) -> None:
+    def _evict(self, failed: FailedAttempt, pod: Pod) -> None:
         for uid in failed.victims:
             held = self._engine.profiles.waiting_pods.get(uid)
             if held is not None:
@@ -185,7 +180,7 @@ class Run:
             return False
         self._now = max(moment, math.nextafter(self._now, math.inf))
         waiting.expire(self._now)
-        await self._collect()
+        await self._finish_waiting()
         queue.tick(self._now)
         return True
 

@@ -100,7 +100,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def plugin(scheduler: Scheduler, name: str = "Pick", profile: str = "default-scheduler") -> Any:
-    return scheduler._live.engine.profiles.cycles[profile].profile.plugins.get(name)
+    return scheduler._live.engine.profiles.runners[profile].profile.plugins.get(name)
 
 
 async def reloaded(scheduler: Scheduler, times: int = 1, failed: int = 0) -> None:
@@ -240,7 +240,7 @@ async def test_the_configuration_changes_what_can_change_and_tells_of_the_rest(
         await reloaded(scheduler, 1, failed=1)
         world.config.write_text(CONFIG.format(digit=1, more=""))
         await reloaded(scheduler, 2, failed=1)
-        assert list(scheduler._live.engine.profiles.cycles) == ["default-scheduler"]
+        assert list(scheduler._live.engine.profiles.runners) == ["default-scheduler"]
         assert await world.next_node() == "node-1"
 
 

@@ -151,7 +151,7 @@ class Reloader:
         engine = self._engine
         if self._batch is not None and self.setup.catalog is not before.catalog:
             self._batch.use(self.setup.catalog)
-        new = engine.profiles.cycles.keys() - {profile.scheduler_name for profile in before.config.profiles}
+        new = engine.profiles.runners.keys() - {profile.scheduler_name for profile in before.config.profiles}
         for pod in list(self._informers.pods()) if new else ():
             if pod.scheduler_name in new and not pod.node_name:
                 engine.put(pod)

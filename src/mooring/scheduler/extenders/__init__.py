@@ -1,10 +1,10 @@
-"""Extenders: web hooks that take part in decisions, as kube-scheduler's.
+"""Extenders: webhooks that take part in scheduling decisions, as kube-scheduler's.
 
-Here is what they are asked and what their answers mean. Nothing here talks to them: an attempt that needs one hands out
-questions, and goes on when it is given the replies.
+The package builds requests and interprets replies. It does no I/O: an attempt yields requests and is sent the replies.
 """
 
 from mooring.scheduler.extenders.extender import Extender, Extenders
-from mooring.scheduler.extenders.question import Question, Reply, Send
+from mooring.scheduler.extenders.replies import ExtenderError
+from mooring.scheduler.extenders.request import Reply, Request, Send, Steps
 
-__all__ = ["Extender", "Extenders", "Question", "Reply", "Send"]
+__all__ = ["Extender", "ExtenderError", "Extenders", "Reply", "Request", "Send", "Steps"]

@@ -1,6 +1,6 @@
-"""What extenders' replies mean, read as Go reads them: names in any case, null for absent, the first JSON value only.
+"""Extenders' replies, decoded as Go decodes them: names in any case, null for absent, the first JSON value only.
 
-Whatever is wrong is an ExtenderError with the words that kube-scheduler would put into the pod's condition.
+Anything invalid raises ExtenderError with the message that kube-scheduler would write to the pod's condition.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.scheduler.extenders.question import Reply
+from mooring.scheduler.extenders.request import Reply
 
 _INT64: Final = 1 << 63
 _KINDS: Final = {bool: "bool", str: "string", list: "array", dict: "object"}
@@ -18,11 +18,11 @@ _LITERALS: Final = {"n": "null", "t": "true", "f": "false"}
 
 
 class ExtenderError(Exception):
-    """An extender that failed, or answered nonsense."""
+    """A call that failed, or an invalid reply."""
 
 
 class Filtered(msgspec.Struct, frozen=True):
-    """What an extender left of the nodes, by name; None if it did not say."""
+    """The names of the nodes that an extender left; None if the reply has none."""
 
     names: tuple[str, ...] | None
     #: Reasons, by node.
@@ -31,14 +31,14 @@ class Filtered(msgspec.Struct, frozen=True):
 
 
 class MetaVictims(msgspec.Struct, frozen=True):
-    """Pods that would go, by uid, and how many of them violate a budget."""
+    """The uids of victims, and how many of them violate a budget."""
 
     uids: tuple[str, ...]
     violations: int
 
 
 def read_filtered(reply: Reply, *, names_only: bool) -> Filtered:
-    """The reply to filter. Raises ExtenderError."""
+    """Decode the reply to filter. Raises ExtenderError."""
     fields = _Fields(_value(reply), "ExtenderFilterResult")
     names = fields.strings("NodeNames")
     nodes = fields.objects("Nodes", "v1.NodeList")
@@ -54,7 +54,7 @@ def read_filtered(reply: Reply, *, names_only: bool) -> Filtered:
 
 
 def read_priorities(reply: Reply) -> list[tuple[str, int]]:
-    """The reply to prioritize: nodes and their scores. Raises ExtenderError."""
+    """Decode the reply to prioritize: nodes and their scores. Raises ExtenderError."""
     value = _value(reply)
     if value is None:
         return []
@@ -65,7 +65,7 @@ def read_priorities(reply: Reply) -> list[tuple[str, int]]:
 
 
 def read_victims(reply: Reply) -> dict[str, MetaVictims]:
-    """The reply to preempt: the victims on each node that is left. Raises ExtenderError."""
+    """Decode the reply to preempt: the victims on each remaining node. Raises ExtenderError."""
     fields = _Fields(_value(reply), "ExtenderPreemptionResult")
     by_node = fields.objects("NodeNameToMetaVictims", "map[string]*v1.MetaVictims") or {}
     found = {}
@@ -82,7 +82,7 @@ def read_victims(reply: Reply) -> dict[str, MetaVictims]:
 
 
 def check_bound(reply: Reply) -> None:
-    """Return if bind succeeded. Raises ExtenderError."""
+    """Check the reply to bind. Raises ExtenderError."""
     if error := _Fields(_value(reply), "ExtenderBindingResult").text("Error"):
         raise ExtenderError(error)
 
@@ -93,7 +93,7 @@ def _name_of(item: Any) -> str:
 
 
 class _Fields:
-    """The fields of a JSON object, found in whatever case they are written; the last one counts."""
+    """The fields of a JSON object, by name in any case; the last one counts."""
 
     def __init__(self, value: Any, struct: str, kind: str = "") -> None:
         if value is not None and not isinstance(value, dict):
@@ -149,7 +149,7 @@ def _mismatch(value: Any, where: str) -> ExtenderError:
 
 
 def _value(reply: Reply) -> Any:
-    """The first JSON value of a reply; what follows it is of no interest."""
+    """Decode the first JSON value of a reply; the rest is ignored."""
     if reply.error:
         raise ExtenderError(reply.error)
     text = reply.body.decode("utf-8", "replace").lstrip(" \t\r\n")
@@ -164,7 +164,7 @@ def _value(reply: Reply) -> Any:
 
 
 def _syntax(text: str, position: int) -> str:
-    """What Go says of a text that is no JSON; exact for what begins wrongly, as pages of HTML do."""
+    """Return Go's message for invalid JSON; exact for text that is not JSON from its beginning, such as HTML."""
     rest = text[position:]
     literal = _LITERALS.get(rest[:1])
     if literal is not None:

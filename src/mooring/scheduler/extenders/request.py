@@ -1,13 +1,12 @@
-"""Questions to extenders and the replies, as they go over the wire.
+"""Requests to extenders in the JSON of k8s.io/kube-scheduler/extender/v1.
 
-Field names and their case are those of k8s.io/kube-scheduler/extender/v1, which has no JSON names of its own: ``Pod``,
-``NodeNames``. A question is made of whole objects, and put into JSON only when it is sent.
+Field names and their case are those of the Go structs, which declare no JSON names: ``Pod``, ``NodeNames``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -19,29 +18,34 @@ if TYPE_CHECKING:
     from mooring.scheduler.extenders.extender import Extender
 
 
-class Question(msgspec.Struct, frozen=True):
-    """Something to post to an extender."""
+T = TypeVar("T")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request to post to an extender."""
 
     extender: Extender
     verb: str
-    #: The body, made when it is needed: it may hold thousands of nodes.
+    #: Encodes the body, which may hold thousands of nodes, when it is sent.
     body: Callable[[], bytes]
 
     @property
     def url(self) -> str:
-        """Where to post it."""
+        """The URL to post to."""
         return f"{self.extender.name.rstrip('/')}/{self.verb}"
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """The body of an answer with status 200, or what went wrong, in the words that users see."""
+    """The body of a response with status 200, or an error message for users."""
 
     body: bytes = b""
     error: str = ""
 
 
-#: Posts a question and waits for the reply; never raises for what an extender does.
-Send = Callable[[Question], Awaitable[Reply]]
+#: Posts a request and returns the reply; failures of the extender are in the reply.
+Send = Callable[[Request], Awaitable[Reply]]
+#: A computation that yields requests, is sent the replies in the same order, and returns a T.
+Steps = Generator[tuple[Request, ...], tuple[Reply, ...], T]
 
 
 class _NodeList(msgspec.Struct):
@@ -77,7 +81,7 @@ class _BindingArgs(
 
 
 def nodes_body(pod: Pod, nodes: Sequence[Node], *, names_only: bool) -> bytes:
-    """What filter and prioritize are asked: about a pod and some nodes."""
+    """Encode the request of filter and prioritize: a pod and some nodes."""
     if names_only:
         args = _Args(whole_json(pod), None, [node.name for node in nodes])
     else:
@@ -86,7 +90,7 @@ def nodes_body(pod: Pod, nodes: Sequence[Node], *, names_only: bool) -> bytes:
 
 
 def victims_body(pod: Pod, victims: Mapping[str, tuple[Sequence[Pod], int]], *, names_only: bool) -> bytes:
-    """What preempt is asked: about a pod, and for each node the pods that would go and how many violate a budget."""
+    """Encode the request of preempt: a pod and, for each node, the victims and how many of them violate a budget."""
 
     def shown(victim: Pod) -> msgspec.Raw:
         return msgspec.Raw(msgspec.json.encode({"UID": victim.uid})) if names_only else whole_json(victim)
@@ -100,5 +104,5 @@ def victims_body(pod: Pod, victims: Mapping[str, tuple[Sequence[Pod], int]], *, 
 
 
 def binding_body(pod: Pod, node_name: str) -> bytes:
-    """What bind is asked: to bind a pod."""
+    """Encode the request of bind."""
     return msgspec.json.encode(_BindingArgs(pod.name, pod.namespace, pod.uid, node_name))

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from mooring.framework import Code, Plugin, PreFilterResult, Status, Verdicts
-from mooring.scheduler.cycle import Cycle, Placement, Unplaced
+from mooring.scheduler.plugin_runner import PluginRunner
+from mooring.scheduler.schedule_one import ScheduleFailure, ScheduleResult, schedule_pod
 from mooring.testing import make_node, make_pod
-from tests.scheduler.profiles import make_cycle
+from tests.scheduler.profiles import make_runner
 
 NODES = tuple(make_node(f"n{number}").capacity(cpu="4", memory="8Gi", pods="10").obj() for number in range(4))
 POD = make_pod("p").req(cpu="1").obj()
@@ -44,22 +45,22 @@ class NumberInColumns(Plugin):
         return np.array([int(name[1:]) * 10 for name in nodes.names])
 
 
-def placed_on(cycle: Cycle, pod=POD) -> str:
-    decision = cycle.schedule(pod)
-    assert isinstance(decision, Placement), decision
+def placed_on(cycle: PluginRunner, pod=POD) -> str:
+    decision = schedule_pod(cycle, pod)
+    assert isinstance(decision, ScheduleResult), decision
     return decision.node_name
 
 
-def unplaced(cycle: Cycle, pod=POD) -> Unplaced:
-    decision = cycle.schedule(pod)
-    assert isinstance(decision, Unplaced), decision
+def unplaced(cycle: PluginRunner, pod=POD) -> ScheduleFailure:
+    decision = schedule_pod(cycle, pod)
+    assert isinstance(decision, ScheduleFailure), decision
     return decision
 
 
 @pytest.mark.parametrize("scorer", [Number, NumberInColumns])
 @pytest.mark.parametrize(("filters", "node"), [((Even,), "n2"), ((Low,), "n2"), ((Even, Low), "n2"), ((), "n3")])
 def test_both_forms_of_filters_and_scores(filters, node, scorer):
-    assert placed_on(make_cycle(*filters, scorer, objects=NODES)) == node
+    assert placed_on(make_runner(*filters, scorer, objects=NODES)) == node
 
 
 def test_a_string_is_a_reason():
@@ -67,7 +68,7 @@ def test_a_string_is_a_reason():
         def filter(self, state, pod, node):
             return f"never on {node.name}"
 
-    failed = unplaced(make_cycle(Never, objects=NODES[:2]))
+    failed = unplaced(make_runner(Never, objects=NODES[:2]))
     assert failed.message == "0/2 nodes are available: 1 never on n0, 1 never on n1."
     assert failed.rejectors == {"Never"}
 
@@ -78,7 +79,7 @@ def test_the_first_plugin_in_configured_order_is_blamed_whatever_its_form():
             return "not low" if node.name != "n3" else None
 
     for order in ((NotLow, Low), (Low, NotLow)):
-        failed = unplaced(make_cycle(*order, objects=NODES))
+        failed = unplaced(make_runner(*order, objects=NODES))
         assert failed.statuses is not None
         assert failed.statuses.get("n0").reasons == ("not low",)
         assert failed.statuses.get("n3").reasons == ("high node",)
@@ -86,7 +87,7 @@ def test_the_first_plugin_in_configured_order_is_blamed_whatever_its_form():
 
 
 def test_no_nodes():
-    failed = unplaced(make_cycle(Even))
+    failed = unplaced(make_runner(Even))
     assert failed.message == "no nodes available to schedule pods"
     assert failed.rejectors == frozenset()
 
@@ -100,21 +101,21 @@ class TestPreFilter:
             def filter(self, state, pod, node):
                 return "never reached"
 
-        assert placed_on(make_cycle(Skipper, Number, objects=NODES)) == "n3"
+        assert placed_on(make_runner(Skipper, Number, objects=NODES)) == "n3"
 
     def test_narrowing(self):
         class Narrow(Plugin):
             def pre_filter(self, state, pod, nodes):
                 return PreFilterResult.only({"n1", "n2", "missing"})
 
-        assert placed_on(make_cycle(Narrow, Number, objects=NODES)) == "n2"
+        assert placed_on(make_runner(Narrow, Number, objects=NODES)) == "n2"
 
     def test_narrowed_and_rejected(self):
         class Narrow(Plugin):
             def pre_filter(self, state, pod, nodes):
                 return PreFilterResult.only({"n1", "n3"})
 
-        failed = unplaced(make_cycle(Narrow, Even, objects=NODES))
+        failed = unplaced(make_runner(Narrow, Even, objects=NODES))
         assert failed.message == ("0/4 nodes are available: 2 node(s) didn't satisfy plugin(s) [Narrow], 2 odd node.")
         assert failed.rejectors == {"Narrow", "Even"}
 
@@ -127,7 +128,7 @@ class TestPreFilter:
             def pre_filter(self, state, pod, nodes):
                 return PreFilterResult.only({"n2"})
 
-        failed = unplaced(make_cycle(B, A, objects=NODES))
+        failed = unplaced(make_runner(B, A, objects=NODES))
         assert failed.message == "0/4 nodes are available: node(s) didn't satisfy plugin(s) [A B] simultaneously."
 
     @pytest.mark.parametrize(
@@ -144,7 +145,7 @@ class TestPreFilter:
             def pre_filter(self, state, pod, nodes):
                 return status
 
-        assert unplaced(make_cycle(P, objects=NODES)).message == message
+        assert unplaced(make_runner(P, objects=NODES)).message == message
 
     def test_unschedulable_lets_the_others_run_and_unresolvable_does_not(self):
         calls = []
@@ -159,7 +160,7 @@ class TestPreFilter:
 
         for status, count in ((Status.unschedulable("x"), 1), (Status.unresolvable("x"), 0)):
             calls.clear()
-            unplaced(make_cycle(P, After, objects=NODES, args={"P": {"status": status}}))
+            unplaced(make_runner(P, After, objects=NODES, args={"P": {"status": status}}))
             assert len(calls) == count
 
 
@@ -169,8 +170,8 @@ class TestScores:
             def score(self, state, pod, node):
                 return 100 if node.name == "n0" else 0
 
-        assert placed_on(make_cycle(Number, Last, objects=NODES)) == "n0"
-        assert placed_on(make_cycle(Number, Last, objects=NODES, weights={"Number": 5})) == "n3"
+        assert placed_on(make_runner(Number, Last, objects=NODES)) == "n0"
+        assert placed_on(make_runner(Number, Last, objects=NODES, weights={"Number": 5})) == "n3"
 
     def test_normalised_and_in_range(self):
         class Wild(Plugin):
@@ -180,7 +181,7 @@ class TestScores:
             def normalize_scores(self, state, pod, scores):
                 return scores - scores.min()
 
-        assert placed_on(make_cycle(Wild, objects=NODES)) == "n0"
+        assert placed_on(make_runner(Wild, objects=NODES)) == "n0"
 
     @pytest.mark.parametrize("value", [-1, 101])
     def test_out_of_range(self, value):
@@ -188,7 +189,7 @@ class TestScores:
             def score(self, state, pod, node):
                 return value
 
-        assert unplaced(make_cycle(Wrong, objects=NODES)).message == (
+        assert unplaced(make_runner(Wrong, objects=NODES)).message == (
             f'plugin "Wrong" returns an invalid score {value}, it should in the range of [0, 100] after normalizing'
         )
 
@@ -200,14 +201,14 @@ class TestScores:
             def score(self, state, pod, node):
                 return 1000
 
-        assert placed_on(make_cycle(Wrong, Number, objects=NODES)) == "n3"
+        assert placed_on(make_runner(Wrong, Number, objects=NODES)) == "n3"
 
     def test_one_feasible_node_is_not_scored(self):
         class Wrong(Plugin):
             def score(self, state, pod, node):
                 return 1000
 
-        assert placed_on(make_cycle(Wrong, objects=NODES[:1])) == "n0"
+        assert placed_on(make_runner(Wrong, objects=NODES[:1])) == "n0"
 
     def test_ties_are_broken_evenly_and_repeatably(self):
         class Same(Plugin):
@@ -215,14 +216,14 @@ class TestScores:
                 return 5
 
         counts = collections.Counter()
-        cycle = make_cycle(Same, objects=NODES, seed=7)
+        cycle = make_runner(Same, objects=NODES, seed=7)
         for _ in range(2000):
             counts[placed_on(cycle)] += 1
         assert set(counts) == {"n0", "n1", "n2", "n3"}
         assert min(counts.values()) > 400
-        again = make_cycle(Same, objects=NODES, seed=7)
+        again = make_runner(Same, objects=NODES, seed=7)
         first = [placed_on(again) for _ in range(20)]
-        repeat = make_cycle(Same, objects=NODES, seed=7)
+        repeat = make_runner(Same, objects=NODES, seed=7)
         assert first == [placed_on(repeat) for _ in range(20)]
 
 
@@ -240,7 +241,7 @@ class TestBrokenPlugins:
             def filter(self, state, pod, node):
                 return answer
 
-        failed = unplaced(make_cycle(Broken, objects=NODES))
+        failed = unplaced(make_runner(Broken, objects=NODES))
         assert failed.status.code is Code.ERROR
         assert text in failed.message
 
@@ -249,7 +250,7 @@ class TestBrokenPlugins:
             def filter_nodes(self, state, pod, nodes):
                 return Verdicts.reject(np.zeros(2, dtype=bool), Status.unschedulable("x"))
 
-        assert "filter_nodes returned Verdicts of 2" in unplaced(make_cycle(Broken, objects=NODES)).message
+        assert "filter_nodes returned Verdicts of 2" in unplaced(make_runner(Broken, objects=NODES)).message
 
     @pytest.mark.parametrize("value", [float("nan"), "high", None, True])
     def test_nonsense_from_score(self, value):
@@ -257,7 +258,7 @@ class TestBrokenPlugins:
             def score(self, state, pod, node):
                 return value
 
-        failed = unplaced(make_cycle(Broken, objects=NODES))
+        failed = unplaced(make_runner(Broken, objects=NODES))
         assert failed.message.startswith('running Score plugin "Broken": BadAnswerError')
 
     @pytest.mark.parametrize("point", ["pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes"])
@@ -267,7 +268,7 @@ class TestBrokenPlugins:
 
         broken = type("Broken", (Plugin,), {point: explode})
         classes = (broken,) if "score" in point and point != "pre_score" else (broken, Number)
-        failed = unplaced(make_cycle(*classes, objects=NODES))
+        failed = unplaced(make_runner(*classes, objects=NODES))
         assert "Broken" in failed.message
         assert "RuntimeError: boom" in failed.message
         assert failed.status.plugin == "Broken"
@@ -278,15 +279,15 @@ class TestNominatedPods:
         from mooring.plugins.node_resources_fit import NodeResourcesFit
 
         nominated = make_pod("big").req(cpu="4").priority(10).nominated("n0").obj()
-        cycle = make_cycle(NodeResourcesFit, objects=(NODES[0], nominated))
+        cycle = make_runner(NodeResourcesFit, objects=(NODES[0], nominated))
         assert unplaced(cycle).message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
         important = make_pod("vip").req(cpu="1").priority(20).obj()
         assert placed_on(cycle, important) == "n0"
 
     def test_a_nominated_node_is_taken_without_looking_further(self):
-        cycle = make_cycle(Number, objects=NODES)
+        cycle = make_runner(Number, objects=NODES)
         assert placed_on(cycle, make_pod("p").nominated("n1").obj()) == "n1"
-        assert placed_on(make_cycle(Even, Number, objects=NODES), make_pod("p").nominated("n1").obj()) == "n2"
+        assert placed_on(make_runner(Even, Number, objects=NODES), make_pod("p").nominated("n1").obj()) == "n2"
 
 
 class TestSampling:
@@ -298,8 +299,8 @@ class TestSampling:
                 self.handle.seen = len(nodes)
                 return 0
 
-        cycle = make_cycle(All, objects=self.MANY)
-        assert cycle.schedule(POD).feasible == 1000
+        cycle = make_runner(All, objects=self.MANY)
+        assert schedule_pod(cycle, POD).feasible == 1000
 
     def test_on_with_a_per_node_plugin(self):
         asked = []
@@ -312,11 +313,11 @@ class TestSampling:
             def score_nodes(self, state, pod, nodes):
                 return 0
 
-        cycle = make_cycle(Each, Same, objects=self.MANY)
-        assert cycle.schedule(POD).feasible == 420
+        cycle = make_runner(Each, Same, objects=self.MANY)
+        assert schedule_pod(cycle, POD).feasible == 420
         assert asked == [f"m{number:04d}" for number in range(420)]
         asked.clear()
-        cycle.schedule(POD)
+        schedule_pod(cycle, POD)
         assert asked[0] == "m0420"
 
     @pytest.mark.parametrize(("percentage", "feasible"), [(20, 200), (100, 1000), (1, 100)])
@@ -325,4 +326,4 @@ class TestSampling:
             def score_nodes(self, state, pod, nodes):
                 return 0
 
-        assert make_cycle(Same, objects=self.MANY, percentage=percentage).schedule(POD).feasible == feasible
+        assert schedule_pod(make_runner(Same, objects=self.MANY, percentage=percentage), POD).feasible == feasible

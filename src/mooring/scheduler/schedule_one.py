@@ -1,0 +1,607 @@
+"""One scheduling attempt, from the pod that the queue pops to its binding, as kube-scheduler's schedule_one.go.
+
+The scheduling cycle is a generator without I/O: it yields requests to extenders, is sent the replies in the same order,
+and returns the outcome. If no extender is interested in the pod, it never yields. The binding cycle is a coroutine and
+runs concurrently with the attempts that follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import structlog
+
+from mooring.api.pod import Pod
+from mooring.columns.node_info import NodeInfo
+from mooring.columns.nodes import Nodes
+from mooring.framework.node_statuses import NodeStatuses, fit_message
+from mooring.framework.preemption.candidate import Candidate
+from mooring.framework.state import CycleState
+from mooring.framework.status import NO_NOMINATION, SUCCESS, Code, PostFilterResult, Status
+from mooring.loading.circuit_breaker import Guards
+from mooring.observe.attempt_trace import Evaluation, ExtenderCall
+from mooring.observe.decision_records import Decision
+from mooring.scheduler import binding
+from mooring.scheduler.answers import PluginFailure
+from mooring.scheduler.binding import PreBinds
+from mooring.scheduler.cache import Cache
+from mooring.scheduler.decision_lock import DecisionLock
+from mooring.scheduler.extenders import Extender, ExtenderError, Extenders, Request, Steps
+from mooring.scheduler.plugin_runner import Filtered, PluginRunner, PreFiltered
+from mooring.scheduler.profile import EXTENDER
+from mooring.scheduler.queue import QueuedPod, SchedulingQueue
+from mooring.scheduler.scoring import pick
+
+if TYPE_CHECKING:
+    from mooring.scheduler.build import Profiles
+    from mooring.scheduler.observer import Watch
+
+T = TypeVar("T")
+Rows = npt.NDArray[np.intp]
+
+log = structlog.get_logger("mooring.scheduler")
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+class ScheduleResult(msgspec.Struct, frozen=True):
+    """The node chosen for a pod."""
+
+    node_name: str
+    state: CycleState
+    evaluated: int
+    feasible: int
+
+
+class ScheduleFailure(msgspec.Struct, frozen=True):
+    """No node is feasible, or the attempt failed with an error."""
+
+    #: The message of the pod's condition and event.
+    message: str
+    status: Status
+    state: CycleState
+    statuses: NodeStatuses | None = None
+    post_filter: Status | None = None
+    result: PostFilterResult = PostFilterResult()
+    #: Plugins that rejected the pod: their events requeue it.
+    rejectors: frozenset[str] = frozenset()
+    #: Plugins for which the pod is pending: their events requeue it without backoff.
+    pending: frozenset[str] = frozenset()
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """Why no node is feasible."""
+
+    statuses: NodeStatuses
+    #: The message of PreFilter, if PreFilter rejected the pod.
+    pre_filter_message: str = ""
+    rejectors: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+
+
+def run_without_extenders(steps: Steps[T]) -> T:
+    """Run an attempt in which no extender takes part to its end."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        outcome: T = done.value
+        return outcome
+    raise RuntimeError("a PostFilter plugin requested extenders, but none is interested in the pod")
+
+
+def schedule_pod(
+    runner: PluginRunner, pod: Pod, evaluation: Evaluation | None = None
+) -> ScheduleResult | ScheduleFailure:
+    """Find a node for a pod without extenders."""
+    return run_without_extenders(SchedulePod(runner, pod, evaluation=evaluation).steps())
+
+
+class SchedulePod:
+    """Finds a node for one pod: filter, score, select; or PostFilter if no node is feasible."""
+
+    def __init__(
+        self,
+        runner: PluginRunner,
+        pod: Pod,
+        extenders: Sequence[Extender] = (),
+        evaluation: Evaluation | None = None,
+    ) -> None:
+        """``evaluation`` records the answer of every plugin about every node, which the attempt then asks for."""
+        self._runner = runner
+        self._pod = pod
+        self._extenders = extenders
+        self._evaluation = evaluation
+        self._trace = runner.trace if evaluation is None else None
+        self.state = CycleState()
+        #: The extenders' statuses, by node name; the last one counts.
+        self._extender_statuses: dict[str, Status] = {}
+
+    def steps(self) -> Steps[ScheduleResult | ScheduleFailure]:
+        """Run the attempt, yielding requests to extenders."""
+        if not len(self._runner.table) and self._evaluation is None:
+            return ScheduleFailure(NO_NODES, Status.unschedulable(NO_NODES), self.state, result=NO_NOMINATION)
+        try:
+            return (yield from self._schedule())
+        except PluginFailure as error:
+            # As in kube-scheduler, the pod loses its nomination.
+            return ScheduleFailure(error.status.message, error.status, self.state, result=NO_NOMINATION)
+
+    def _schedule(self) -> Steps[ScheduleResult | ScheduleFailure]:
+        runner, state, pod, trace, table = self._runner, self.state, self._pod, self._trace, self._runner.table
+        pre_filtered = runner.pre_filter(state, pod)
+        if trace is not None:
+            trace.pre_filtered = perf_counter()
+        if self._evaluation is not None:
+            self._evaluation.pre_filter, self._evaluation.pre_filter_nodes = pre_filtered.status, pre_filtered.names
+        if not pre_filtered.status.is_success:
+            return (yield from self._post_filter(self._pre_filter_diagnosis(pre_filtered.status)))
+        node = self._nominated_node()
+        if node is not None and self._extenders and not (yield from self._extenders_accept(node)):
+            node = None
+        if node is not None and self._evaluation is None:
+            return ScheduleResult(node.name, state, 1, 1)
+        filtered = self._filter(pre_filtered)
+        rows = filtered.rows
+        if self._extenders:
+            rows = yield from self._filter_with_extenders(np.arange(len(table)) if rows is None else rows)
+        if trace is not None:
+            trace.filtered = perf_counter()
+        count = len(table) if rows is None else len(rows)
+        if count == 0:
+            return (yield from self._post_filter(self._filter_diagnosis(pre_filtered, filtered)))
+        row = yield from self._select_host(rows, count)
+        if self._evaluation is not None:
+            row = row if node is None else node.row
+            self._evaluation.node_name, self._evaluation.nominated = table.nodes[row].name, node is not None
+        return ScheduleResult(table.nodes[row].name, state, filtered.examined, count)
+
+    # The nominated node
+
+    def _nominated_node(self) -> NodeInfo | None:
+        """Return the node nominated by an earlier preemption, if it passes the Filter plugins now."""
+        runner = self._runner
+        name = self._pod.status.nominated_node_name or runner.handle.nominator.node_of(self._pod.uid)
+        row = runner.table.row_of.get(name) if name else None
+        if row is None:
+            return None
+        node = runner.table.nodes[row]
+        try:
+            status = runner.filter_node(self.state, self._pod, node)
+        except PluginFailure:
+            return None  # as in kube-scheduler: the other nodes are evaluated before anything is reported
+        return node if status.is_success else None
+
+    def _extenders_accept(self, node: NodeInfo) -> Steps[bool]:
+        try:
+            return len((yield from self._filter_with_extenders(np.array([node.row])))) > 0
+        except PluginFailure:
+            return False  # as above
+
+    # Filter
+
+    def _filter(self, pre_filtered: PreFiltered) -> Filtered:
+        """Run the Filter plugins, on a sample of the nodes if that pays; for an evaluation on all of them."""
+        runner, evaluation, table = self._runner, self._evaluation, self._runner.table
+        among = runner.rows_of(pre_filtered.names)
+        if evaluation is None:
+            template = table.template(self._pod)
+            return runner.filter(self.state, self._pod, template, among, sample=bool(self._extenders))
+        statuses, rows = runner.filtering.diagnose(self.state, self._pod, among, pre_filtered.absent_status)
+        evaluation.examined = list(range(len(table))) if among is None else among.tolist()
+        evaluation.statuses, evaluation.feasible = statuses, rows
+        return Filtered(rows, len(evaluation.examined), among)
+
+    def _filter_with_extenders(self, rows: Rows) -> Steps[Rows]:
+        """Return the rows that pass all extenders, called one after another."""
+        for extender in self._extenders:
+            if not len(rows):
+                break
+            if not extender.filters:
+                continue
+            nodes = self._nodes(rows)
+            try:
+                passed, rejected = yield from extender.filter(self._pod, nodes)
+            except ExtenderError as error:
+                self._extender_failed(extender, "filter", error)
+                if not extender.ignorable:
+                    raise PluginFailure(Status.error(str(error)).by(extender.name)) from None
+                continue
+            rows = np.array(passed, dtype=np.intp)
+            self._extender_statuses |= rejected
+            self._record(ExtenderCall(extender.name, "filter", rejected=rejected))
+        return rows
+
+    # Score
+
+    def _select_host(self, rows: Rows | None, count: int) -> Steps[int]:
+        """Return the row with the highest total score; ties are broken at random."""
+        runner, state, pod, trace, evaluation = self._runner, self.state, self._pod, self._trace, self._evaluation
+        if evaluation is not None and rows is not None:
+            runner.scoring.pre_score(state, pod, Nodes(runner.table, rows))
+            evaluation.scores = runner.scoring.by_plugin(state, pod, rows)
+            return int(rows[evaluation.totals.argmax()])
+        if count == 1 or not (runner.profile.scorers or self._extenders):
+            return 0 if rows is None else int(rows[0])
+        template = runner.table.template(pod)
+        totals, same = runner.scoring.totals(state, pod, template, rows, trace)
+        if self._extenders and rows is not None:
+            totals = yield from self._add_extender_scores(rows, totals.copy())
+        place = pick(totals, runner.handle.random)
+        if trace is not None:
+            trace.scored = perf_counter()
+            if trace.ranks:
+                runner.scoring.rank(trace, state, pod, template, rows, totals, same, place)
+        return place if rows is None else int(rows[place])
+
+    def _add_extender_scores(self, rows: Rows, totals: npt.NDArray[np.int64]) -> Steps[npt.NDArray[np.int64]]:
+        """Add the scores of all extenders, which are called concurrently. Errors are ignored, as upstream does."""
+        called = [extender for extender in self._extenders if extender.prioritizes]
+        nodes = self._nodes(rows)
+        replies = (yield tuple(extender.prioritize(self._pod, nodes) for extender in called)) if called else ()
+        for extender, reply in zip(called, replies, strict=True):
+            try:
+                scores = extender.scores(reply, nodes)
+            except ExtenderError as error:
+                self._extender_failed(extender, "prioritize", error)
+                continue
+            totals += scores
+            self._runner.scoring.note(extender.name, scores)
+            by_node = {node.name: int(score) for node, score in zip(nodes, scores, strict=True)}
+            self._record(ExtenderCall(extender.name, "prioritize", scores=by_node))
+        return totals
+
+    # No feasible node
+
+    def _pre_filter_diagnosis(self, status: Status) -> Diagnosis:
+        rejectors = frozenset((status.plugin,)) if status.plugin else frozenset()
+        return Diagnosis(NodeStatuses(self._runner.table, status), status.message, rejectors)
+
+    def _filter_diagnosis(self, pre_filtered: PreFiltered, filtered: Filtered) -> Diagnosis:
+        """Attribute each examined node to the first plugin, or the last extender, that rejected it."""
+        statuses, passed = self._runner.filtering.diagnose(
+            self.state, self._pod, filtered.examined_rows, pre_filtered.absent_status
+        )
+        rejectors, pending = statuses.plugins(), statuses.plugins(pending=True)
+        rejectors |= frozenset(pre_filtered.narrowed_by)
+        for name, status in self._extender_statuses.items():
+            statuses.set_by_name(name, status)
+        if self._extenders and len(passed):
+            rejectors |= {EXTENDER}
+        return Diagnosis(statuses, "", rejectors, pending)
+
+    def _post_filter(self, diagnosis: Diagnosis) -> Steps[ScheduleFailure]:
+        """Run PostFilter (preemption), with the extenders that take part in it."""
+        if self._trace is not None:
+            self._trace.post_filter_started = perf_counter()
+        result, status = NO_NOMINATION, None
+        if self._evaluation is None or self._evaluation.runs_post_filter:
+            result, status = yield from self._run_post_filter(diagnosis.statuses)
+        after = status.message if status is not None else ""
+        message = fit_message(len(self._runner.table), diagnosis.statuses, diagnosis.pre_filter_message, after)
+        return ScheduleFailure(
+            message,
+            Status.unschedulable(message),
+            self.state,
+            diagnosis.statuses,
+            status,
+            result,
+            diagnosis.rejectors,
+            diagnosis.pending,
+        )
+
+    def _run_post_filter(self, statuses: NodeStatuses) -> Steps[tuple[PostFilterResult, Status | None]]:
+        plugins = self._runner.post_filter(self.state, self._pod, statuses)
+        try:
+            candidates = next(plugins)
+            while True:
+                candidates = plugins.send((yield from self._preempt_with_extenders(candidates)))
+        except StopIteration as done:
+            outcome: tuple[PostFilterResult, Status | None] = done.value
+            return outcome
+
+    def _preempt_with_extenders(self, candidates: Sequence[Candidate]) -> Steps[Sequence[Candidate] | Status]:
+        """Return the candidates, with their victims, that the extenders leave; or an error."""
+        table = self._runner.table
+        left = {table.nodes[each.row].name: each for each in candidates}
+        for extender in self._extenders:
+            if not extender.preempts:
+                continue
+            try:
+                left = yield from extender.preempt(self._pod, left, table)
+            except ExtenderError as error:
+                self._extender_failed(extender, "preempt", error)
+                if not extender.ignorable:
+                    return Status.error(str(error))
+                continue
+            self._record(ExtenderCall(extender.name, "preempt"))
+            if not left:
+                break
+        return tuple(left.values())
+
+    # Helpers
+
+    def _nodes(self, rows: Rows) -> list[NodeInfo]:
+        nodes = self._runner.table.nodes
+        return [nodes[row] for row in rows.tolist()]
+
+    def _record(self, call: ExtenderCall) -> None:
+        if self._trace is not None:
+            self._trace.extender_calls += (call,)
+
+    def _extender_failed(self, extender: Extender, verb: str, error: ExtenderError) -> None:
+        self._record(ExtenderCall(extender.name, verb, error=str(error)))
+        if extender.ignorable and verb != "prioritize":
+            log.info(
+                "Skipping extender as it returned error and has ignorable flag set",
+                pod=self._pod.key,
+                extender=extender.name,
+                verb=verb,
+                err=str(error),
+            )
+
+
+class AssumedPod(msgspec.Struct, frozen=True):
+    """A pod with a node: assumed there, reserved, and permitted or waiting at Permit. It is to be bound."""
+
+    queued: QueuedPod
+    #: The pod with its node name set.
+    pod: Pod
+    node_name: str
+    state: CycleState
+    runner: PluginRunner
+    evaluated: int
+    feasible: int
+    #: Whether a Permit plugin makes the pod wait.
+    waits: bool = False
+    #: When the attempt started and when the node was chosen (``time.perf_counter``), and its record, if there is one.
+    started: float = 0.0
+    assumed_at: float = 0.0
+    record: Decision | None = None
+
+
+class FailedAttempt(msgspec.Struct, frozen=True):
+    """An attempt that failed; the pod is back in the queue."""
+
+    queued: QueuedPod
+    failure: ScheduleFailure
+    #: The uids of pods to evict so that the pod fits.
+    victims: tuple[str, ...] = ()
+    #: The nomination to publish: None leaves it, "" clears it.
+    nominated_node: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """The reason of the pod's condition."""
+        return "Unschedulable" if self.failure.status.is_rejected else "SchedulerError"
+
+
+class PendingAttempt(msgspec.Struct, frozen=True):
+    """A scheduling cycle that waits for extenders."""
+
+    steps: Steps[AssumedPod | FailedAttempt]
+    requests: tuple[Request, ...]
+
+
+class ScheduleOne:
+    """Schedules the pods of the queue one at a time. The engine adds event handlers and profiles to this."""
+
+    cache: Cache
+    queue: SchedulingQueue
+    profiles: Profiles
+    guards: Guards
+    watch: Watch | None
+    #: The running PreBind plugins, which preemption may cancel.
+    pre_binds: PreBinds
+    _extenders: Extenders | None
+    #: Publishes the node of a pod whose binding takes a while.
+    _expect: Callable[[Pod, str], Awaitable[None]] | None
+    #: Whether a preemptor waits outside the queue until its uid is removed from ``preempting``.
+    _evicts_later: bool
+    #: Held while an attempt awaits extenders.
+    lock: DecisionLock
+    #: The uids of preemptors whose victims are being evicted.
+    preempting: set[str]
+
+    # The scheduling cycle
+
+    def schedule_one(self) -> AssumedPod | FailedAttempt | PendingAttempt | None:
+        """Run the scheduling cycle of the next pod; None if the queue has none, or if the pod is to be skipped.
+
+        The lock must be free. A PendingAttempt holds it until ``complete`` is done.
+        """
+        queued = self.queue.pop()
+        if queued is None:
+            return None
+        runner = self.profiles.runners.get(queued.pod.scheduler_name)
+        if runner is None or self._skip(queued.pod, runner):
+            self.queue.done(queued.uid)
+            return None
+        if self.guards.stale:
+            self._clear_cached_answers()
+        steps = self.scheduling_cycle(queued, runner)
+        try:
+            requests = next(steps)
+        except StopIteration as done:
+            outcome: AssumedPod | FailedAttempt = done.value
+            return outcome
+        self.lock.take()
+        return PendingAttempt(steps, requests)
+
+    async def complete(self, pending: PendingAttempt) -> AssumedPod | FailedAttempt:
+        """Finish an attempt that awaits extenders, and release the lock."""
+        assert self._extenders is not None
+        try:
+            return await self._extenders.run(pending.steps, pending.requests)
+        finally:
+            self.lock.release()
+
+    def _skip(self, pod: Pod, runner: PluginRunner) -> bool:
+        if pod.is_terminating:
+            note = f"skip schedule deleting pod: {pod.key}"
+            runner.handle.events.record(pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=note)
+            return True
+        return pod.uid in self.cache.assumed
+
+    def scheduling_cycle(
+        self, queued: QueuedPod, runner: PluginRunner, evaluation: Evaluation | None = None
+    ) -> Steps[AssumedPod | FailedAttempt]:
+        """Choose a node, assume the pod there and run Reserve and Permit; or handle the failure."""
+        started = self.watch.begin(queued) if self.watch is not None else 0.0
+        extenders = self._extenders.deciding(queued.pod) if self._extenders is not None else ()
+        result = yield from SchedulePod(runner, queued.pod, extenders, evaluation).steps()
+        outcome = (
+            self.handle_failure(queued, result, started, in_cycle=True)
+            if isinstance(result, ScheduleFailure)
+            else self._assume_and_reserve(queued, runner, result, started, evaluation)
+        )
+        if self.guards.troubled:
+            self.guards.end_attempt()
+        return outcome
+
+    def _assume_and_reserve(
+        self,
+        queued: QueuedPod,
+        runner: PluginRunner,
+        result: ScheduleResult,
+        started: float,
+        evaluation: Evaluation | None,
+    ) -> AssumedPod | FailedAttempt:
+        node_name, state, profile, watch = result.node_name, result.state, runner.profile, self.watch
+        record = watch.placed(queued, runner, result) if watch is not None else None
+        pod = self.cache.assume(queued.pod, node_name).pod
+        if watch is not None:
+            watch.start_lap()
+        status = binding.reserve(profile, state, pod, node_name)
+        if evaluation is not None:
+            evaluation.reserve = status
+        if watch is not None:
+            watch.lap(profile.name, "Reserve", status.code, record)
+        if status.is_success:
+            status = binding.permit(profile, state, pod, node_name)
+            if evaluation is not None:
+                evaluation.permit = status
+            if watch is not None:
+                watch.lap(profile.name, "Permit", status.code, record)
+        if not status.is_success and status.code is not Code.WAIT:
+            self.undo(runner, state, pod, node_name)
+            return self.handle_failure(queued, _rejected_after_filter(status, state), started)
+        if state.pods_to_activate:
+            self.queue.activate(state.pods_to_activate)
+        waits = status.code is Code.WAIT
+        evaluated, feasible, now = result.evaluated, result.feasible, perf_counter()
+        return AssumedPod(queued, pod, node_name, state, runner, evaluated, feasible, waits, started, now, record)
+
+    def _clear_cached_answers(self) -> None:
+        """Drop cached answers after a plugin was switched off or on."""
+        self.guards.stale = False
+        for runner in self.profiles.runners.values():
+            runner.clear_cached_answers()
+
+    # The binding cycle
+
+    async def bind(self, assumed: AssumedPod) -> FailedAttempt | None:
+        """Run the binding cycle: wait for Permit, then PreBind, Bind and PostBind; None when the pod is bound."""
+        runner, state, pod, node_name, watch = assumed.runner, assumed.state, assumed.pod, assumed.node_name, self.watch
+        profile = runner.profile
+        points = watch.points(profile.name) if watch is not None else None
+        status, pre_binders = binding.pre_flight(profile, state, pod, node_name, points)
+        rejected = False
+        if status.is_success and self._expect is not None and (pre_binders or assumed.waits):
+            await self._expect(pod, node_name)
+        if status.is_success:
+            status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
+            rejected = status.is_rejected
+            if watch is not None and assumed.waits:
+                watch.waited(status.code, assumed.assumed_at)
+        if status.is_success:
+            # From here on only an error can bring the pod back, and that needs no events to be replayed.
+            self.queue.done(assumed.queued.uid)
+            started = perf_counter()
+            status = await binding.pre_bind(pre_binders, state, pod, node_name, self.pre_binds)
+            started = binding.observe(points, "PreBind", status, started)
+        if status.is_success:
+            bound = await self._bind_with_extender(pod, node_name)
+            status = bound if bound is not None else await binding.bind(profile, state, pod, node_name)
+            started = binding.observe(points, "Bind", status, started)
+        if status.is_success:
+            await binding.post_bind(profile, state, pod, node_name)
+            binding.observe(points, "PostBind", SUCCESS, started)
+            if watch is not None:
+                watch.bound(assumed.queued, assumed.started, assumed.assumed_at, assumed.record)
+            if state.pods_to_activate:
+                self.queue.activate(state.pods_to_activate)
+            return None
+        async with self.lock:  # a decision in progress counts the pod on its node
+            self.undo(runner, state, pod, node_name)
+            failed = self.handle_failure(assumed.queued, _rejected_after_filter(status, state), assumed.started)
+            self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
+            return failed
+
+    async def _bind_with_extender(self, pod: Pod, node_name: str) -> Status | None:
+        """Bind a pod by the first extender that binds it; None if no extender does."""
+        extenders = self._extenders
+        if extenders is None:
+            return None
+        for extender in extenders.binding(pod):
+            try:
+                await extenders.run(extender.bind(pod, node_name))
+            except ExtenderError as error:
+                if not extender.ignorable:
+                    return Status.error(str(error)).by(extender.name)
+                log.info(
+                    "Skipping extender in bind as it returned error and has ignorable flag set",
+                    extender=extender.name,
+                    err=str(error),
+                )
+                continue
+            return SUCCESS
+        return None
+
+    # Failures
+
+    def undo(self, runner: PluginRunner, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Roll back an assumed pod: run Unreserve and remove the pod from its node."""
+        binding.unreserve(runner.profile, state, pod, node_name)
+        self.cache.forget(pod)
+
+    def handle_failure(
+        self, queued: QueuedPod, failure: ScheduleFailure, started: float, *, in_cycle: bool = False
+    ) -> FailedAttempt:
+        """Record a failed attempt, update the pod's nomination and put the pod back into the queue."""
+        result, pod, watch = failure.result, queued.pod, self.watch
+        if watch is not None:
+            watch.failed(queued, failure, started, in_cycle=in_cycle)
+        if result.nominated_node:
+            self.cache.nominate(pod, result.nominated_node)
+        elif result.nominated_node == "":
+            self.cache.nominator.remove(pod.uid)
+        if result.victims and self._evicts_later:
+            self.preempting.add(pod.uid)  # before an event requeues it: another attempt would evict more pods
+        latest = self.cache.objects.lister(Pod).get(pod.name, pod.namespace)
+        if self._is_waiting(latest, pod.uid):
+            self.queue.add_unschedulable(
+                queued, unschedulable_plugins=failure.rejectors, pending_plugins=failure.pending, pod=latest
+            )
+        else:
+            self.queue.done(pod.uid)
+            if watch is not None:
+                watch.left(pod)
+        return FailedAttempt(queued, failure, result.victims, result.nominated_node)
+
+    def _is_waiting(self, pod: Pod | None, uid: str) -> bool:
+        """Whether a pod is still to be scheduled: neither deleted nor bound, and of an active profile."""
+        return pod is not None and pod.uid == uid and not pod.node_name and pod.scheduler_name in self.profiles.runners
+
+
+def _rejected_after_filter(status: Status, state: CycleState) -> ScheduleFailure:
+    """Describe a failure after a node was chosen."""
+    message = f"0/1 nodes are available: 1 {status.message}." if status.is_rejected else status.message
+    plugins = frozenset((status.plugin,)) if status.is_rejected and status.plugin else frozenset()
+    if status.code is Code.PENDING:
+        return ScheduleFailure(message, status, state, result=NO_NOMINATION, pending=plugins)
+    return ScheduleFailure(message, status, state, result=NO_NOMINATION, rejectors=plugins)
