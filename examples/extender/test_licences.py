@@ -12,8 +12,9 @@ import pytest
 
 from mooring.config import load_config
 from mooring.live.extenders import ExtenderClient
-from mooring.scheduler.engine import Asking, Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt, PendingAttempt
 from mooring.testing import make_node, make_pod
 
 FOLDER = Path(__file__).parent
@@ -28,7 +29,7 @@ def url() -> Iterator[str]:
         process.kill()
 
 
-async def decide(url: str, licences: int) -> Decided | Failed | Asking | None:
+async def decide(url: str, licences: int) -> AssumedPod | FailedAttempt | PendingAttempt | None:
     text = (FOLDER / "scheduler.yaml").read_text().replace("http://127.0.0.1:8901", url)
     config = load_config(text, source="scheduler.yaml")
     client = ExtenderClient()
@@ -39,9 +40,9 @@ async def decide(url: str, licences: int) -> Decided | Failed | Asking | None:
     requests = {"cpu": "1", "example.com/licence": str(licences)} if licences else {"cpu": "1"}
     engine.put(make_pod("p").req(requests).obj())
     outcome = engine.schedule_one()
-    assert isinstance(outcome, Asking) == (licences > 0)
-    if isinstance(outcome, Asking):
-        outcome = await engine.ask(outcome)
+    assert isinstance(outcome, PendingAttempt) == (licences > 0)
+    if isinstance(outcome, PendingAttempt):
+        outcome = await engine.complete(outcome)
     await client.close()
     return outcome
 
@@ -49,11 +50,11 @@ async def decide(url: str, licences: int) -> Decided | Failed | Asking | None:
 @pytest.mark.parametrize(("licences", "nodes"), [(1, {"node-b"}), (3, {"node-b"}), (0, {"node-a", "node-b", "node-c"})])
 def test_where_pods_go(url: str, licences: int, nodes: set[str]) -> None:
     decided = asyncio.run(decide(url, licences))
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
     assert decided.node_name in nodes
 
 
 def test_why_one_waits(url: str) -> None:
     failed = asyncio.run(decide(url, 9))
-    assert isinstance(failed, Failed)
-    assert failed.unplaced.message.startswith("0/3 nodes are available: 3 node(s) had too few licences in their rack. ")
+    assert isinstance(failed, FailedAttempt)
+    assert failed.failure.message.startswith("0/3 nodes are available: 3 node(s) had too few licences in their rack. ")

@@ -12,7 +12,8 @@ from mooring.config import PluginSpec, load_config
 from mooring.framework import ActionType, ClusterEvent, CustomResource, Handle, Hint, Lister, Plugin, Rule
 from mooring.framework.declarations import custom_kinds, declared_kinds, rules_of
 from mooring.framework.points import check_methods, points_of
-from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 
@@ -161,10 +162,10 @@ def engine(plugin: type[Plugin]) -> tuple[Engine, list[float]]:
 def test_waiting_pods_are_tried_again_when_an_object_may_help(plugin, ticket, tried_again) -> None:
     scheduler, now = engine(plugin)
     scheduler.put(make_pod("web").obj())
-    assert isinstance(scheduler.schedule_one(), Failed)
+    assert isinstance(scheduler.schedule_one(), FailedAttempt)
     scheduler.put(ticket)
     now[0] += 20
     scheduler.queue.tick(now[0])
     assert scheduler.queue.ready == tried_again
     if tried_again:
-        assert isinstance(scheduler.schedule_one(), Decided)
+        assert isinstance(scheduler.schedule_one(), AssumedPod)

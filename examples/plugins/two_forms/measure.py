@@ -6,7 +6,8 @@ from pathlib import Path
 
 from mooring.config import load_config
 from mooring.loading import load_plugin, plugin_spec
-from mooring.scheduler.engine import Decided, Engine
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.schedule_one import AssumedPod
 from mooring.testing import make_node, make_pod
 
 FILE = Path(__file__).with_name("two_forms.py")
@@ -31,7 +32,7 @@ def measured(name, nodes, pods):
     begun = time.perf_counter()
     placed = 0
     while engine.queue.ready:
-        placed += isinstance(engine.schedule_one(), Decided)
+        placed += isinstance(engine.schedule_one(), AssumedPod)
     assert placed == pods
     return pods / (time.perf_counter() - begun)
 

@@ -10,7 +10,8 @@ from mooring.config import PluginSpec, load_config
 from mooring.framework import CycleState
 from mooring.framework.points import points_of
 from mooring.loading.wasm import plugin_from_module
-from mooring.scheduler.engine import Decided, Engine, Failed
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 from tests.loading.wasm.guests import REASON, harness, module
 
@@ -134,7 +135,7 @@ def test_a_guest_in_a_whole_scheduler() -> None:
         made.put(make_pod(f"p{number}").uid(f"p{number}").obj())
     for _ in range(3):
         decided = made.schedule_one()
-        assert isinstance(decided, Decided)
+        assert isinstance(decided, AssumedPod)
         assert decided.node_name == "n7"
         assert asyncio.run(made.bind(decided)) is None
 
@@ -144,8 +145,8 @@ def test_a_guests_reasons_are_in_the_message() -> None:
     made.put(make_node("x1").capacity(cpu="4", memory="8Gi", pods="10").obj())
     made.put(make_pod("p").uid("p").obj())
     failed = made.schedule_one()
-    assert isinstance(failed, Failed)
-    assert failed.unplaced.message.startswith("0/1 nodes are available: 1 x is shut.")
+    assert isinstance(failed, FailedAttempt)
+    assert failed.failure.message.startswith("0/1 nodes are available: 1 x is shut.")
 
 
 def test_a_guest_that_breaks_harms_one_attempt() -> None:
@@ -155,8 +156,8 @@ def test_a_guest_that_breaks_harms_one_attempt() -> None:
     made.put(make_node("!1").capacity(cpu="4", memory="8Gi", pods="10").obj())
     made.put(make_pod("p").uid("p").obj())
     failed = made.schedule_one()
-    assert isinstance(failed, Failed)
-    assert failed.unplaced.message == (
+    assert isinstance(failed, FailedAttempt)
+    assert failed.failure.message == (
         'running "Guest" filter plugin: GuestError: wasm: filter error: wasm trap: '
         "wasm `unreachable` instruction executed"
     )
@@ -164,4 +165,4 @@ def test_a_guest_that_breaks_harms_one_attempt() -> None:
     made.put(make_node("n1").capacity(cpu="4", memory="8Gi", pods="10").obj())
     made.put(make_pod("q").uid("q").obj())
     decided = made.schedule_one()
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, AssumedPod)
