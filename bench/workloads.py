@@ -9,7 +9,7 @@ import msgspec
 
 from mooring.api.node import Node
 from mooring.api.pod import Pod, PodStatus
-from mooring.plugins.node_resource_topology.resource import NodeResourceTopology
+from mooring.plugins.node_resource_topology.zones import NodeResourceTopology
 
 ZONES = 3
 IMAGE = "registry.example/app:1"

@@ -13,8 +13,7 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.framework import Plugin
 from mooring.framework.status import SUCCESS, Code
-from mooring.plugins import derived_columns as kept_columns
-from mooring.plugins import resource_columns
+from mooring.plugins.node_resources import columns as resource_columns
 from mooring.testing import PluginHarness, check_what_if
 from mooring.testing.harness import Form
 from tests.plugins.reference.cluster import Cluster
@@ -25,7 +24,7 @@ FORMS: tuple[Form, ...] = ("columns", "per_node")
 def squeezed() -> AbstractContextManager[object]:
     """Make what is done for many nodes be done for few, so that small clusters get there."""
     stack = ExitStack()
-    stack.enter_context(patch.object(kept_columns, "_FEW_ROWS", 0))
+    stack.enter_context(patch.object(resource_columns, "_FEW_ROWS", 0))
     stack.enter_context(patch.multiple(resource_columns, _FEW_TO_SCORE=0, _SPARSE=1))
     return stack
 

@@ -11,8 +11,7 @@ from mooring.api.pod import Pod
 from mooring.framework import CycleState, Status
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.plugins.capacity_scheduling import CapacityScheduling
-from mooring.plugins.capacity_scheduling.amounts import UNLIMITED, over, request_of
-from mooring.plugins.capacity_scheduling.elastic_quota import ElasticQuota
+from mooring.plugins.capacity_scheduling.elastic_quota import UNLIMITED, ElasticQuota, over, request_of
 from mooring.testing import PluginHarness, PodBuilder, make_node, make_pod
 
 GPU = "nvidia.com/gpu"

@@ -14,7 +14,7 @@ from mooring.api.volumes import (
     VsphereVolume,
 )
 from mooring.framework import Code, CycleState, Hint, Status
-from mooring.plugins.node_volume_limits import (
+from mooring.plugins.node_volume_limits.plugin import (
     NodeVolumeLimits,
     after_detached,
     after_limits_changed,

@@ -8,7 +8,7 @@ import pytest
 
 from mooring.framework import CycleState
 from mooring.plugins.node_resource_topology import NodeResourceTopologyMatch
-from mooring.plugins.node_resource_topology.fingerprint import fingerprint, xxhash64
+from mooring.plugins.node_resource_topology.over_reserve import fingerprint, xxhash64
 from mooring.testing import PluginHarness, PodBuilder, make_node, make_pod
 from tests.plugins.topology_reports import POD, SINGLE, report
 

@@ -10,7 +10,7 @@ from mooring.api.storage import VolumeNodeAffinity
 from mooring.api.volumes import AWSElasticBlockStore
 from mooring.framework import ActionType, Code, CycleState, Hint, Status
 from mooring.plugins.volume_binding import VolumeBinding
-from mooring.plugins.volume_binding.hints import (
+from mooring.plugins.volume_binding.plugin import (
     after_capacity_changed,
     after_class_changed,
     after_csi_node_changed,

@@ -12,7 +12,7 @@ from mooring.api.pod import Pod
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.framework import Code, CycleState, Status
 from mooring.framework.api_clients import ObjectPatch
-from mooring.plugins.shape import ShapePoint
+from mooring.plugins.shape_score import ShapePoint
 from mooring.plugins.volume_binding import VolumeBinding
 from mooring.plugins.volume_binding.assume_cache import AssumeCache, AssumeError
 from mooring.plugins.volume_binding.scoring import StorageUse, storage_scorer

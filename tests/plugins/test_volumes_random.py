@@ -11,7 +11,7 @@ from mooring.columns.node_info import WhatIfNode
 from mooring.columns.nodes import WhatIfNodes
 from mooring.framework import Code, CycleState, Nodes, Status
 from mooring.framework.status import SKIP, SUCCESS
-from mooring.plugins.node_volume_limits import NodeVolumeLimits
+from mooring.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from mooring.plugins.volume_binding import VolumeBinding
 from mooring.plugins.volume_restrictions import VolumeRestrictions
 from mooring.plugins.volume_zone import VolumeZone

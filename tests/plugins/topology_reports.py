@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.plugins.node_resource_topology.resource import NodeResourceTopology
+from mooring.plugins.node_resource_topology.zones import NodeResourceTopology
 
 SINGLE = {"topologyManagerPolicy": "single-numa-node"}
 POD = {**SINGLE, "topologyManagerScope": "pod"}

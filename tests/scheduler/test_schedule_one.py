@@ -276,7 +276,7 @@ class TestBrokenPlugins:
 
 class TestNominatedPods:
     def test_room_is_kept_for_more_important_pods(self):
-        from mooring.plugins.node_resources_fit import NodeResourcesFit
+        from mooring.plugins.node_resources.fit import NodeResourcesFit
 
         nominated = make_pod("big").req(cpu="4").priority(10).nominated("n0").obj()
         cycle = make_runner(NodeResourcesFit, objects=(NODES[0], nominated))

@@ -22,10 +22,9 @@ from mooring.columns.templates import PodTemplate
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
-from mooring.plugins.balance import BalanceColumns, Plan
 from mooring.plugins.image_locality import ImageLocality, locality_score
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
-from mooring.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from mooring.plugins.node_resources.balanced_allocation import BalanceColumns, NodeResourcesBalancedAllocation, Plan
 
 Ints = npt.NDArray[np.int64]
 

@@ -15,8 +15,7 @@ from mooring.controllers.reconciler import Context, Reconciler, Selection
 from mooring.framework.custom_resources import CustomResource
 from mooring.kube import Change, Client, KubeError, Resource
 from mooring.live.custom import resource_for
-from mooring.plugins.capacity_scheduling.amounts import add, amounts_of, request_of
-from mooring.plugins.capacity_scheduling.elastic_quota import ElasticQuota
+from mooring.plugins.capacity_scheduling.elastic_quota import ElasticQuota, add, amounts_of, request_of
 from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup
 
 PENDING, SCHEDULING, RUNNING, FINISHED, FAILED = "Pending", "Scheduling", "Running", "Finished", "Failed"

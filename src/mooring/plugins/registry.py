@@ -18,9 +18,7 @@ from mooring.plugins.node_declared_features import NodeDeclaredFeatures
 from mooring.plugins.node_name import NodeName
 from mooring.plugins.node_ports import NodePorts
 from mooring.plugins.node_resource_topology import NodeResourceTopologyMatch
-from mooring.plugins.node_resources_allocatable import NodeResourcesAllocatable
-from mooring.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from mooring.plugins.node_resources_fit import NodeResourcesFit
+from mooring.plugins.node_resources import NodeResourcesAllocatable, NodeResourcesBalancedAllocation, NodeResourcesFit
 from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.plugins.node_volume_limits import NodeVolumeLimits
 from mooring.plugins.pod_topology_spread import PodTopologySpread

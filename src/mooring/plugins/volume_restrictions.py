@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from mooring.api.pod import Pod
 from mooring.api.storage import PersistentVolumeClaim
+from mooring.columns.counts import Counts
 from mooring.columns.nodes import WhatIfNodes
 from mooring.framework import (
     ActionType,
@@ -18,6 +20,7 @@ from mooring.framework import (
     Nodes,
     Plugin,
     PodInfo,
+    PodListener,
     StateKey,
     Status,
     Verdicts,
@@ -25,16 +28,16 @@ from mooring.framework import (
     WhatIf,
 )
 from mooring.framework.status import SKIP, SKIP_TEMPLATE
-from mooring.plugins.disk_index import DiskIndex
-from mooring.plugins.pod_volumes import conflicts, summarise, volumes_of
-from mooring.plugins.volume_hints import own_named_claim
+from mooring.plugins.volumes.pod_volumes import Disk, conflicts, own_named_claim, summarise, volumes_of
 
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 
 DISK_CONFLICT: Final = Status.unschedulable("node(s) had no available disk")
+
 CLAIM_IN_USE: Final = Status.unschedulable(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
+
 NO_STATE: Final = Status.error('cannot read "PreFilterVolumeRestrictions" from cycleState')
 
 
@@ -153,3 +156,61 @@ def after_pod_deleted(pod: Pod, old: Pod, _new: object) -> Hint:
     mine, theirs = summarise(pod), summarise(old)
     shares = conflicts(mine.disks, theirs.disks) or not set(mine.claims).isdisjoint(theirs.claims)
     return Hint.QUEUE if shares else Hint.SKIP
+
+
+Ints = npt.NDArray[np.int64]
+
+_Identity = tuple[str, ...]
+
+
+class DiskIndex(PodListener):
+    """Users of disks by row, and users of claims in the whole cluster."""
+
+    volumes_only = True
+
+    def __init__(self) -> None:
+        #: (read-write users, read-only users) by disk.
+        self._disks: dict[_Identity, tuple[Counts, Counts]] = {}
+        self._claims: dict[tuple[str, str], int] = {}
+
+    def pod_added(self, info: PodInfo, row: int) -> None:
+        """A pod is on a row now."""
+        self._count(info, row, 1)
+
+    def pod_removed(self, info: PodInfo, row: int) -> None:
+        """A pod is no longer on a row."""
+        self._count(info, row, -1)
+
+    def _count(self, info: PodInfo, row: int, delta: int) -> None:
+        volumes = volumes_of(info.template)
+        for name in volumes.claims:
+            key = (info.template.namespace, name)
+            users = self._claims.get(key, 0) + delta
+            if users:
+                self._claims[key] = users
+            else:
+                del self._claims[key]
+        for disk in volumes.disks:
+            users_of = self._disks.get(disk.identity)
+            if users_of is None:
+                users_of = self._disks[disk.identity] = (Counts(), Counts())
+            users_of[disk.read_only].add(row, delta)
+            if not users_of[0].total and not users_of[1].total:
+                del self._disks[disk.identity]
+
+    def is_claim_used(self, namespace: str, name: str) -> bool:
+        """Whether a placed pod uses a claim."""
+        return (namespace, name) in self._claims
+
+    def conflicts(self, disks: tuple[Disk, ...], size: int) -> Ints | None:
+        """In how many ways the pods on each row are in the way of a pod that uses these disks; None if nowhere."""
+        found: Ints | None = None
+        for disk in disks:
+            users = self._disks.get(disk.identity)
+            if users is None:
+                continue
+            for counts in users[:1] if disk.read_only else users:
+                if counts.total:
+                    column = counts.array(size)
+                    found = column if found is None else found + column
+        return found

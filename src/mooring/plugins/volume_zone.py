@@ -24,10 +24,8 @@ from mooring.framework import (
     WhatIf,
 )
 from mooring.framework.status import SKIP, SKIP_TEMPLATE
-from mooring.plugins.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
-from mooring.plugins.pod_volumes import volumes_of
-from mooring.plugins.storage_class import WAIT_FOR_CONSUMER, claim_class
-from mooring.plugins.volume_hints import own_named_claim
+from mooring.plugins.volumes.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from mooring.plugins.volumes.pod_volumes import WAIT_FOR_CONSUMER, claim_class, own_named_claim, volumes_of
 
 Mask = npt.NDArray[np.bool_]
 

@@ -6,7 +6,7 @@ from mooring.api.pod import Pod
 from mooring.api.storage import PersistentVolumeClaim
 from mooring.framework import Status
 from mooring.framework.status import SKIP, SUCCESS
-from mooring.plugins.csi_translation import (
+from mooring.plugins.volumes.csi_translation import (
     DRIVERS,
     MIGRATED,
     TranslationError,

@@ -12,7 +12,7 @@ from mooring.api.selectors import SelectorError, compile_node_selector, compile_
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeNodeAffinity
 from mooring.framework import Status
 from mooring.framework.status import SKIP, SUCCESS
-from mooring.plugins.csi_translation import MIGRATED, TranslationError, csi_affinity, volume_plugin
+from mooring.plugins.volumes.csi_translation import MIGRATED, TranslationError, csi_affinity, volume_plugin
 from tests.plugins.reference.storage import Storage, claim_name, class_of_claim, class_of_volume, not_owner
 
 CONFLICT = "node(s) didn't match PersistentVolume's node affinity"

@@ -16,7 +16,7 @@ from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code
 from mooring.plugins.node_affinity import NodeAffinity
-from mooring.plugins.node_resources_fit import NodeResourcesFit
+from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.plugins.pod_topology_spread import PodTopologySpread
 from mooring.plugins.taint_toleration import TaintToleration
 

@@ -24,7 +24,7 @@ from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.node_affinity import NodeAffinity
 from mooring.plugins.node_ports import NodePorts
 from mooring.plugins.node_unschedulable import NodeUnschedulable
-from mooring.plugins.node_volume_limits import NodeVolumeLimits
+from mooring.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from mooring.plugins.pod_topology_spread import PodTopologySpread
 from mooring.plugins.taint_toleration import TaintToleration
 from mooring.plugins.volume_binding import VolumeBinding

@@ -1,10 +1,13 @@
-"""ElasticQuota, the custom resource that guarantees a namespace something and lets it borrow more."""
+"""ElasticQuota objects and arithmetic with amounts of resources."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Final
 
+from mooring.api.pod import Pod
 from mooring.api.quantity import QuantityLike
+from mooring.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amount, is_scalar
 from mooring.framework import CustomResource, Meta
 
 
@@ -33,3 +36,58 @@ class ElasticQuota(CustomResource, group="scheduling.x-k8s.io", version="v1alpha
 
     spec: Spec = Spec()
     status: Status = Status()
+
+
+#: Millicores for cpu, whole units for the rest.
+Amounts = dict[str, int]
+
+BASE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
+#: What a missing maximum allows.
+UNLIMITED: Final = 2**63 - 1
+
+
+def amounts_of(resources: Mapping[str, QuantityLike]) -> Amounts:
+    """A resource list, as far as it is counted. Pods are not: nobody is charged for their number."""
+    return {name: amount(name, given) for name, given in resources.items() if name in BASE or is_scalar(name)}
+
+
+def add(total: Amounts, more: Mapping[str, int], sign: int = 1) -> None:
+    """Add (or with -1 take off) in place."""
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + sign * value
+
+
+def sum_of(parts: Iterable[Mapping[str, int]]) -> Amounts:
+    """All of them together."""
+    total: Amounts = {}
+    for part in parts:
+        add(total, part)
+    return total
+
+
+def request_of(pod: Pod) -> Amounts:
+    """What a pod is charged: its containers together, or its biggest init container; and overhead.
+
+    Sidecars count as any init container, and requests of the pod as a whole do not count.
+    """
+    total = sum_of(amounts_of(container.resources.requests) for container in pod.spec.containers)
+    for container in pod.spec.init_containers:
+        for name, value in amounts_of(container.resources.requests).items():
+            total[name] = max(total.get(name, 0), value)
+    add(total, amounts_of(pod.spec.overhead))
+    return total
+
+
+def over(asked: Mapping[str, int], used: Mapping[str, int], limit: Mapping[str, int], otherwise: int) -> bool:
+    """Whether two amounts together exceed a limit in any resource.
+
+    Resources beside cpu, memory and storage count only where ``asked`` names them, and are limited to ``otherwise``
+    where the limit does not name them; cpu, memory and storage to 0 then.
+    """
+    for name in BASE:
+        if asked.get(name, 0) + used.get(name, 0) > limit.get(name, 0):
+            return True
+    for name, value in asked.items():
+        if name not in BASE and value + used.get(name, 0) > limit.get(name, otherwise):
+            return True
+    return False

@@ -19,8 +19,7 @@ from mooring.framework import (
     Status,
 )
 from mooring.framework.preemption import AskExtenders, Evaluator
-from mooring.plugins.capacity_scheduling.amounts import Amounts, add, request_of
-from mooring.plugins.capacity_scheduling.elastic_quota import ElasticQuota
+from mooring.plugins.capacity_scheduling.elastic_quota import Amounts, ElasticQuota, add, request_of
 from mooring.plugins.capacity_scheduling.quotas import Quotas, Snapshot
 from mooring.plugins.capacity_scheduling.victims import Asked, QuotaRules
 

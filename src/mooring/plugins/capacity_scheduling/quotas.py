@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from mooring.api.pod import Pod
 from mooring.api.quantity import QuantityError
 from mooring.framework import Lister
-from mooring.plugins.capacity_scheduling.amounts import (
+from mooring.plugins.capacity_scheduling.elastic_quota import (
     BASE,
     UNLIMITED,
     Amounts,
+    ElasticQuota,
     add,
     amounts_of,
     over,
     request_of,
     sum_of,
 )
-from mooring.plugins.capacity_scheduling.elastic_quota import ElasticQuota
 
 _EVERYTHING = dict.fromkeys(BASE, UNLIMITED)
 _NOTHING: Amounts = {}

@@ -7,7 +7,7 @@ import msgspec
 from mooring.api.pod import Pod
 from mooring.framework import Code, CycleState, Handle, NodeInfo, NodeStatuses, PodInfo, StateKey, Status, WhatIfNode
 from mooring.framework.preemption import Budgets, Candidate, by_importance, no_victims
-from mooring.plugins.capacity_scheduling.amounts import Amounts
+from mooring.plugins.capacity_scheduling.elastic_quota import Amounts
 from mooring.plugins.capacity_scheduling.quotas import Snapshot
 
 _BEING_EMPTIED = "not eligible due to a terminating pod on the nominated node."

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from mooring.api.meta import parse_time
 from mooring.api.pod import Pod
-from mooring.api.quantity import QuantityError
+from mooring.api.quantity import QuantityError, QuantityLike, format_quantity, parse_quantity
+from mooring.api.resources import CPU, PODS
 from mooring.framework import (
     ActionType,
     ClusterEvent,
@@ -18,12 +22,12 @@ from mooring.framework import (
     NodeStatuses,
     PermitWait,
     Plugin,
+    PodInfo,
     PostFilterResult,
     Status,
 )
 from mooring.plugins.coscheduling.group_state import Expiring, Members
 from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup, group_key
-from mooring.plugins.coscheduling.room import gap
 
 #: How long pods wait for each other where neither the group nor the arguments say.
 _WAIT_SECONDS: Final = 60
@@ -204,3 +208,38 @@ class Coscheduling(Plugin):
         if own is None:
             return given or _WAIT_SECONDS
         return own or given
+
+
+Ints = npt.NDArray[np.int64]
+
+#: Quantities have nine decimals at the most.
+_NANO = 9
+
+
+def gap(nodes: Nodes, wanted: Mapping[str, QuantityLike], members: int, group: Iterable[PodInfo]) -> dict[str, str]:
+    """What is missing for a group, by resource; nothing if there is enough.
+
+    Node after node is counted until there is enough of a resource; one that has given more than it has counts against
+    it. What the group's own pods take is theirs to count on.
+    """
+    pods = [info for info in group if info.node is not None]
+    missing: dict[str, str] = {}
+    for name, quantity in {**wanted, PODS: members}.items():
+        left = nodes.free(name).copy()
+        for info in pods:
+            assert info.node is not None
+            left[info.node.row] += 1 if name == PODS else info.template.requests.get(name, 0)
+        # In thousandths for cpu, in units for all else, and exact beyond that.
+        parsed = parse_quantity(quantity)
+        scale = _NANO - (3 if name == CPU else 0)
+        target = parsed.unscaled * 10 ** (parsed.scale + _NANO)
+        total = np.cumsum(left)
+        if not len(total) or int(total.max()) * 10**scale < target:
+            short = target - (int(total[-1]) if len(total) else 0) * 10**scale
+            missing[name] = _text(name, short, scale)
+    return missing
+
+
+def _text(name: str, short: int, scale: int) -> str:
+    amount = -(-short // 10**scale)
+    return format_quantity(amount, binary=name not in (CPU, PODS), milli=name == CPU)

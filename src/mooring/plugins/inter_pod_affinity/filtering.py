@@ -13,16 +13,54 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mooring.columns.counters import TermCounter
+from mooring.columns.counters import CounterRegistry, PodCounter, TermCounter
 from mooring.columns.interned import LabelColumn
+from mooring.columns.terms import AffinityTerm, PodTerm
 from mooring.framework import Nodes, NodeTable, PodTemplate, Status, Verdicts, Victims, WhatIf
-from mooring.plugins.inter_pod_affinity.own_terms import OwnTerms
+
+
+class Counted:
+    """Pods that match all of some terms, and the topology keys of the terms."""
+
+    __slots__ = ("_counter", "_registry", "_terms", "keys", "weight")
+
+    def __init__(self, terms: tuple[AffinityTerm, ...], registry: CounterRegistry) -> None:
+        self._terms: tuple[PodTerm, ...] = tuple(term.pods for term in terms)
+        self._registry = registry
+        self._counter: PodCounter | None = None
+        #: Each topology key once.
+        self.keys = tuple(dict.fromkeys(term.topology_key for term in terms))
+        self.weight = terms[0].weight
+
+    @property
+    def counter(self) -> PodCounter:
+        """The counter, made when first asked for."""
+        if self._counter is None:
+            self._counter = self._registry.counter(self._terms)
+        else:
+            self._counter = self._registry.renew(self._counter)
+        return self._counter
+
+
+class OwnTerms:
+    """The terms of a template: required ones count pods that match them all, the others each on its own."""
+
+    __slots__ = ("anti", "preferred", "required")
+
+    def __init__(self, template: PodTemplate, registry: CounterRegistry) -> None:
+        terms = template.affinity
+        self.required = Counted(terms.required, registry) if terms.required else None
+        self.anti = tuple(Counted((term,), registry) for term in terms.required_anti)
+        self.preferred = tuple(Counted((term,), registry) for term in terms.preferred)
+
 
 Ints = npt.NDArray[np.int64]
+
 Bytes = npt.NDArray[np.int8]
 
 #: The more a verdict weighs, the higher its number: of several, the highest is kube-scheduler's answer.
 _UNWANTED, _UNWILLING, _LONELY = 1, 2, 3
+
 _STATUSES: Final = {
     _LONELY: Status.unresolvable("node(s) didn't match pod affinity rules"),
     _UNWILLING: Status.unschedulable("node(s) didn't match pod anti-affinity rules"),

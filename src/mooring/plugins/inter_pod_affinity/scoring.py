@@ -14,7 +14,7 @@ from mooring.columns.counters import TermCounter
 from mooring.columns.counts import Counts
 from mooring.columns.interned import LabelColumn
 from mooring.framework import Nodes, NodeTable
-from mooring.plugins.inter_pod_affinity.own_terms import OwnTerms
+from mooring.plugins.inter_pod_affinity.filtering import OwnTerms
 
 Ints = npt.NDArray[np.int64]
 

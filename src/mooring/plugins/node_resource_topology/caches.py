@@ -7,8 +7,7 @@ from typing import Protocol
 
 from mooring.api.pod import Pod
 from mooring.framework import Lister
-from mooring.plugins.node_resource_topology.resource import NodeResourceTopology
-from mooring.plugins.node_resource_topology.zones import Topology, read
+from mooring.plugins.node_resource_topology.zones import NodeResourceTopology, Topology, read
 
 #: Called with the name of a node of which something else is believed now.
 Changed = Callable[[str], None]

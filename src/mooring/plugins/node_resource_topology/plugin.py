@@ -27,11 +27,11 @@ from mooring.framework import (
 )
 from mooring.plugins.node_resource_topology.alignment import REASONS, misfit
 from mooring.plugins.node_resource_topology.caches import DiscardReserved, Reported, TopologyCache
-from mooring.plugins.node_resource_topology.columns import CONTAINER_SCOPE, LOOSE, POD_SCOPE, ZoneColumns
 from mooring.plugins.node_resource_topology.demand import Demand, demand_of
 from mooring.plugins.node_resource_topology.over_reserve import CacheArgs, OverReserve
-from mooring.plugins.node_resource_topology.resource import NodeResourceTopology
 from mooring.plugins.node_resource_topology.strategies import LEAST_NUMA_NODES, score
+from mooring.plugins.node_resource_topology.zone_columns import CONTAINER_SCOPE, LOOSE, POD_SCOPE, ZoneColumns
+from mooring.plugins.node_resource_topology.zones import NodeResourceTopology
 
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]

@@ -1,29 +1,83 @@
-"""A node's topology, read: the kubelet's policy, and the zones with what they have left.
-
-Amounts are exact: whole numbers of billionths, which is as fine as Kubernetes' quantities are.
-"""
+"""NodeResourceTopology objects, and the NUMA zones read from them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from mooring.api.quantity import QuantityError, QuantityLike, parse_quantity
-from mooring.plugins.node_resource_topology.resource import NodeResourceTopology, ReportedZone
+from mooring.framework import CustomResource, Meta
+
+
+class Attribute:
+    """Something said of a node or a zone."""
+
+    name: str
+    value: str
+
+
+class Cost:
+    """What it costs to reach another zone."""
+
+    name: str
+    value: int
+
+
+class ResourceInfo:
+    """How much of a resource a zone has."""
+
+    name: str
+    capacity: QuantityLike
+    allocatable: QuantityLike
+    available: Annotated[QuantityLike, Meta(description="What is left.")]
+
+
+class ReportedZone:
+    """A part of a node; those of type Node are NUMA zones, called node-0, node-1 and so on."""
+
+    name: Annotated[str, Meta(examples=["node-0"])]
+    type: Annotated[str, Meta(examples=["Node"])]
+    parent: str = ""
+    costs: tuple[Cost, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+    resources: tuple[ResourceInfo, ...] = ()
+
+
+class NodeResourceTopology(
+    CustomResource, group="topology.node.k8s.io", version="v1alpha2", scope="Cluster", short_names=("node-res-topo",)
+):
+    """The NUMA zones of the node of the same name, and what they have left."""
+
+    topology_policies: Annotated[
+        tuple[str, ...], Meta(description="The kubelet's policy and scope in one word. Deprecated: use attributes.")
+    ] = ()
+    zones: tuple[ReportedZone, ...] = ()
+    attributes: Annotated[
+        tuple[Attribute, ...],
+        Meta(description="topologyManagerPolicy, topologyManagerScope, topologyManagerMaxNUMANodes, and others."),
+    ] = ()
+
 
 #: Billionths, by resource.
 Nanos = dict[str, int]
 
 UNIT: Final = 10**9
+
 _MOST_ZONES: Final = 64
+
 _MOST_NUMA_NODES: Final = 1024
+
 _DEFAULT_NUMA_NODES: Final = 8
+
 _NAME: Final = re.compile(r"node-\+?([0-9]+)")
+
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+
 _POLICIES: Final = frozenset({"none", "best-effort", "restricted", "single-numa-node"})
+
 _SCOPES: Final = frozenset({"container", "pod"})
 #: The old way to say policy and scope.
 _LEGACY: Final = {

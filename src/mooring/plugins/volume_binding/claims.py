@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 from mooring.api.pod import Pod
 from mooring.api.storage import PersistentVolumeClaim, StorageClass
 from mooring.framework import Lister, Status
-from mooring.plugins.pod_volumes import ClaimUse, Use, ownership_fault
-from mooring.plugins.storage_class import WAIT_FOR_CONSUMER, claim_class
 from mooring.plugins.volume_binding.assume_cache import AssumeCache
+from mooring.plugins.volumes.pod_volumes import WAIT_FOR_CONSUMER, ClaimUse, Use, claim_class, ownership_fault
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"

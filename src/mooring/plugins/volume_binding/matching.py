@@ -13,9 +13,8 @@ from typing import NamedTuple
 from mooring.api.selectors import Selector, SelectorError, compile_selector
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.framework import Nodes
-from mooring.plugins.storage_class import claim_class
-from mooring.plugins.volume_binding.node_groups import NodeGroups
-from mooring.plugins.volume_binding.volume_index import VolumeEntry, VolumeIndex, storage_of
+from mooring.plugins.volume_binding.volume_index import NodeGroups, VolumeEntry, VolumeIndex, storage_of
+from mooring.plugins.volumes.pod_volumes import claim_class
 
 
 class MatchError(ValueError):

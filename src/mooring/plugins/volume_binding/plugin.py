@@ -10,11 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
-from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from mooring.framework import (
     ActionType,
     ClusterEvent,
     CycleState,
+    Hint,
     Nodes,
     Plugin,
     StateKey,
@@ -25,30 +33,24 @@ from mooring.framework import (
 )
 from mooring.framework.api_clients import VolumeWriter
 from mooring.framework.status import SKIP, SKIP_TEMPLATE
-from mooring.plugins.csi_nodes import CSINodeColumns
-from mooring.plugins.pod_volumes import volumes_of
-from mooring.plugins.shape import ShapePoint
+from mooring.plugins.shape_score import ShapePoint
 from mooring.plugins.volume_binding.assume_cache import AssumeCache, AssumeError
-from mooring.plugins.volume_binding.binding import Assumptions, PodVolumes
-from mooring.plugins.volume_binding.bound_claims import CONFLICT, FIRST_ERROR, MISSING, BoundClaims
 from mooring.plugins.volume_binding.claims import ClaimSorter, PodClaims
-from mooring.plugins.volume_binding.hints import (
-    after_capacity_changed,
-    after_class_changed,
-    after_csi_node_changed,
-    after_driver_changed,
-)
+from mooring.plugins.volume_binding.filtering import CONFLICT, FIRST_ERROR, MISSING, BoundClaims, WaitingClaims
 from mooring.plugins.volume_binding.matching import MatchError
-from mooring.plugins.volume_binding.provisioning import NO_SPACE, NO_VOLUME
-from mooring.plugins.volume_binding.volume_binder import BindingError, VolumeBinder
+from mooring.plugins.volume_binding.provisioning import NO_SPACE, NO_VOLUME, volume_limit
+from mooring.plugins.volume_binding.volume_binder import Assumptions, BindingError, PodVolumes, VolumeBinder
 from mooring.plugins.volume_binding.volume_index import VolumeIndex
-from mooring.plugins.volume_binding.waiting_claims import WaitingClaims
-from mooring.plugins.volume_hints import own_claim
+from mooring.plugins.volumes.csi_nodes import MIGRATED_PLUGINS, CSINodeColumns
+from mooring.plugins.volumes.pod_volumes import own_claim, volumes_of
 
 # In the order in which kube-scheduler gives them.
 REASON_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
+
 REASON_NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
+
 REASON_NO_SPACE: Final = "node(s) did not have enough free storage"
+
 REASON_MISSING: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 _NOT_FOUND: Final = Status.error("not found")
@@ -263,3 +265,29 @@ def _status(code: int, errors: list[str]) -> Status:
         (bound == MISSING, REASON_MISSING),
     )
     return Status.unresolvable(*(reason for holds, reason in said if holds))
+
+
+def after_class_changed(_pod: Pod, old: StorageClass | None, new: StorageClass) -> Hint:
+    """Queue for a new class, or one that is allowed elsewhere now."""
+    return Hint.QUEUE if old is None or old.allowed_topologies != new.allowed_topologies else Hint.SKIP
+
+
+def after_csi_node_changed(_pod: Pod, old: CSINode | None, new: CSINode) -> Hint:
+    """Queue for a new CSINode, or one with other migrated plugins."""
+    if old is None or old.annotations.get(MIGRATED_PLUGINS, "") != new.annotations.get(MIGRATED_PLUGINS, ""):
+        return Hint.QUEUE
+    return Hint.SKIP
+
+
+def after_driver_changed(pod: Pod, old: CSIDriver, new: CSIDriver) -> Hint:
+    """Queue if a driver that the pod names no longer tells how much storage it has."""
+    names_it = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
+    return Hint.QUEUE if names_it and old.spec.storage_capacity and not new.spec.storage_capacity else Hint.SKIP
+
+
+def after_capacity_changed(_pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> Hint:
+    """Queue for a new capacity, or one that grew."""
+    if old is None:
+        return Hint.QUEUE
+    before, now = volume_limit(old), volume_limit(new)
+    return Hint.QUEUE if now is not None and (before is None or now > before) else Hint.SKIP

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from mooring.plugins.shape import ShapePoint, broken_line
+from mooring.plugins.shape_score import ShapePoint, broken_line
 
 _FULL = 100
 

@@ -1,0 +1,263 @@
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources the pod brings closer to equal use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.pod import Pod
+from mooring.api.resources import is_scalar, is_tracked
+from mooring.framework import CycleState, NodeInfo, Nodes, NodeTable, Plugin, PodTemplate, StateKey, Status, depends_on
+from mooring.plugins.node_resources.columns import EXACT_LIMIT, ResourceColumns
+from mooring.plugins.node_resources.scoring import ResourceSpec
+
+Ints = npt.NDArray[np.int64]
+
+_PLAN: StateKey[Plan] = StateKey("PreScoreNodeResourcesBalancedAllocation")
+
+
+class NodeResourcesBalancedAllocation(Plugin):
+    """Rates by how much the pod evens out the use of a node's resources: 75 is no change, 100 the greatest gain."""
+
+    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+        """The resources that are to be used evenly."""
+
+        resources: tuple[ResourceSpec, ...] = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
+
+    args: Args
+
+    def setup(self) -> None:
+        """Prepare the columns; a resource that the scheduler does not count has no say."""
+        self._resources = [spec.name for spec in self.args.resources if is_tracked(spec.name)]
+        self._everything = tuple(range(len(self._resources)))
+        self._columns = BalanceColumns(self.handle.table, self._resources)
+
+    @depends_on("template")
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Skip pods that ask for nothing that counts."""
+        plan = self._plan(pod)
+        if plan is None:
+            return Status.skip(template=True)
+        state.write(_PLAN, plan)
+        return None
+
+    def signature(self, template: PodTemplate) -> Hashable:
+        """Only the amounts matter."""
+        return template.resource_key
+
+    @depends_on("node", "pods")
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
+        """50 + (50 + balance with the pod - balance without it) / 2."""
+        plan, rows, columns = self._planned(state, pod), nodes.rows, self._columns
+        if plan is None:
+            return 0
+        if columns.few(rows):
+            return np.array([self._score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
+        columns.refresh()
+        some = rows if columns.sparse(rows) else None
+        indexes = self._everything if len(plan) == len(self._everything) else tuple([index for index, _ in plan])
+        offset = columns.offset(indexes)
+        scores = columns.balances(plan, some)
+        scores += offset if some is None else offset[some]
+        scores >>= 1
+        return scores if rows is None or some is not None else scores[rows]
+
+    @depends_on("node", "pods")
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """The same for one node."""
+        plan = self._planned(state, pod)
+        return 0 if plan is None else self._score_row(plan, node.row)
+
+    def _score_row(self, plan: Plan, row: int) -> int:
+        after, before = self._columns.balance_at(plan, row)
+        return (NEUTRAL + after - before) >> 1
+
+    def _planned(self, state: CycleState, pod: Pod) -> Plan | None:
+        plan = state.get(_PLAN)
+        return self._plan(pod) if plan is None else plan
+
+    def _plan(self, pod: Pod) -> Plan | None:
+        """What counts for a pod (not the extended resources that it does not ask for); None if it asks for nothing."""
+        template = self.handle.template(pod)
+        return template.kept(self, lambda: (self._make_plan(template),))[0]
+
+    def _make_plan(self, template: PodTemplate) -> Plan | None:
+        asked = template.requests
+        if not any(asked.get(spec.name, 0) for spec in self.args.resources):
+            return None
+        return tuple(
+            (index, asked.get(name, 0))
+            for index, name in enumerate(self._resources)
+            if asked.get(name, 0) or not is_scalar(name)
+        )
+
+
+Floats = npt.NDArray[np.float64]
+
+Rows = npt.NDArray[np.intp]
+#: For each resource that counts: its index in the columns, and what the pod asks for.
+Plan = tuple[tuple[int, int], ...]
+
+#: A score is half of this plus the balance with the pod minus the balance without it.
+NEUTRAL = 150
+
+_ONE = np.float64(1)
+
+_HALF = np.float64(0.5)
+
+_HUNDRED = np.float64(100)
+
+
+def balance(amounts: Sequence[tuple[int, int]]) -> int:
+    """100 if the resources (used, capacity) are used to equal shares, less the more the shares differ."""
+    shares = [min(float(used) / float(capacity), 1.0) for used, capacity in amounts]
+    deviation = 0.0
+    if len(shares) == 2:
+        deviation = abs((shares[0] - shares[1]) / 2)
+    elif len(shares) > 2:
+        mean = _added(shares) / len(shares)
+        deviation = math.sqrt(_added([(share - mean) * (share - mean) for share in shares]) / len(shares))
+    return int((1 - deviation) * 100)
+
+
+def _added(numbers: list[float]) -> float:
+    total = 0.0
+    for number in numbers:  # one by one, as upstream adds; sum() rounds differently from Python 3.12 on
+        total += number
+    return total
+
+
+def _is_huge(plan: Sequence[tuple[int, int]]) -> bool:
+    for _, amount in plan:
+        if amount > EXACT_LIMIT:
+            return True
+    return False
+
+
+class BalanceColumns(ResourceColumns):
+    """The balance of all rows, with and without a pod."""
+
+    def __init__(self, table: NodeTable, resources: Sequence[str]) -> None:
+        super().__init__(table, resources, nonzero=False)
+        #: NEUTRAL - balance without a pod, by the resources that count; there are few such sets.
+        self._offsets: dict[tuple[int, ...], Ints] = {}
+
+    def offset(self, indexes: tuple[int, ...]) -> Ints:
+        """What to add to the balance with a pod, if these resources count. Read only: it is the live column."""
+        known = self._offsets.get(indexes)
+        if known is None:
+            known = self._offsets[indexes] = NEUTRAL - self.balances([(index, 0) for index in indexes], None)
+        return known
+
+    def _derive_all(self) -> None:
+        self._offsets.clear()
+
+    def _derive(self, rows: Rows) -> None:
+        for indexes, known in self._offsets.items():
+            known[rows] = NEUTRAL - self.balances([(index, 0) for index in indexes], rows)
+
+    def _derive_row(self, row: int, amounts: list[tuple[int, int]]) -> None:
+        for indexes, known in self._offsets.items():
+            chosen = [amounts[index] for index in indexes]
+            known[row] = NEUTRAL - balance([(used, capacity) for capacity, used in chosen if capacity])
+
+    def balance_at(self, plan: Sequence[tuple[int, int]], row: int) -> tuple[int, int]:
+        """The balance of one row with the pod, and without it."""
+        before, after = [], []
+        for index, amount in plan:
+            capacity, used = self.amounts_at(index, row)
+            if capacity:
+                before.append((used, capacity))
+                after.append((used + amount, capacity))
+        return balance(after), balance(before)
+
+    def balances(self, plan: Sequence[tuple[int, int]], rows: Rows | None) -> Ints:
+        """The balance of some rows (None: of all) with the pod, as a vector of the caller's own."""
+        count = len(self.table) if rows is None else len(rows)
+        if self.any_missing and any(self.missing[index] for index, _ in plan):
+            return self._uneven(plan, rows, count)
+        if len(plan) < 2:
+            return np.full(count, 100, dtype=np.int64)
+        shares: Sequence[Floats]
+        if rows is None and len(plan) == len(self) and self.exact and not _is_huge(plan):
+            shares = self._all_shares(plan, count)
+        else:
+            shares = [self._share(index, amount, rows, count) for index, amount in plan]
+        deviation = shares[0]
+        if len(plan) == 2:
+            deviation -= shares[1]
+            deviation *= _HALF
+            np.abs(deviation, out=deviation)
+        else:
+            deviation = self._deviation(shares, count)
+        np.subtract(_ONE, deviation, out=deviation)
+        deviation *= _HUNDRED
+        result: Ints = deviation.astype(np.int64)
+        return result
+
+    def _all_shares(self, plan: Sequence[tuple[int, int]], count: int) -> list[Floats]:
+        """The used shares of all resources on all rows, in the fewest steps."""
+        out = self.scratch[3:, :count]
+        asked = np.array([float(amount) for _, amount in plan])
+        np.add(self.used, asked[:, None], out=out)
+        np.divide(out, self.capacity, out=out)
+        np.minimum(out, _ONE, out=out)
+        return [out[index] for index in range(len(plan))]
+
+    def _share(self, index: int, amount: int, rows: Rows | None, count: int) -> Floats:
+        """The used share of a resource, at most 1."""
+        out = self.scratch[3 + index, :count]
+        capacity = self.capacity[index] if rows is None else self.capacity[index, rows]
+        if self.exact and amount <= EXACT_LIMIT:
+            np.add(self.used[index] if rows is None else self.used[index, rows], float(amount), out=out)
+        else:
+            used = self.amounts(index)[1]
+            out[:] = (used if rows is None else used[rows]) + amount
+        np.divide(out, capacity, out=out)
+        np.minimum(out, _ONE, out=out)
+        return out
+
+    def _deviation(self, shares: list[Floats], count: int) -> Floats:
+        """The standard deviation of three or more shares."""
+        mean, work = self.scratch[0, :count], self.scratch[1, :count]
+        squares: Floats = self.scratch[2, :count]
+        np.add(shares[0], shares[1], out=mean)
+        for share in shares[2:]:
+            mean += share
+        mean /= len(shares)
+        squares[:] = 0
+        for share in shares:
+            np.subtract(share, mean, out=work)
+            work *= work
+            squares += work
+        squares /= len(shares)
+        np.sqrt(squares, out=squares)
+        return squares
+
+    def _uneven(self, plan: Sequence[tuple[int, int]], rows: Rows | None, count: int) -> Ints:
+        """The same where some nodes lack a resource, which then does not count for them."""
+        shares, has = [], []
+        for index, amount in plan:
+            capacity, used = (column if rows is None else column[rows] for column in self.amounts(index))
+            present = capacity != 0
+            share = np.minimum((used + amount).astype(np.float64) / np.where(present, capacity, 1), _ONE)
+            shares.append(share * present)
+            has.append(present)
+        counts = np.add.reduce(has, dtype=np.float64)
+        divisor = np.maximum(counts, 1)
+        mean = sum(shares[1:], shares[0]) / divisor
+        squares = np.zeros(count)
+        for share, present in zip(shares, has, strict=True):
+            squares += (share - mean) * (share - mean) * present
+        deviation = np.sqrt(squares / divisor)
+        # Two shares are compared directly; fewer do not deviate. A missing share is 0 and never the greater one.
+        two = counts == 2
+        lowest = np.minimum.reduce([np.where(p, s, np.inf) for s, p in zip(shares, has, strict=True)])
+        deviation[two] = (np.maximum.reduce(shares)[two] - lowest[two]) / 2
+        deviation[counts < 2] = 0
+        result: Ints = ((1 - deviation) * 100).astype(np.int64)
+        return result

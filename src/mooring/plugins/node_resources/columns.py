@@ -1,0 +1,235 @@
+"""Resource columns: free amounts, and capacity and use as floats, updated row by row.
+
+Hot path. Between two decisions few rows change, and writing those is cheaper than deriving all of them again. Scorers
+divide in floating point, since dividing integers is slow and so is converting them for each decision. Quotients of
+integers below 2**53 are so close in floating point that dropping the fraction gives the exact integer quotient.
+Larger amounts (``exact`` is false) are divided as integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework import NodeTable
+
+Ints = npt.NDArray[np.int64]
+
+Rows = npt.NDArray[np.intp]
+
+#: So many changed rows are written one by one, more in bulk.
+_FEW_ROWS = 8
+
+
+class KeptColumns:
+    """Base: knows which rows changed. Subclasses write all of them, some, or one."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self.table = table
+        self.cursor = table.cursor()
+
+    def refresh(self) -> None:
+        """Bring the columns up to date: O(changed rows)."""
+        changed = self.cursor.changed(len(self.table) >> 2)
+        if changed is None:
+            self._write_all()
+        elif len(changed) > _FEW_ROWS:
+            self._write_rows(np.array(changed))
+        else:
+            for row in changed:
+                self._write_row(row)
+        self.cursor.advance()
+
+    def _write_all(self) -> None:
+        raise NotImplementedError
+
+    def _write_rows(self, rows: Rows) -> None:
+        raise NotImplementedError
+
+    def _write_row(self, row: int) -> None:
+        raise NotImplementedError
+
+
+class RoomColumns(KeptColumns):
+    """What is left of every resource (by slot), and for how many pods, on all rows.
+
+    ``fits_everywhere`` answers the most frequent question, whether a pod finds room on all nodes, from lower bounds of
+    the smallest rooms, which are cheap to keep. The columns themselves are written only when somebody reads them
+    (``flush``).
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        super().__init__(table)
+        self.amounts: Ints = np.zeros((0, 0), dtype=np.int64)
+        self.pods: Ints = np.zeros(0, dtype=np.int64)
+        #: At most the smallest entry of each column that was asked about; _PODS stands for the pods.
+        self._least: dict[int, int] = {}
+        #: Rows that changed since the columns were written.
+        self._stale: list[int] = []
+
+    def refresh(self) -> None:
+        """Bring the bounds up to date; a new resource is a new column."""
+        if len(self.amounts) != len(self.table.allocatable):
+            self.cursor.reset()
+        super().refresh()
+
+    def fits_everywhere(self, wanted: Sequence[tuple[int, int]]) -> bool:
+        """Whether all rows have room for one more pod with these amounts (by slot)."""
+        if not self._has_everywhere(_PODS, 1):
+            return False
+        for slot, amount in wanted:
+            if not self._has_everywhere(slot, amount):
+                return False
+        return True
+
+    def flush(self) -> None:
+        """Write the columns; to be called before they are read."""
+        if self._stale:
+            rows = np.array(self._stale)
+            self._stale.clear()
+            table = self.table
+            self.amounts[:, rows] = table.allocatable[:, rows] - table.requested[:, rows]
+            self.pods[rows] = table.allowed_pods[rows] - table.pod_count[rows]
+
+    def _has_everywhere(self, slot: int, amount: int) -> bool:
+        bound = self._least.get(slot)
+        if bound is not None and bound >= amount:
+            return True
+        self.flush()  # the bound may be too low: a row that had least may have more now
+        column = self.pods if slot == _PODS else self.amounts[slot]
+        self._least[slot] = least = int(column.min()) if len(column) else 0
+        return least >= amount
+
+    def _write_all(self) -> None:
+        table, count = self.table, len(self.table)
+        self.amounts = table.allocatable[:, :count] - table.requested[:, :count]
+        self.pods = table.allowed_pods[:count] - table.pod_count[:count]
+        self._least.clear()
+        self._stale.clear()
+
+    def _write_rows(self, rows: Rows) -> None:
+        self._stale += rows.tolist()
+        self._least.clear()
+
+    def _write_row(self, row: int) -> None:
+        table, bounds = self.table, self._least
+        self._stale.append(row)
+        if len(self._stale) > _STALE_ROWS:
+            self.flush()
+        for slot, bound in bounds.items():
+            if slot == _PODS:
+                room = table.allowed_pods.item(row) - table.pod_count.item(row)
+            else:
+                room = table.allocatable.item(slot, row) - table.requested.item(slot, row)
+            if room < bound:
+                bounds[slot] = room
+
+
+_PODS = -1
+#: So many changed rows are left unwritten.
+_STALE_ROWS = 1024
+
+Floats = npt.NDArray[np.float64]
+
+#: Amounts up to here can be multiplied by 100 without losing a digit in a float.
+EXACT_LIMIT = 2**53 // 100
+#: Views of up to so many rows are scored one by one, views of less than one in so many gather their rows first.
+_FEW_TO_SCORE = 6
+
+_SPARSE = 4
+
+_NONZERO = {"cpu": 0, "memory": 1}
+
+
+class ResourceColumns(KeptColumns):
+    """Capacity and use of some resources on all rows. Subclasses add what they derive from these."""
+
+    def __init__(self, table: NodeTable, resources: Sequence[str], *, nonzero: bool) -> None:
+        super().__init__(table)
+        #: For each resource its slot, and which of the table's columns with defaults to use instead (None: none).
+        self._places = [(table.slot(name), _NONZERO.get(name) if nonzero else None) for name in resources]
+        self.capacity: Floats = np.zeros((len(resources), 0))
+        self.used: Floats = np.zeros((len(resources), 0))
+        #: Room for intermediate results: three columns, and one for each resource.
+        self.scratch: Floats = np.zeros((3 + len(resources), 0))
+        #: Whether all amounts are small enough for floats, and of which resources some node has none.
+        self.exact = True
+        self.missing = [False] * len(resources)
+
+    @property
+    def any_missing(self) -> bool:
+        """Whether some node lacks one of the resources."""
+        return True in self.missing
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def few(self, rows: Rows | None) -> TypeGuard[Rows]:
+        """Whether the rows are so few that it is quickest to take them one by one."""
+        return rows is not None and len(rows) <= _FEW_TO_SCORE
+
+    def sparse(self, rows: Rows | None) -> bool:
+        """Whether to gather the rows before, rather than after, the arithmetic."""
+        return rows is not None and _SPARSE * len(rows) < len(self.table)
+
+    def amounts(self, index: int) -> tuple[Ints, Ints]:
+        """Capacity and use of a resource on all rows, as the whole numbers they are."""
+        table, count = self.table, len(self.table)
+        slot, default = self._places[index]
+        used = table.requested[slot] if default is None else table.nonzero[default]
+        return table.allocatable[slot, :count], used[:count]
+
+    def amounts_at(self, index: int, row: int) -> tuple[int, int]:
+        """Capacity and use of a resource on one row."""
+        table = self.table
+        slot, default = self._places[index]
+        used = table.requested.item(slot, row) if default is None else table.nonzero.item(default, row)
+        return table.allocatable.item(slot, row), used
+
+    def _write_all(self) -> None:
+        count = len(self.table)
+        self.capacity, self.used = np.empty((len(self), count)), np.empty((len(self), count))
+        self.scratch = np.empty((3 + len(self), count))
+        self.exact = True
+        self.missing = [False] * len(self)
+        self._read(slice(None))
+        self._derive_all()
+
+    def _write_rows(self, rows: Rows) -> None:
+        self._read(rows)
+        self._derive(rows)
+
+    def _read(self, rows: Rows | slice) -> None:
+        for index in range(len(self)):
+            capacity, used = (column[rows] for column in self.amounts(index))
+            self.capacity[index, rows], self.used[index, rows] = capacity, used
+            if len(capacity):
+                self.missing[index] |= int(capacity.min()) == 0
+                self.exact &= int(capacity.max()) <= EXACT_LIMIT and int(used.max()) <= EXACT_LIMIT
+
+    def _write_row(self, row: int) -> None:
+        capacities, uses, table = self.capacity, self.used, self.table
+        amounts = []
+        for index, (slot, default) in enumerate(self._places):
+            capacity = table.allocatable.item(slot, row)
+            used = table.requested.item(slot, row) if default is None else table.nonzero.item(default, row)
+            amounts.append((capacity, used))
+            capacities[index, row] = capacity
+            uses[index, row] = used
+            if capacity == 0:
+                self.missing[index] = True
+            if capacity > EXACT_LIMIT or used > EXACT_LIMIT:
+                self.exact = False
+        self._derive_row(row, amounts)
+
+    def _derive_all(self) -> None:
+        """Compute what follows from capacity and use, anew: the number of rows may have changed."""
+
+    def _derive(self, rows: Rows) -> None:
+        """The same for some rows."""
+
+    def _derive_row(self, row: int, amounts: list[tuple[int, int]]) -> None:
+        """The same for one row, given its capacity and use of each resource."""

@@ -1,0 +1,245 @@
+"""NodeResourcesFit: a node must have room for what the pod asks for, and is rated by what it would have left."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.api.resources import is_extended
+from mooring.framework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Hint,
+    NodeInfo,
+    Nodes,
+    Plugin,
+    PodTemplate,
+    StateKey,
+    Status,
+    Verdicts,
+    Victims,
+    WhatIf,
+    depends_on,
+)
+from mooring.framework.what_if import Ints
+from mooring.plugins.node_resources.columns import RoomColumns
+from mooring.plugins.node_resources.resource_allocation import (
+    AllocationScorer,
+    Plan,
+    fits_empty,
+    freed_by,
+    grown,
+    has_given_amounts,
+    tracked,
+    tracked_requests,
+)
+from mooring.plugins.node_resources.scoring import ScoringStrategy
+
+Mask = npt.NDArray[np.bool_]
+
+#: The bits of a verdict, by number: beyond help, too many pods, and one for each resource from here on.
+_UNRESOLVABLE, _TOO_MANY_PODS, _FIRST_RESOURCE = 0, 1, 2
+
+_UNPREPARED = Status.error('error reading "PreFilterNodeResourcesFit" from cycleState: not found')
+
+
+class Demand:
+    """What a pod asks for, and what to say where it is not there."""
+
+    __slots__ = ("_narrow", "_statuses", "amounts", "resources")
+
+    def __init__(self, resources: list[str], amounts: list[tuple[int, int]]) -> None:
+        self.resources = resources
+        #: For each resource its slot in the table, and how much of it.
+        self.amounts = amounts
+        self._narrow = len(resources) + _FIRST_RESOURCE <= 8
+        self._statuses: dict[int, Status] = {}
+
+    def code(self, mask: Mask, number: int) -> npt.NDArray[np.integer]:
+        """Codes with one bit set where the mask is true."""
+        return mask.view(np.uint8) * np.uint8(1 << number) if self._narrow else mask.astype(np.int64) << number
+
+    def status(self, code: int) -> Status:
+        """The verdict that the bits of a code mean, all reasons together."""
+        status = self._statuses.get(code)
+        if status is None:
+            reasons = ["Too many pods"] if code >> _TOO_MANY_PODS & 1 else []
+            reasons += [
+                f"Insufficient {name}"
+                for number, name in enumerate(self.resources, start=_FIRST_RESOURCE)
+                if code >> number & 1
+            ]
+            make = Status.unresolvable if code >> _UNRESOLVABLE & 1 else Status.unschedulable
+            status = self._statuses[code] = make(*reasons)
+        return status
+
+
+_DEMAND: StateKey[Demand] = StateKey("PreFilterNodeResourcesFit")
+_PLAN: StateKey[Plan] = StateKey("PreScoreNodeResourcesFit")
+
+
+class NodeResourcesFit(Plugin):
+    """Rejects nodes without room; rates the others by LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
+
+    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+        """Resources to leave to others, and how to rate nodes."""
+
+        ignored_resources: tuple[str, ...] = ()
+        ignored_resource_groups: tuple[str, ...] = ()
+        scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+    args: Args
+
+    def setup(self) -> None:
+        """Prepare the scorer."""
+        self._ignored = frozenset(self.args.ignored_resources)
+        self._ignored_groups = frozenset(self.args.ignored_resource_groups)
+        self._scorer = AllocationScorer(self.handle.table, self.args.scoring_strategy)
+        self._plan_key = (self, "plan")
+        self._room = RoomColumns(self.handle.table)
+
+    # Filter
+
+    @depends_on("template")
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Note what the pod asks for."""
+        template = self.handle.template(pod)
+        state.write(_DEMAND, template.kept(self, lambda: self._demand(template)))
+        return None
+
+    def signature(self, template: PodTemplate) -> Hashable:
+        """Only the amounts matter."""
+        return template.resource_key
+
+    @depends_on("node", "pods")
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        """A comparison a resource; more only where something does not fit."""
+        demand = state.get(_DEMAND)
+        if demand is None:
+            return Verdicts(np.ones(len(nodes), dtype=np.int8), lambda _code: _UNPREPARED, may_fail=True)
+        if nodes.rows is not None:
+            room = [nodes.free(name) for name in demand.resources]
+            allocatable = [nodes.allocatable(name) for name in demand.resources]
+            return _compare(demand, nodes.allowed_pods - nodes.pod_count, room, allocatable)
+        self._room.refresh()
+        if self._room.fits_everywhere(demand.amounts):
+            return None
+        self._room.flush()
+        table, columns, count = nodes.table, self._room.amounts, len(nodes)
+        room = [columns[slot] for slot, _ in demand.amounts]
+        allocatable = [table.allocatable[slot, :count] for slot, _ in demand.amounts]
+        return _compare(demand, self._room.pods, room, allocatable)
+
+    @depends_on("node", "pods")
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """The same for one node."""
+        demand = state.get(_DEMAND)
+        if demand is None:
+            return _UNPREPARED
+        table, row = node.table, node.row
+        live = type(node) is NodeInfo
+        code = 1 << _TOO_MANY_PODS if node.pod_count >= table.allowed_pods.item(row) else 0
+        for number, (slot, wanted) in enumerate(demand.amounts, start=_FIRST_RESOURCE):
+            allocatable = table.allocatable.item(slot, row)
+            name = demand.resources[number - _FIRST_RESOURCE]
+            if wanted > allocatable - (table.requested.item(slot, row) if live else node.requested(name)):
+                code |= 1 << number | (wanted > allocatable) << _UNRESOLVABLE
+        return demand.status(code) if code else None
+
+    def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
+        """Counts pods and what is requested; a victim gives back what it asked for."""
+        demand, nodes = state.read(_DEMAND), victims.nodes
+        allocatable = [nodes.allocatable(name) for name in demand.resources]
+        values = np.stack([nodes.pod_count, *(nodes.requested(name) for name in demand.resources)])
+        effects = np.stack([victims.present.astype(np.int64), *(victims.amounts(slot) for slot, _ in demand.amounts)])
+        offered = np.stack([nodes.allowed_pods, *allocatable])
+
+        def verdicts(taken: Ints) -> Verdicts | None:
+            room = offered - taken
+            return _compare(demand, room[0], list(room[1:]), allocatable)
+
+        return WhatIf(values, effects, verdicts)
+
+    def _demand(self, template: PodTemplate) -> Demand:
+        table = self.handle.table
+        pod = template.pod
+        asked = tracked_requests(pod) if has_given_amounts(pod) else tracked(template.requests)
+        resources = [name for name, amount in asked.items() if amount > 0 and not self._is_ignored(name)]
+        return Demand(resources, [(table.slot(name), asked[name]) for name in resources])
+
+    def _is_ignored(self, name: str) -> bool:
+        if not is_extended(name):
+            return False
+        return name in self._ignored or name.split("/", 1)[0] in self._ignored_groups
+
+    # Score
+
+    @depends_on("template")
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Note what counts for the pod."""
+        state.write(_PLAN, self._plan(pod))
+        return None
+
+    @depends_on("node", "pods")
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
+        """The strategy's mean over the configured resources."""
+        plan = state.get(_PLAN)
+        return self._scorer.score_rows(self._plan(pod) if plan is None else plan, nodes.rows)
+
+    @depends_on("node", "pods")
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """The same for one node."""
+        plan = state.get(_PLAN)
+        return self._scorer.score_row(self._plan(pod) if plan is None else plan, node.row)
+
+    def _plan(self, pod: Pod) -> Plan:
+        template = self.handle.template(pod)
+        return template.kept(self._plan_key, lambda: self._scorer.plan(template))
+
+    # Events
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """Pods that go or shrink, nodes that come or grow."""
+        return [
+            ClusterEvent("Pod", ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, _room_left),
+            ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, _room_added),
+        ]
+
+
+def _compare(demand: Demand, pods: Ints, room: list[Ints], allocatable: list[Ints]) -> Verdicts | None:
+    """Verdicts from what is left, of pods and of each resource, and what a node has at all."""
+    rejected = full = pods < 1
+    lacking: list[Mask] = []
+    for left, (_, wanted) in zip(room, demand.amounts, strict=True):
+        lack = left < wanted
+        lacking.append(lack)
+        rejected = rejected | lack
+    if not np.count_nonzero(rejected):
+        return None
+    codes = demand.code(full, _TOO_MANY_PODS)
+    for index, lack in enumerate(lacking):
+        if np.count_nonzero(lack):
+            codes |= demand.code(lack, _FIRST_RESOURCE + index)
+            hopeless = allocatable[index] < demand.amounts[index][1]
+            codes |= hopeless.view(np.uint8)  # bit _UNRESOLVABLE
+    return Verdicts(codes, demand.status)
+
+
+def _room_left(pod: Pod, old: Pod, new: Pod | None) -> Hint:
+    if new is None:
+        return Hint.QUEUE if old.node_name or old.status.nominated_node_name else Hint.SKIP
+    if new.uid == pod.uid:
+        return Hint.QUEUE
+    return Hint.QUEUE if new.node_name and freed_by(pod, old, new) else Hint.SKIP
+
+
+def _room_added(pod: Pod, old: Node | None, new: Node) -> Hint:
+    if not fits_empty(pod, new):
+        return Hint.SKIP
+    return Hint.QUEUE if old is None or grown(pod, old, new) else Hint.SKIP

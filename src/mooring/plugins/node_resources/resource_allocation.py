@@ -1,0 +1,260 @@
+"""Resource allocation scores: how much of a node's resources a pod would leave or use, for NodeResourcesFit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.api.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    amounts,
+    is_scalar,
+    is_tracked,
+    pod_requests,
+    pod_requests_for_score,
+)
+from mooring.framework import NodeTable, PodTemplate
+from mooring.framework.normalize import truncated, truncated_all
+from mooring.plugins.node_resources.columns import EXACT_LIMIT, ResourceColumns
+from mooring.plugins.node_resources.scoring import ScoringStrategy, Strategy, make_strategy
+
+Floats = npt.NDArray[np.float64]
+
+Ints = npt.NDArray[np.int64]
+
+Rows = npt.NDArray[np.intp]
+#: For each resource that counts for a pod: its index, what the pod asks for, its weight.
+Plan = tuple[tuple[int, int, int], ...]
+
+
+class FitColumns(ResourceColumns):
+    """Adds what is to be divided, and what by: a node without the resource divides by infinity, and rates 0."""
+
+    def __init__(self, table: NodeTable, resources: list[str], sign: int) -> None:
+        super().__init__(table, resources, nonzero=True)
+        self._sign = sign
+        self.scaled: Floats = self.capacity
+        self.divisor: Floats = self.capacity
+
+    def _derive_all(self) -> None:
+        self.scaled = 100 * (self.used if self._sign > 0 else self.capacity - self.used)
+        self.divisor = np.where(self.capacity == 0, np.inf, self.capacity)
+
+    def _derive(self, rows: Rows) -> None:
+        capacity, used = self.capacity[:, rows], self.used[:, rows]
+        self.scaled[:, rows] = 100 * (used if self._sign > 0 else capacity - used)
+        self.divisor[:, rows] = np.where(capacity == 0, np.inf, capacity)
+
+    def _derive_row(self, row: int, amounts: list[tuple[int, int]]) -> None:
+        scaled, divisor, sign = self.scaled, self.divisor, self._sign
+        for index, (capacity, used) in enumerate(amounts):
+            scaled[index, row] = 100.0 * (used if sign > 0 else capacity - used)
+            divisor[index, row] = capacity or np.inf
+
+
+def _is_huge(plan: Plan) -> bool:
+    for _, amount, _ in plan:  # a plain loop: this is asked for every pod, and plans are short
+        if amount > EXACT_LIMIT:
+            return True
+    return False
+
+
+class AllocationScorer:
+    """Scores nodes for a pod by one strategy."""
+
+    def __init__(self, table: NodeTable, args: ScoringStrategy) -> None:
+        self._strategy: Strategy = make_strategy(args)
+        # A resource that the scheduler does not count has no capacity on any node, and so no say.
+        self._resources = [spec for spec in args.resources if is_tracked(spec.name)]
+        self._even = len({spec.weight for spec in self._resources}) == 1 and not self._strategy.picky
+        self._columns = FitColumns(table, [spec.name for spec in self._resources], self._strategy.sign)
+
+    def plan(self, template: PodTemplate) -> Plan:
+        """What counts for a pod: not the extended resources that it does not ask for."""
+        asked = self._asked(template)
+        plan = []
+        for index, spec in enumerate(self._resources):
+            amount = asked.get(spec.name, 0)
+            if amount or not is_scalar(spec.name):
+                plan.append((index, amount, spec.weight))
+        return tuple(plan)
+
+    @staticmethod
+    def _asked(template: PodTemplate) -> dict[str, int]:
+        pod = template.pod
+        if pod.spec.resources is None and not has_given_amounts(pod):
+            cpu, memory = template.nonzero
+            return {**template.requests, CPU: cpu, MEMORY: memory}
+        # Upstream builds this scorer without regard for requests of the pod as a whole, and for what a node gave.
+        return pod_requests_for_score(pod, use_status=False, pod_level=False)
+
+    def score_row(self, plan: Plan, row: int) -> int:
+        """The score of one row."""
+        strategy, columns = self._strategy, self._columns
+        total = weights = 0
+        for index, amount, weight in plan:
+            capacity, used = columns.amounts_at(index, row)
+            if capacity == 0:
+                continue
+            rating = strategy.rate(used + amount, capacity)
+            if rating > 0 or not strategy.picky:
+                total += rating * weight
+                weights += weight
+        if weights == 0:
+            return 0
+        return int(total / weights + 0.5) if strategy.picky else truncated(total, weights)
+
+    def score_rows(self, plan: Plan, rows: Rows | None) -> Ints | int:
+        """The scores of some rows (None: of all), as a vector of the caller's own."""
+        columns = self._columns
+        if not plan:
+            return 0
+        if columns.few(rows):
+            return np.array([self.score_row(plan, row) for row in rows.tolist()], dtype=np.int64)
+        columns.refresh()
+        if not columns.exact or _is_huge(plan):
+            return self._score_ints(plan, rows)
+        if rows is None and self._even and len(plan) == len(columns) and not columns.any_missing:
+            return self._score_all(plan, len(columns.table))
+        if columns.sparse(rows):
+            return self._score_floats(plan, rows)
+        scores = self._score_floats(plan, None)
+        return scores if rows is None else scores[rows]
+
+    def _score_floats(self, plan: Plan, rows: Rows | None) -> Ints:
+        columns, strategy = self._columns, self._strategy
+        count = len(columns.table) if rows is None else len(rows)
+        total, work, weights = columns.scratch[:3, :count]
+        if strategy.picky or any(columns.missing[index] for index, _, _ in plan):
+            return self._score_unevenly(plan, rows, total, work, weights)
+        for number, (index, amount, weight) in enumerate(plan):
+            rated = work if number else total
+            self._rate(index, amount, rows, rated)
+            if weight != 1:
+                rated *= weight
+            if number:
+                total += work
+        even = sum(weight for _, _, weight in plan)
+        if even == 2:
+            total *= 0.5
+        elif even != 1:
+            total /= even
+        scores: Ints = total.astype(np.int64)
+        return scores
+
+    def _score_all(self, plan: Plan, count: int) -> Ints:
+        """The most frequent case in the fewest steps: all rows, all resources, equal weights."""
+        columns, strategy = self._columns, self._strategy
+        rated = columns.scratch[3:, :count]
+        asked = np.array([100.0 * strategy.sign * amount for _, amount, _ in plan])
+        np.add(columns.scaled, asked[:, None], out=rated)
+        np.divide(rated, columns.divisor, out=rated)
+        strategy.rate_floats(rated)
+        total = rated[0]
+        for other in rated[1:]:
+            total += other
+        if len(plan) == 2:
+            total *= 0.5
+        elif len(plan) > 2:
+            total /= len(plan)
+        scores: Ints = total.astype(np.int64)
+        return scores
+
+    def _rate(self, index: int, amount: int, rows: Rows | None, out: Floats) -> None:
+        columns = self._columns
+        scaled, divisor = columns.scaled[index], columns.divisor[index]
+        if rows is not None:
+            scaled, divisor = scaled[rows], divisor[rows]
+        np.add(scaled, 100.0 * self._strategy.sign * amount, out=out)
+        np.divide(out, divisor, out=out)
+        self._strategy.rate_floats(out)
+
+    def _score_unevenly(self, plan: Plan, rows: Rows | None, total: Floats, work: Floats, weights: Floats) -> Ints:
+        """Where the sum of weights differs from node to node."""
+        picky = self._strategy.picky
+        total[:] = 0
+        weights[:] = 0
+        for index, amount, weight in plan:
+            self._rate(index, amount, rows, work)
+            capacity = self._columns.capacity[index]
+            counts = (capacity if rows is None else capacity[rows]) != 0
+            if picky:
+                counts &= work > 0
+            work *= counts
+            work *= weight
+            total += work
+            weights += counts * float(weight)
+        np.maximum(weights, 1, out=weights)
+        total /= weights
+        if picky:
+            total += 0.5
+        return total.astype(np.int64)
+
+    def _score_ints(self, plan: Plan, rows: Rows | None) -> Ints:
+        """For amounts that floats cannot hold exactly."""
+        strategy, count = self._strategy, len(self._columns.table)
+        total, weights = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        for index, amount, weight in plan:
+            capacity, used = self._columns.amounts(index)
+            counts = capacity != 0
+            rated = strategy.rate_ints(used + amount, np.where(counts, capacity, 1))
+            if strategy.picky:
+                counts &= rated > 0
+            total += rated * counts * weight
+            weights += counts * weight
+        np.maximum(weights, 1, out=weights)
+        scores = (total / weights + 0.5).astype(np.int64) if strategy.picky else truncated_all(total, weights)
+        return scores if rows is None else scores[rows]
+
+
+_BASE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+
+
+def has_given_amounts(pod: Pod) -> bool:
+    """Whether a node has said what it gave the pod, so that what the pod asks for is not all that counts."""
+    status = pod.status
+    return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
+
+
+def tracked_requests(pod: Pod) -> dict[str, int]:
+    """What the pod asks for of the resources that are counted, in the order in which they are reported."""
+    return tracked(pod_requests(pod))
+
+
+def tracked(asked: Mapping[str, int]) -> dict[str, int]:
+    """The resources that are counted, in the order in which they are reported."""
+    found = {name: asked[name] for name in _BASE if name in asked}
+    if len(found) < len(asked):
+        found.update((name, asked[name]) for name in sorted(asked) if name not in found and is_tracked(name))
+    return found
+
+
+def fits_empty(pod: Pod, node: Node) -> bool:
+    """Whether the pod would fit on the node if nothing else were there."""
+    offered = amounts(node.status.allocatable)
+    if offered.get(PODS, 0) < 1:
+        return False
+    return all(wanted <= offered.get(name, 0) for name, wanted in tracked_requests(pod).items() if wanted > 0)
+
+
+def grown(pod: Pod, old: Node, new: Node) -> bool:
+    """Whether the node offers more than before of something the pod asks for, or takes more pods."""
+    before, after = amounts(old.status.allocatable), amounts(new.status.allocatable)
+    if after.get(PODS, 0) > before.get(PODS, 0):
+        return True
+    wanted = [name for name, amount in tracked_requests(pod).items() if amount > 0]
+    return any(after.get(name, 0) > before.get(name, 0) for name in wanted)
+
+
+def freed_by(pod: Pod, old: Pod, new: Pod) -> bool:
+    """Whether another pod, being resized, gives back something the pod asks for."""
+    before, after = pod_requests(old, use_status=True), pod_requests(new, use_status=True)
+    wanted = [name for name, amount in pod_requests(pod, use_status=True).items() if amount != 0 and is_tracked(name)]
+    return any(max(before.get(name, 0), 0) > max(after.get(name, 0), 0) for name in wanted)

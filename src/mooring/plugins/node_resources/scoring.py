@@ -1,0 +1,150 @@
+"""How NodeResourcesFit rates what a node would have left, or would have used: its three scoring strategies.
+
+Each strategy comes in three forms that agree: for one resource of one node in whole numbers (``rate``), for a column of
+floats (``rate_floats``, in place, quick) and for a column of whole numbers (``rate_ints``, for amounts beyond floats).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.framework import MAX_SCORE
+from mooring.framework.normalize import truncated, truncated_all
+from mooring.plugins.shape_score import ShapePoint, score_table
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+_HUNDRED = np.float64(100)
+_ZERO = np.float64(0)
+_LARGEST = 2**63 - 1
+
+
+class ResourceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A resource that counts in scoring, and how much."""
+
+    name: str
+    weight: int = 1
+
+
+class Ratio(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What RequestedToCapacityRatio is shaped like."""
+
+    shape: tuple[ShapePoint, ...] = ()
+
+
+class ScoringStrategy(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Which strategy, over which resources."""
+
+    type: str = "LeastAllocated"
+    resources: tuple[ResourceSpec, ...] = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
+    requested_to_capacity_ratio: Ratio | None = None
+
+
+def _percent(amount: int) -> int:
+    """100 times an amount, as 64 bits hold it: kube-scheduler's product wraps around for amounts beyond 80 PiB."""
+    product = amount * MAX_SCORE
+    return product if product <= _LARGEST else (product + _LARGEST + 1) % (2 * (_LARGEST + 1)) - _LARGEST - 1
+
+
+class Strategy(Protocol):
+    """Rates one resource; the node's score is the weighted mean over resources."""
+
+    #: What is divided by the capacity: 100 x free (-1) or 100 x used (+1).
+    sign: int
+    #: Whether a resource rated 0 is left out of the mean, and the mean is rounded rather than cut.
+    picky: bool
+
+    def rate(self, requested: int, capacity: int) -> int:
+        """The rating where so much would be requested; ``capacity`` is not 0."""
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """Turn 100 x free (or used) / capacity into ratings, in place."""
+
+    def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
+        """``rate`` for a column."""
+
+
+class LeastAllocated:
+    """The more is left, the better."""
+
+    sign = -1
+    picky = False
+
+    def rate(self, requested: int, capacity: int) -> int:
+        """The share that is left, in percent."""
+        return 0 if requested > capacity else truncated(_percent(capacity - requested), capacity)
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """An overcommitted node has a negative share left, and rates 0."""
+        np.maximum(quotients, _ZERO, out=quotients)
+        np.floor(quotients, out=quotients)
+
+    def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
+        """The same for a column."""
+        rated = truncated_all((capacity - requested) * MAX_SCORE, capacity)
+        rated[requested > capacity] = 0
+        return rated
+
+
+class MostAllocated:
+    """The more is used, the better."""
+
+    sign = 1
+    picky = False
+
+    def rate(self, requested: int, capacity: int) -> int:
+        """The share that is used, in percent."""
+        return truncated(_percent(min(requested, capacity)), capacity)
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """An overcommitted node rates 100."""
+        np.minimum(quotients, _HUNDRED, out=quotients)
+        np.floor(quotients, out=quotients)
+
+    def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
+        """The same for a column."""
+        return truncated_all(np.minimum(requested, capacity) * MAX_SCORE, capacity)
+
+
+class RequestedToCapacityRatio:
+    """As good as a configured function of the utilization says."""
+
+    sign = 1
+    picky = True
+
+    def __init__(self, shape: tuple[ShapePoint, ...]) -> None:
+        self._table = score_table(shape)
+        self._floats: Floats = np.array(self._table, dtype=np.float64)
+        self._ints: Ints = np.array(self._table, dtype=np.int64)
+
+    def rate(self, requested: int, capacity: int) -> int:
+        """The function's value at the utilization."""
+        used = MAX_SCORE if requested > capacity else truncated(_percent(requested), capacity)
+        return self._table[max(used, 0)]  # a product that wrapped around is below the first point
+
+    def rate_floats(self, quotients: Floats) -> None:
+        """An overcommitted node counts as full."""
+        np.minimum(quotients, _HUNDRED, out=quotients)
+        quotients[:] = self._floats[quotients.astype(np.intp)]
+
+    def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
+        """The same for a column."""
+        used = truncated_all(np.minimum(requested, capacity) * MAX_SCORE, capacity)
+        return self._ints[np.maximum(used, 0)]
+
+
+def make_strategy(args: ScoringStrategy) -> Strategy:
+    """The strategy that the configuration names."""
+    if args.type == "LeastAllocated":
+        return LeastAllocated()
+    if args.type == "MostAllocated":
+        return MostAllocated()
+    if args.type == "RequestedToCapacityRatio":
+        if args.requested_to_capacity_ratio is None or not args.requested_to_capacity_ratio.shape:
+            raise ValueError("scoringStrategy.requestedToCapacityRatio.shape: give at least one point")
+        return RequestedToCapacityRatio(args.requested_to_capacity_ratio.shape)
+    raise ValueError(f"scoring strategy {args.type} is not supported")

@@ -1,0 +1,139 @@
+"""VolumeBinding's Filter: bound claims by the node affinity of their volumes, unbound claims by matching volumes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.framework import Handle, Nodes
+from mooring.plugins.volume_binding.assume_cache import AssumeCache
+from mooring.plugins.volume_binding.claims import SELECTED_NODE
+from mooring.plugins.volume_binding.matching import match_claims
+from mooring.plugins.volume_binding.provisioning import Provisioner
+from mooring.plugins.volume_binding.volume_index import Reach, VolumeIndex, reach_of
+from mooring.plugins.volumes.csi_nodes import CSINodeColumns
+from mooring.plugins.volumes.csi_translation import MIGRATED, TranslationError, csi_affinity, volume_plugin
+
+Codes = npt.NDArray[np.int16]
+
+Mask = npt.NDArray[np.bool_]
+
+#: Verdicts on bound claims; what is above them stands for an error, by its place in the list of errors.
+FINE, CONFLICT, MISSING, FIRST_ERROR = 0, 1, 2, 3
+
+
+class BoundClaims:
+    """Checks the node affinity of bound volumes, as their in-tree plugin or its CSI driver sees it."""
+
+    def __init__(self, volumes: AssumeCache[PersistentVolume], nodes: CSINodeColumns) -> None:
+        self._volumes = volumes
+        self._nodes = nodes
+
+    def check(self, claims: list[PersistentVolumeClaim], nodes: Nodes) -> tuple[Codes | None, list[str]]:
+        """A code a node (None if all are fine) and the errors that codes may stand for; the first fault counts."""
+        codes: Codes | None = None
+        errors: list[str] = []
+        for claim in claims:
+            volume = self._volumes.get(claim.spec.volume_name)
+            found = MISSING if volume is None else self._misfits(volume, nodes, errors)
+            if found is None:
+                continue
+            if codes is None:
+                codes = np.zeros(len(nodes), dtype=np.int16)
+            np.copyto(codes, found, where=codes == FINE, casting="unsafe")
+            if volume is None:
+                break
+        return codes, errors
+
+    def _misfits(self, volume: PersistentVolume, nodes: Nodes, errors: list[str]) -> Codes | None:
+        """Codes for the nodes that a volume cannot be used on; None if it can on all."""
+        reach = reach_of(volume.spec.node_affinity)
+        plugin = volume_plugin(volume)
+        if plugin is None or plugin not in MIGRATED:
+            return _outside(reach, nodes)
+        self._nodes.sync()
+        column = self._nodes.migrated.get(plugin)
+        migrated = nodes.take(column) if column is not None else None
+        if migrated is None or not migrated.any():
+            return _outside(reach, nodes)
+        codes = _outside(reach, nodes)
+        if codes is None:
+            codes = np.zeros(len(nodes), dtype=np.int16)
+        try:
+            translated = _outside(reach_of(csi_affinity(volume)), nodes)
+        except TranslationError as error:
+            codes[migrated] = FIRST_ERROR + len(errors)
+            errors.append(f"could not translate pv: {error}")
+            return codes
+        codes[migrated] = FINE if translated is None else translated[migrated]
+        return codes
+
+
+def _outside(reach: Reach | None, nodes: Nodes) -> Codes | None:
+    return None if reach is None else (~nodes.matches_any(reach.terms)).astype(np.int16)  # CONFLICT is 1
+
+
+class Choice(NamedTuple):
+    """What waiting claims get on one node: free volumes, and the claims whose volumes are to be made."""
+
+    pairs: list[tuple[PersistentVolume, PersistentVolumeClaim]]
+    to_make: list[PersistentVolumeClaim]
+
+
+class WaitingClaims:
+    """Matches claims with free volumes, and checks whether the rest can be made."""
+
+    def __init__(self, index: VolumeIndex, handle: Handle) -> None:
+        self._index = index
+        self._provisioner = Provisioner(handle)
+
+    def candidates(self, claims: list[PersistentVolumeClaim], nodes: Nodes) -> npt.NDArray[np.intp] | None:
+        """The places of the nodes that claims with a chosen node leave; None for all of them."""
+        chosen = {claim.annotations[SELECTED_NODE] for claim in claims if SELECTED_NODE in claim.annotations}
+        if not chosen:
+            return None
+        row = nodes.table.row_of.get(chosen.pop())
+        if chosen or row is None:
+            return np.zeros(0, dtype=np.intp)
+        if nodes.rows is None:
+            return np.array([row], dtype=np.intp)
+        return np.flatnonzero(nodes.rows == row)
+
+    def check(self, claims: list[PersistentVolumeClaim], nodes: Nodes) -> npt.NDArray[np.int8]:
+        """A code a node, for nodes that are candidates. Raises MatchError."""
+        codes: npt.NDArray[np.int8] = np.zeros(len(nodes), dtype=np.int8)
+        decided, undecided = _told_apart(claims)
+        matched = match_claims(undecided, self._index, nodes) if undecided else None
+        for claim in decided:
+            self._provisioner.check(claim, None, codes, nodes)
+        if matched is not None:
+            groups, matches = matched
+            for claim, volumes in matches:
+                if len(volumes) < len(groups.present):
+                    needed = ~groups.spread(volumes) if volumes else None
+                    self._provisioner.check(claim, needed, codes, nodes)
+        return codes
+
+    def choose(self, claims: list[PersistentVolumeClaim], node: Nodes) -> Choice:
+        """What the claims get on a node that passed."""
+        decided, undecided = _told_apart(claims)
+        choice = Choice([], decided)
+        _, matches = match_claims(undecided, self._index, node)
+        for match in matches:
+            found = next(iter(match.volumes.values()), None)
+            if found is None:
+                choice.to_make.append(match.claim)
+            else:
+                choice.pairs.append((found.volume, match.claim))
+        return choice
+
+
+def _told_apart(
+    claims: list[PersistentVolumeClaim],
+) -> tuple[list[PersistentVolumeClaim], list[PersistentVolumeClaim]]:
+    """Claims whose volumes are being made for a node, and the others."""
+    decided = [claim for claim in claims if SELECTED_NODE in claim.annotations]
+    return decided, [claim for claim in claims if SELECTED_NODE not in claim.annotations]
