@@ -1,4 +1,4 @@
-"""The over-reserve cache: charges reservations to all zones until a report with a matching fingerprint includes them."""
+"""The over-reserve cache: charges reservations to all zones until a report with the same fingerprint includes them."""
 
 from __future__ import annotations
 
