@@ -114,7 +114,7 @@ class Reads(Plugin):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (BROKEN.format(keywords="", type="bytes"), "{file}: Odd.spec: a custom resource cannot hold Bytes"),
+        (BROKEN.format(keywords="", type="bytes"), "{file}: Odd.spec: a custom resource cannot contain Bytes"),
         (
             BROKEN.format(keywords=', scope="Node"', type="str"),
             "{file}:4: DeclarationError: Odd: scope 'Node' is unknown",

@@ -174,12 +174,12 @@ class Holder:
     [
         ({}, 'group is missing; write class Wrong(CustomResource, group="example.com")'),
         ({"group": "example.com"}, "version is missing"),
-        ({"group": "example", "version": "v1"}, "group 'example' is no domain name"),
-        ({"group": "example.com", "version": "1"}, "version '1' is none"),
+        ({"group": "example", "version": "v1"}, "group 'example' is not a domain name"),
+        ({"group": "example.com", "version": "1"}, "version '1' is invalid"),
         ({"group": "example.com", "version": "v1", "scope": "cluster"}, 'write "Namespaced" or "Cluster"'),
         ({"group": "example.com", "version": "v1", "short_names": "w"}, 'write short_names=("w",)'),
         ({"group": "example.com", "version": "v1", "plural": "Wrongs"}, "'Wrongs' must be lower-case"),
-        ({"group": "example.com", "version": "v1", "shortnames": ()}, "shortnames is no keyword"),
+        ({"group": "example.com", "version": "v1", "shortnames": ()}, "shortnames is not a keyword"),
     ],
 )
 def test_wrong_declarations(keywords: dict[str, Any], message: str) -> None:
@@ -189,7 +189,7 @@ def test_wrong_declarations(keywords: dict[str, Any], message: str) -> None:
 
 
 def test_reserved_and_unknown_names() -> None:
-    with pytest.raises(DeclarationError, match="Bad: kind is there already"):
+    with pytest.raises(DeclarationError, match="Bad: kind is a reserved field"):
 
         class Bad(CustomResource, group="example.com", version="v1"):
             kind: int = 1
@@ -203,10 +203,10 @@ def test_reserved_and_unknown_names() -> None:
 @pytest.mark.parametrize(
     ("hint", "message"),
     [
-        (int | dict[str, int], "no other union"),
-        (dict[int, str], "the keys of a mapping are text"),
-        (bytes, "cannot hold Bytes"),
-        (Literal["a", 1], "all text or all whole numbers"),
+        (int | dict[str, int], "unsupported union"),
+        (dict[int, str], "the keys of a mapping must be strings"),
+        (bytes, "cannot contain Bytes"),
+        (Literal["a", 1], "all strings or all integers"),
     ],
 )
 def test_types_that_kubernetes_cannot_express(hint: Any, message: str) -> None:

@@ -14,7 +14,7 @@ from mooring.framework.status import Status
 
 
 class Binding(NamespacedObject, kw_only=True):
-    """What is posted to a pod's ``binding`` subresource."""
+    """The object that is posted to a pod's ``binding`` subresource."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "Binding")
@@ -22,7 +22,7 @@ class Binding(NamespacedObject, kw_only=True):
 
     @classmethod
     def of(cls, pod: Pod, node_name: str) -> Binding:
-        """The binding of a pod (this very one, by uid) to a node."""
+        """Return the binding of a pod (identified by uid) to a node."""
         return cls(
             metadata=ObjectMeta(namespace=pod.namespace, name=pod.name, uid=pod.uid),
             target=ObjectReference(kind="Node", name=node_name),
@@ -30,21 +30,21 @@ class Binding(NamespacedObject, kw_only=True):
 
 
 class Binder(Protocol):
-    """Writes bindings. None (now, or awaited) is success; raising or an error Status means that nothing was bound."""
+    """Writes bindings. None (returned or awaited) is success; an exception or an error Status is failure."""
 
     def bind(self, binding: Binding) -> Status | Awaitable[Status | None] | None:
-        """Write one."""
+        """Write a binding."""
 
 
 class NoBinder:
-    """A binder for runs without a cluster: everything is bound at once."""
+    """A binder for runs without a cluster: every binding succeeds immediately."""
 
     def bind(self, binding: Binding) -> None:
         """Do nothing."""
 
 
 class ObjectPatch(msgspec.Struct, frozen=True):
-    """A change of one object, as a JSON merge patch; it names the resource version that it is based on."""
+    """A JSON merge patch of one object; it contains the resource version that it is based on."""
 
     kind: type[KubeObject]
     name: str
@@ -53,20 +53,20 @@ class ObjectPatch(msgspec.Struct, frozen=True):
 
 
 class VolumeWriter(Protocol):
-    """Writes to the API server on behalf of VolumeBinding's PreBind, which waits until the volumes are bound."""
+    """Writes to the API server for VolumeBinding's PreBind, which waits until the volumes are bound."""
 
     async def patch(self, patch: ObjectPatch) -> KubeObject:
-        """Write a change; the answer is the object as it is then. Raises if it was refused."""
+        """Write a change and return the resulting object. Raises if the server rejects it."""
 
     async def pause(self, seconds: float) -> None:
-        """Let some time pass."""
+        """Sleep."""
 
     def exists(self, pod: Pod) -> bool:
-        """Whether the pod is still there."""
+        """Whether the pod still exists."""
 
 
 class ApiReader(Protocol):
-    """Reads from the API server with the scheduler's credentials, within its rate."""
+    """Reads from the API server with the scheduler's credentials, within its rate limit."""
 
     async def get(self, path: str) -> Any:
-        """The decoded JSON at a path such as ``/apis/metrics.k8s.io/v1beta1/nodes``; raises where it cannot be had."""
+        """Return the decoded JSON at a path such as ``/apis/metrics.k8s.io/v1beta1/nodes``; raise on failure."""

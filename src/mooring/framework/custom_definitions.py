@@ -13,7 +13,7 @@ from mooring.framework.custom_resources import CustomResource, DeclarationError
 
 Schema = dict[str, Any]
 
-#: Limits as msgspec and as OpenAPI name them.
+#: Names of constraints in msgspec -> in OpenAPI.
 _NUMBER_LIMITS: Final = {"ge": "minimum", "le": "maximum", "multiple_of": "multipleOf"}
 
 _EXCLUSIVE: Final = {"gt": ("minimum", "exclusiveMinimum"), "lt": ("maximum", "exclusiveMaximum")}
@@ -35,11 +35,11 @@ _ABOUT_TEXTS: Final = {
 
 
 def schema_of(kind: type[CustomResource]) -> Schema:
-    """The openAPIV3Schema of a declared kind. Raises DeclarationError for a type that Kubernetes cannot express."""
+    """Return the openAPIV3Schema of a declared kind. Raises DeclarationError for an unsupported type."""
     try:
         schema = _struct(shapes.type_info(kind), kind.__name__)
     except RecursionError:
-        raise DeclarationError(f"{kind.__name__}: holds itself, which no structural schema can express") from None
+        raise DeclarationError(f"{kind.__name__}: is recursive, which a structural schema cannot express") from None
     about: Schema = {name: {"type": "string", "description": text} for name, text in _ABOUT_TEXTS.items()}
     schema["properties"] = {**about, "metadata": {"type": "object"}, **schema["properties"]}
     return schema
@@ -62,7 +62,7 @@ def _struct(shape: shapes.Type, where: str) -> Schema:
 def _field(field: shapes.Field, where: str, *, top: bool) -> Schema:
     schema = _schema(field.type, where)
     default = field.default
-    # Absent and empty are the same to a reader; a default that says something is written down by the server.
+    # Absent and empty values decode alike; the server sets only non-empty defaults.
     scalar = isinstance(default, (bool, int, float)) or (isinstance(default, str) and bool(default))
     if scalar and not top:
         schema["default"] = default
@@ -88,7 +88,7 @@ def _schema(shape: shapes.Type, where: str) -> Schema:
         case shapes.DictType():
             values = _schema(shape.value_type, f"{where}[...]")
             if not isinstance(bare(shape.key_type), shapes.StrType):
-                raise DeclarationError(f"{where}: the keys of a mapping are text in Kubernetes; write dict[str, ...]")
+                raise DeclarationError(f"{where}: the keys of a mapping must be strings; write dict[str, ...]")
             return {"type": "object", "additionalProperties": values, **_limits(shape, _MAP_LIMITS)}
         case _ if isinstance(shape, LISTS):
             items = _schema(shape.item_type, f"{where}[]")
@@ -101,7 +101,7 @@ def _schema(shape: shapes.Type, where: str) -> Schema:
             return _union(shape, where)
         case shapes.AnyType() | shapes.RawType():
             return {"x-kubernetes-preserve-unknown-fields": True}
-    raise DeclarationError(f"{where}: a custom resource cannot hold {type(shape).__name__.removesuffix('Type')}")
+    raise DeclarationError(f"{where}: a custom resource cannot contain {type(shape).__name__.removesuffix('Type')}")
 
 
 def _union(shape: shapes.UnionType, where: str) -> Schema:
@@ -109,9 +109,9 @@ def _union(shape: shapes.UnionType, where: str) -> Schema:
     if len(types) == 1:
         return _schema(types[0], where)
     if {type(bare(each)) for each in types} <= {shapes.IntType, shapes.StrType, shapes.FloatType}:
-        # Quantities, ports and the like; a server takes no other union of types.
+        # Quantities, ports and the like; the API server accepts no other union.
         return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
-    raise DeclarationError(f"{where}: a field can be one type, that or None, or int | str; no other union")
+    raise DeclarationError(f"{where}: unsupported union; use one type, that type or None, or int | str")
 
 
 def _enum(values: Sequence[Any], where: str) -> Schema:
@@ -119,7 +119,7 @@ def _enum(values: Sequence[Any], where: str) -> Schema:
         return {"type": "string", "enum": list(values)}
     if all(isinstance(value, int) for value in values):
         return {"type": "integer", "enum": list(values)}
-    raise DeclarationError(f"{where}: choices must be all text or all whole numbers")
+    raise DeclarationError(f"{where}: choices must be all strings or all integers")
 
 
 def _described(schema: Schema, extra: dict[str, Any]) -> Schema:
@@ -129,7 +129,7 @@ def _described(schema: Schema, extra: dict[str, Any]) -> Schema:
 
 
 def bare(shape: shapes.Type) -> shapes.Type:
-    """A type without what is said about it."""
+    """Return a type without its metadata."""
     return bare(shape.type) if isinstance(shape, shapes.Metadata) else shape
 
 
@@ -146,13 +146,13 @@ def _numbers(shape: Any) -> Schema:
 
 
 def _documentation(cls: type) -> str:
-    """What the author wrote about a class; the base classes' texts are about Mooring."""
+    """Return the class's own docstring; inherited ones describe Mooring."""
     text = vars(cls).get("__doc__")
     return inspect.cleandoc(text) if text else ""
 
 
 def column_of(kind: type[CustomResource], heading: str, path: str) -> Schema:
-    """A printer column: the path may use Python's or Kubernetes' names, and must lead to a field."""
+    """Return a printer column; the path uses Python's or Kubernetes' field names and must end at a field."""
     shape = shapes.type_info(kind)
     steps: list[str] = []
     for step in path.lstrip(".").split("."):
@@ -174,7 +174,7 @@ def column_of(kind: type[CustomResource], heading: str, path: str) -> Schema:
     return {"name": heading, "type": shown, "jsonPath": "." + ".".join(steps)}
 
 
-#: Groups that belong to Kubernetes: a server takes definitions in them only with a word about approval.
+#: Groups reserved for Kubernetes: the API server requires an approval annotation for definitions in them.
 _PROTECTED: Final = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
 
 _APPROVAL: Final = "api-approved.kubernetes.io"
@@ -183,7 +183,7 @@ _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTim
 
 
 def definition_of(kind: type[CustomResource]) -> dict[str, Any]:
-    """The CustomResourceDefinition of a declared kind. Raises DeclarationError."""
+    """Return the CustomResourceDefinition of a declared kind. Raises DeclarationError."""
     declared = kind.declaration
     metadata: dict[str, Any] = {"name": declared.definition_name}
     if _PROTECTED.fullmatch(declared.group):
@@ -218,7 +218,7 @@ def definition_of(kind: type[CustomResource]) -> dict[str, Any]:
 
 
 def sample_of(kind: type[CustomResource]) -> dict[str, Any]:
-    """An object with every field that has a plausible value; ``Meta(examples=[...])`` gives better ones."""
+    """Return an object with a plausible value for every field; ``Meta(examples=[...])`` provides better ones."""
     declared = kind.declaration
     metadata = {"name": "example", **({"namespace": "default"} if declared.namespaced else {})}
     body = example_of(shapes.type_info(kind))
@@ -228,13 +228,13 @@ def sample_of(kind: type[CustomResource]) -> dict[str, Any]:
 
 
 def examples_of(shape: shapes.Type) -> list[Any]:
-    """The examples that ``Meta(examples=[...])`` gives of a type."""
+    """Return the examples that ``Meta(examples=[...])`` declares for a type."""
     extra = shape.extra_json_schema if isinstance(shape, shapes.Metadata) else None
     return list((extra or {}).get("examples", ()))
 
 
 def example_of(shape: shapes.Type) -> Any:
-    """A value that a server would take, for a sample object."""
+    """Return a valid value for a sample object."""
     if given := examples_of(shape):
         return given[0]
     match bare(shape):

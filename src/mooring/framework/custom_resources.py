@@ -1,7 +1,7 @@
-"""Custom resources as classes: what a plugin declares, and all that the informer, the CRD and the RBAC rules need.
+"""Custom resources as classes, from which informers, CustomResourceDefinitions and RBAC rules are derived.
 
     class NodeReport(CustomResource, group="example.com", version="v1", scope="Cluster"):
-        '''What we know of a node.'''
+        '''A report about a node.'''
 
         class Spec:
             zone: str = ""
@@ -9,7 +9,9 @@
 
         spec: Spec
 
-Objects are typed, frozen, and have Kubernetes' field names in snake_case (``node_pool`` is ``nodePool`` in YAML).
+Objects are typed and frozen. Their fields have the names of Kubernetes in snake_case (``node_pool`` is ``nodePool`` in
+YAML).
+
 """
 
 from __future__ import annotations
@@ -39,25 +41,25 @@ from msgspec import StructMeta
 
 from mooring.api.meta import KubeObject, Model
 
-#: What a class body holds that is no field and no method.
+#: Entries of a class body that are neither fields nor methods.
 _BODY: Final = frozenset({"__dict__", "__weakref__", "__annotations__", "__annotate__", "__annotate_func__"})
 
 _DOCUMENTED: Final = ("__doc__", "__module__", "__qualname__")
 
 
 class DeclarationError(TypeError):
-    """A custom resource that is declared wrongly; the message names the class and what to write instead."""
+    """A custom resource is declared incorrectly; the message names the class and the correct form."""
 
 
 class Structs:
-    """Makes structs of plain classes, each once; ``names`` are those that annotations may use beside globals."""
+    """Converts plain classes to structs, each once; annotations may use ``names`` in addition to globals."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = names
         self._made: dict[type, type[Model]] = {}
 
     def hints(self, cls: type, where: str) -> dict[str, Any]:
-        """The types of a class's attributes, with structs in the place of plain classes."""
+        """Return the types of a class's attributes, with plain classes replaced by structs."""
         names = {**self._names, **vars(cls)}
         try:
             found = get_type_hints(cls, localns=names, include_extras=True)
@@ -66,7 +68,7 @@ class Structs:
         return {name: self.replaced(hint, where) for name, hint in found.items()}
 
     def struct(self, cls: type, where: str) -> type[Model]:
-        """The struct of a plain class: frozen, camelCase on the wire, unknown fields ignored."""
+        """Return the struct of a plain class: frozen, camelCase in JSON, unknown fields ignored."""
         if cls not in self._made:
             fields = [(name, hint, self.default(vars(cls), name)) for name, hint in self.hints(cls, where).items()]
             body = {
@@ -86,7 +88,7 @@ class Structs:
         return self._made[cls]
 
     def default(self, body: Mapping[str, Any], name: str) -> Any:
-        """A field's default as msgspec wants it; None if it has none."""
+        """Return a field's default in msgspec's form; None if it has none."""
         if name not in body:
             return None
         value = body[name]
@@ -98,7 +100,7 @@ class Structs:
         return value if is_field else msgspec.field(default=value)
 
     def replaced(self, hint: Any, where: str) -> Any:
-        """A type with structs in the place of the plain classes in it."""
+        """Return a type with the plain classes in it replaced by structs."""
         if isinstance(hint, type) and not get_args(hint):
             return self.struct(hint, f"{where}.{hint.__name__}") if _is_plain(hint) else hint
         arguments = get_args(hint)
@@ -117,12 +119,12 @@ class Structs:
 
 
 def _is_plain(cls: type) -> bool:
-    """Whether a class is a bag of typed attributes and nothing else."""
+    """Whether a class contains typed attributes and has no base class."""
     return cls.__bases__ == (object,) and "__annotations__" in vars(cls) and cls.__module__ != "builtins"
 
 
 def _belongs(name: str, value: Any, fields: set[str]) -> bool:
-    """Whether a member of a plain class goes into its struct: methods, properties and constants do."""
+    """Whether a member of a plain class is copied to its struct: methods, properties and constants are."""
     return name not in fields and name not in _BODY and name not in _DOCUMENTED and not isinstance(value, type)
 
 
@@ -140,7 +142,7 @@ _RESERVED: Final = frozenset({"api_version", "kind", "metadata"})
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a custom resource lives on an API server, and what ``kubectl`` calls and shows of it."""
+    """The API group, names and scope of a custom resource, and its columns in ``kubectl get``."""
 
     group: str
     version: str
@@ -155,12 +157,12 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def api_version(self) -> str:
-        """As in manifests."""
+        """The apiVersion in manifests."""
         return f"{self.group}/{self.version}"
 
     @property
     def namespaced(self) -> bool:
-        """Whether objects live in namespaces."""
+        """Whether objects have a namespace."""
         return self.scope == "Namespaced"
 
     @property
@@ -170,13 +172,13 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def event(self) -> str:
-        """What a ``ClusterEvent`` calls it, as in kube-scheduler: ``plural.version.group``."""
+        """The resource name in a ``ClusterEvent``, as in kube-scheduler: ``plural.version.group``."""
         return f"{self.plural}.{self.version}.{self.group}"
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
 class _Declaring(StructMeta):
-    """Turns the body of a declared class into a struct."""
+    """Converts the body of a declared class to a struct."""
 
     def __new__(
         mcls,
@@ -194,26 +196,26 @@ class _Declaring(StructMeta):
         return made
 
     def __init__(cls, *_args: Any, **_keywords: Any) -> None:
-        """The keywords are used up in ``__new__``."""
+        """Ignore the keywords, which ``__new__`` has used."""
 
 
 class CustomResource(KubeObject, metaclass=_Declaring, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Base of declared custom resources.
+    """The base class of declared custom resources.
 
-    Keywords of the class: ``group`` and ``version`` (needed), ``scope`` ("Namespaced" or "Cluster"), ``kind``,
-    ``plural``, ``singular``, ``short_names``, ``categories``, and ``columns`` for ``kubectl get`` (heading -> field).
+    Class keywords: ``group`` and ``version`` (required), ``scope`` ("Namespaced" or "Cluster"), ``kind``, ``plural``,
+    ``singular``, ``short_names``, ``categories``, and ``columns`` for ``kubectl get`` (heading -> field).
     """
 
     declaration: ClassVar[Declaration]
 
     @property
     def namespace(self) -> str:
-        """The namespace the object is in; empty for cluster-wide kinds."""
+        """The object's namespace; empty for cluster-scoped kinds."""
         return self.metadata.namespace or ("default" if self.declaration.namespaced else "")
 
     @property
     def key(self) -> str:
-        """`namespace/name`, or the name where the kind has no namespaces."""
+        """`namespace/name`, or the name for cluster-scoped kinds."""
         return f"{self.namespace}/{self.name}" if self.declaration.namespaced else self.name
 
     if TYPE_CHECKING:
@@ -234,7 +236,7 @@ class CustomResource(KubeObject, metaclass=_Declaring, frozen=True, kw_only=True
 
 
 def event_name(kind: type[KubeObject]) -> str:
-    """What a ``ClusterEvent`` calls a kind."""
+    """Return the name of a kind in a ``ClusterEvent``."""
     if issubclass(kind, CustomResource):
         return kind.declaration.event
     return kind().kind
@@ -244,11 +246,13 @@ def event_name(kind: type[KubeObject]) -> str:
 
 
 def _declared(name: str, keywords: dict[str, Any]) -> Declaration:
-    """The declaration that the keywords of a class make, checked."""
+    """Return the checked declaration made from the keywords of a class."""
     unknown = keywords.keys() - set(Declaration.__struct_fields__)
     if unknown:
         known = ", ".join(Declaration.__struct_fields__)
-        raise DeclarationError(f"{name}: {sorted(unknown)[0]} is no keyword of a custom resource; there are {known}")
+        raise DeclarationError(
+            f"{name}: {sorted(unknown)[0]} is not a keyword of CustomResource; the keywords are {known}"
+        )
     for needed, example in (("group", "example.com"), ("version", "v1")):
         if not keywords.get(needed):
             raise DeclarationError(
@@ -280,9 +284,9 @@ def _texts(name: str, keyword: str, keywords: Mapping[str, Any]) -> tuple[str, .
 
 def _check(name: str, made: Declaration) -> None:
     if not _GROUP.fullmatch(made.group):
-        raise DeclarationError(f"{name}: group {made.group!r} is no domain name; write one such as example.com")
+        raise DeclarationError(f"{name}: group {made.group!r} is not a domain name; write one such as example.com")
     if not _VERSION.fullmatch(made.version):
-        raise DeclarationError(f"{name}: version {made.version!r} is none; write v1, v1beta1 or v1alpha1")
+        raise DeclarationError(f"{name}: version {made.version!r} is invalid; write v1, v1beta1 or v1alpha1")
     if made.scope not in ("Namespaced", "Cluster"):
         raise DeclarationError(f'{name}: scope {made.scope!r} is unknown; write "Namespaced" or "Cluster"')
     for what in (made.plural, made.singular, *made.short_names, *made.categories):
@@ -297,12 +301,12 @@ def _plural(word: str) -> str:
 
 
 def _fields(name: str, body: dict[str, Any], declaration: Declaration) -> dict[str, Any]:
-    """The body of the struct: fields with resolved types, nested classes as structs."""
+    """Return the body of the struct: fields with resolved types, nested classes as structs."""
     plain = type(name, (), {**body, "__module__": body.get("__module__", "")})
     structs = Structs({key: value for key, value in body.items() if isinstance(value, type)})
     hints = structs.hints(plain, name)
     for taken in _RESERVED & hints.keys():
-        raise DeclarationError(f"{name}: {taken} is there already; give the field another name")
+        raise DeclarationError(f"{name}: {taken} is a reserved field; give the field another name")
     made = {key: value for key, value in body.items() if key not in hints}
     for key, value in body.items():
         if isinstance(value, type):
@@ -313,7 +317,7 @@ def _fields(name: str, body: dict[str, Any], declaration: Declaration) -> dict[s
             default = _absent_status(hint)
         if default is not None:
             made[field] = default
-    # Factories, since an object that is written must say its kind even where that is the default.
+    # Factories, since encoded objects must contain their kind although it is the default.
     made["api_version"] = msgspec.field(default_factory=functools.partial(_same, declaration.api_version))
     made["kind"] = msgspec.field(default_factory=functools.partial(_same, declaration.kind))
     made["__annotations__"] = {"api_version": str, "kind": str, **hints}
@@ -321,7 +325,7 @@ def _fields(name: str, body: dict[str, Any], declaration: Declaration) -> dict[s
 
 
 def _absent_status(hint: Any) -> Any:
-    """Nobody writes a status by hand: an object without one has an empty one, where that is possible."""
+    """Return an empty status as default, if the type allows one: manifests do not contain a status."""
     try:
         hint()
     except TypeError:

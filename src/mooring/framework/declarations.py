@@ -14,12 +14,12 @@ from mooring.framework.events import ActionType, ClusterEvent, Hint, QueueingHin
 from mooring.framework.listers import Lister
 from mooring.framework.plugin import Plugin, Rule
 
-#: The kinds that manifests of a version and kind are decoded into; several where plugins declare one kind each.
+#: (apiVersion, kind) -> the classes that its objects are decoded into; several if several plugins declare the kind.
 CustomKinds = Mapping[tuple[str, str], tuple[type[CustomResource], ...]]
 
 
 def declared_listers(cls: type) -> dict[str, Lister[Any]]:
-    """The listers that a plugin class declares, by attribute."""
+    """Return the listers that a plugin class declares, by attribute."""
     found: dict[str, Lister[Any]] = {}
     for owner in reversed(cls.__mro__):
         for name, member in vars(owner).items():
@@ -31,13 +31,13 @@ def declared_listers(cls: type) -> dict[str, Lister[Any]]:
 
 
 def declared_kinds(classes: Iterable[type[Plugin]]) -> tuple[type[KubeObject], ...]:
-    """The kinds that plugin classes read through listers, each once."""
+    """Return the kinds that plugin classes read through listers, without duplicates."""
     kinds = (lister.kind for cls in classes for lister in declared_listers(cls).values())
     return tuple(dict.fromkeys(kind for kind in kinds if kind is not None))
 
 
 def custom_kinds(classes: Iterable[type[Plugin]]) -> CustomKinds:
-    """The custom resources among them, by the apiVersion and kind of their manifests."""
+    """Return the custom resources that plugin classes read, by apiVersion and kind."""
     found: dict[tuple[str, str], tuple[type[CustomResource], ...]] = {}
     for kind in declared_kinds(classes):
         if issubclass(kind, CustomResource):
@@ -47,7 +47,7 @@ def custom_kinds(classes: Iterable[type[Plugin]]) -> CustomKinds:
 
 
 def declared_events(plugin: Plugin, registered: Iterable[ClusterEvent]) -> list[ClusterEvent]:
-    """What wakes a plugin's pods because of what it reads, unless it registered for that kind itself."""
+    """Return the events that requeue a plugin's pods because of its listers, unless it registers for the kind."""
     named = {event.resource for event in registered}
     found = []
     for lister in declared_listers(type(plugin)).values():
@@ -62,7 +62,7 @@ def _hint(plugin: Plugin, lister: Lister[Any]) -> QueueingHint:
     assert kind is not None
 
     def hint(pod: Pod, old: Any, new: Any) -> Hint:
-        # Another plugin may have a class of its own for the same resource; its objects are not ours to read.
+        # Another plugin may declare another class for the same resource; ignore its objects.
         if not isinstance(old if new is None else new, kind):
             return Hint.SKIP
         if method is None:
@@ -74,7 +74,7 @@ def _hint(plugin: Plugin, lister: Lister[Any]) -> QueueingHint:
 
 
 def check_listers(cls: type) -> list[tuple[str, str]]:
-    """What is wrong with the listers that a plugin class declares: attribute and message."""
+    """Return the errors in the listers of a plugin class: attribute and message."""
     problems = []
     for name, lister in declared_listers(cls).items():
         kind = lister.kind
@@ -90,12 +90,12 @@ def check_listers(cls: type) -> list[tuple[str, str]]:
     return problems
 
 
-#: What an informer does.
+#: The verbs of an informer.
 READING = ("get", "list", "watch")
 
 
 def rules_of(classes: Iterable[type[Plugin]]) -> tuple[Rule, ...]:
-    """What plugins need: to read the custom resources that they declare, and what they ask for."""
+    """Return the RBAC rules of plugins: to read the custom resources they list, and what they declare."""
     classes = tuple(classes)
     resources: dict[str, set[str]] = {}
     for kind in declared_kinds(classes):

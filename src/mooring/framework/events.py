@@ -1,4 +1,4 @@
-"""Cluster events that can make a pending pod schedulable, and the hints that tell whether one does."""
+"""Cluster events that can make a pending pod schedulable, and queueing hints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.api.pod import Pod
 
 
 class ActionType(IntFlag):
-    """What happened to an object; bits are ordered as kube-scheduler's, which its matching rule relies on."""
+    """The kind of change of an object. The bits are ordered as kube-scheduler's; its matching rule depends on it."""
 
     ADD = auto()
     DELETE = auto()
@@ -44,7 +44,7 @@ class ActionType(IntFlag):
 
 
 class Hint(Enum):
-    """A queueing hint's answer: is the event worth another attempt for this pod?"""
+    """The result of a queueing hint: whether the event may make the pod schedulable."""
 
     QUEUE = "Queue"
     SKIP = "QueueSkip"
@@ -55,9 +55,9 @@ QueueingHint = Callable[[Pod, Any, Any], Hint]
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """A kind of event that a plugin wants to be asked about, with its hint (None: always worth an attempt).
+    """A registration for events that may make a rejected pod schedulable, with a hint (None: always requeue).
 
-    ``resource`` is a Kubernetes kind (``Node``, ``Pod``, ``PersistentVolumeClaim``, ...), ``*`` for all, or
+    ``resource`` is a Kubernetes kind (``Node``, ``Pod``, ``PersistentVolumeClaim``, ...), ``*`` for all kinds, or
     ``plural.version.group`` for a custom resource.
     """
 
@@ -66,7 +66,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     hint: QueueingHint | None = None
 
     def matches(self, resource: str, action: ActionType) -> bool:
-        """Whether an incoming event is covered by this registration (kube-scheduler's rule, quirk included)."""
+        """Whether this registration covers an event, by kube-scheduler's rule and its quirks."""
         covers = self.resource in ("*", resource) or (self.resource == "Pod" and resource in POD_EVENTS)
         return covers and bool(self.actions & action) and action <= self.actions
 
@@ -74,7 +74,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 #: Incoming event resources that a registration for ``Pod`` covers.
 POD_EVENTS = frozenset({"AssignedPod", "UnschedulablePod"})
 
-#: What a plugin that registers nothing is woken by: the safe default.
+#: The events of a plugin that registers none: the safe default.
 CATCH_ALL = tuple(
     ClusterEvent(kind, ActionType.ALL)
     for kind in (

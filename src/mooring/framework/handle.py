@@ -30,7 +30,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 class EventRecorder(Protocol):
-    """Tells people about objects, as ``kubectl get events`` shows it."""
+    """Records Kubernetes events about objects, which ``kubectl get events`` shows."""
 
     def record(
         self,
@@ -42,11 +42,11 @@ class EventRecorder(Protocol):
         note: str,
         related: KubeObject | None = None,
     ) -> None:
-        """Record an event about an object, and perhaps another that has to do with it."""
+        """Record an event about an object, and optionally a related object."""
 
 
 class NoEvents:
-    """A recorder for runs without a cluster."""
+    """An event recorder for runs without a cluster."""
 
     def record(
         self,
@@ -62,23 +62,23 @@ class NoEvents:
 
 
 class Runner(Protocol):
-    """The profile's own plugins, for a plugin that tries something hypothetical (preemption does)."""
+    """Runs the profile's plugins on hypothetical changes, for preemption."""
 
     def filter_what_if(self, state: CycleState, pod: Pod, node: WhatIfNode) -> Status:
-        """What the Filter plugins say of a node with other pods on it, nominated pods included."""
+        """Run the Filter plugins on a node with pods added or removed, including nominated pods."""
 
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
-        """Tell the PreFilter plugins that a pod was added to a node."""
+        """Run the PreFilter plugins' ``add_pod``."""
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
-        """Tell the PreFilter plugins that a pod was removed from a node."""
+        """Run the PreFilter plugins' ``remove_pod``."""
 
     def filter_plugins(self, state: CycleState) -> tuple[object, ...]:
-        """The Filter plugins that are asked in this attempt, in order."""
+        """Return the Filter plugins that run in this attempt, in order."""
 
 
 class Handle:
-    """One per profile; shared by its plugins."""
+    """The scheduler's interface for plugins: one per profile, shared by its plugins."""
 
     def __init__(
         self,
@@ -125,15 +125,15 @@ class Handle:
 
     @property
     def pods(self) -> Iterable[PodInfo]:
-        """All pods that are on a node."""
+        """All pods that have a node."""
         return self.table.pods.values()
 
     def lister(self, kind: type[T]) -> Lister[T]:
-        """Objects of a kind: ``handle.lister(PersistentVolumeClaim).get("data", "default")``."""
+        """Return the lister of a kind: ``handle.lister(PersistentVolumeClaim).get("data", "default")``."""
         return self.objects.lister(kind)
 
     def template(self, pod: Pod) -> PodTemplate:
-        """The pod's compiled template, shared with all pods like it."""
+        """Return the pod's compiled template, which equal pods share."""
         return self.table.template(pod)
 
     def listen(self, listener: PodListener) -> None:
@@ -141,10 +141,10 @@ class Handle:
         self.table.listen(listener)
 
     def touch(self, node_name: str) -> None:
-        """Have plugins asked anew about a node.
+        """Invalidate the cached results for a node.
 
-        A plugin that reads an object of its own for each node may declare ``depends_on("node")`` all the same, if it
-        calls this whenever such an object changes.
+        A plugin that reads an object of its own for each node may declare ``depends_on("node")`` if it calls this
+        whenever such an object changes.
         """
         self.table.touch(node_name)
 

@@ -1,4 +1,4 @@
-"""Objects beside nodes and pods (volumes, services, custom resources, ...), by kind, for plugins to look up."""
+"""Listers: objects other than nodes and pods (volumes, services, custom resources, ...), by kind."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from mooring.framework.events import ActionType
 
 T = TypeVar("T", bound=KubeObject)
 F = TypeVar("F", bound=Callable[..., Any])
-#: What an index sorts by: a key, several of them, or None for objects that it leaves out.
+#: Returns an object's key in an index: one key, several, or None to leave the object out.
 IndexKey = Callable[[T], "Hashable | None"]
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class ObjectListener(Protocol[T_contra]):
-    """Called with (old, new); either is None when the object came or went."""
+    """Called with (old, new) on every change; ``old`` is None for an added object, ``new`` for a deleted one."""
 
     def __call__(self, old: T_contra | None, new: T_contra | None, /) -> None:
-        """Take note of the change."""
+        """Handle the change."""
 
 
 class Index(Generic[T]):
-    """Objects of a kind by a key of your choice; kept current for as long as somebody holds it."""
+    """Objects of a kind by a key that you choose; it is updated for as long as it is referenced."""
 
     def __init__(self, key: IndexKey[T]) -> None:
         self._key = key
         self._found: dict[Hashable, dict[tuple[str, str], T]] = {}
 
     def get(self, key: Hashable) -> list[T]:
-        """The objects with this key, in the order in which they came."""
+        """Return the objects with this key, in the order in which they were added."""
         return list(self._found.get(key, {}).values())
 
     def count(self, key: Hashable) -> int:
-        """How many objects have this key."""
+        """Return the number of objects with this key."""
         return len(self._found.get(key, ()))
 
     def __call__(self, old: T | None, new: T | None, /) -> None:
-        """Take note of a change."""
+        """Handle a change."""
         if old is not None:
             for key in self._keys(old):
                 group = self._found.get(key, {})
@@ -62,24 +62,24 @@ class Index(Generic[T]):
 class Lister(Generic[T]):
     """All objects of one kind.
 
-    As an attribute of a plugin class it declares that the plugin reads the kind: ``reports = Lister(NodeReport)``.
-    ``self.reports`` is then the live lister, in step with the cluster before the first decision, and pods that the
-    plugin turned down are tried again when an object changes (``events`` says at which changes; none never wakes).
+    As a class attribute of a plugin it declares that the plugin reads the kind: ``reports = Lister(NodeReport)``.
+    ``self.reports`` is then the live lister. It is synchronized before the first attempt, and pods that the plugin
+    rejected are retried when an object changes. ``events`` selects the changes; an empty set disables the retries.
     """
 
     __slots__ = ("_attribute", "_by_namespace", "_indexes", "_listeners", "events", "hint", "kind", "version")
 
     def __init__(self, kind: type[T] | None = None, *, events: ActionType = ActionType.ALL) -> None:
-        #: What it lists, where it declares something.
+        #: The kind, if the lister is a declaration.
         self.kind = kind
         self.events = events
-        #: (plugin, pod, old, new) -> Hint, if the plugin has one.
+        #: The queueing hint (plugin, pod, old, new) -> Hint, if there is one.
         self.hint: Callable[..., Any] | None = None
         self._attribute = ""
         self._by_namespace: dict[str, dict[str, T]] = {}
         self._listeners: list[ObjectListener[T]] = []
         self._indexes: weakref.WeakSet[Index[T]] = weakref.WeakSet()
-        #: Rises with every change: what was derived from an older version may be stale.
+        #: Increases with every change; compare it to find out whether derived data is stale.
         self.version = 0
 
     # Declaring
@@ -95,20 +95,20 @@ class Lister(Generic[T]):
         return live
 
     def queueing_hint(self, method: F) -> F:
-        """Decorate the method ``(self, pod, old, new) -> Hint`` that says whether a change may help a waiting pod."""
+        """Decorate the method ``(self, pod, old, new) -> Hint`` that decides whether a change requeues a pod."""
         self.hint = method
         return method
 
     # Reading
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """An object by name."""
+        """Return an object by name, or None."""
         return self._by_namespace.get(namespace, {}).get(name)
 
     def list(
         self, namespace: str | None = None, selector: Mapping[str, str] | LabelSelector | Selector | None = None
     ) -> Iterable[T]:
-        """The objects of one namespace, or of all; with a selector, those whose labels it matches."""
+        """Return the objects of one namespace, or of all; with a selector, those whose labels match."""
         if namespace is not None:
             found: Iterable[T] = self._by_namespace.get(namespace, {}).values()
         else:
@@ -119,7 +119,7 @@ class Lister(Generic[T]):
         return [item for item in found if matches(item.labels)]
 
     def index(self, key: IndexKey[T]) -> Index[T]:
-        """The objects by a key of your choice: ``self.by_zone = self.reports.index(lambda r: r.spec.zone)``."""
+        """Index the objects by a key: ``self.by_zone = self.reports.index(lambda r: r.spec.zone)``."""
         made = Index(key)
         for item in self.list():
             made(None, item)
@@ -168,13 +168,13 @@ def _compiled(selector: Mapping[str, str] | LabelSelector | Selector) -> Selecto
 
 
 class ObjectStore:
-    """A lister a kind, made when first asked for."""
+    """One lister per kind, created on first use."""
 
     def __init__(self) -> None:
         self._listers: dict[type, Lister[KubeObject]] = {}
 
     def lister(self, kind: type[T]) -> Lister[T]:
-        """All objects of a kind."""
+        """Return the lister of a kind."""
         lister = self._listers.get(kind)
         if lister is None:
             lister = self._listers[kind] = Lister()
@@ -194,5 +194,5 @@ class ObjectStore:
             lister.stop_telling(is_gone)
 
     def drop(self, kind: type[KubeObject]) -> None:
-        """Forget a kind and all its objects: nobody reads it any more."""
+        """Remove a kind and all its objects."""
         self._listers.pop(kind, None)

@@ -1,4 +1,4 @@
-"""What was said of every node in an attempt, kept as codes until somebody asks."""
+"""The status of every node in an attempt, stored as codes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mooring.framework.status import Code, Status
 
 Rows = npt.NDArray[np.intp]
 
-#: Status of a node nobody looked at: it adds no reason to the message and is no candidate for preemption.
+#: Status of a node that was not evaluated: it adds no reason to the message and is no candidate for preemption.
 _UNSEEN = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 class Rejections:
-    """The nodes that one plugin turned down: rows, a code for each, and what the codes mean."""
+    """The nodes that one plugin rejected: rows, a code per row, and the meaning of the codes."""
 
     __slots__ = ("_statuses", "codes", "plugin", "rows", "status_of")
 
@@ -32,40 +32,40 @@ class Rejections:
         self._statuses: dict[int, Status] = {}
 
     def status(self, code: int) -> Status:
-        """The meaning of a code, signed by the plugin."""
+        """Return the status that a code stands for, with the plugin's name."""
         status = self._statuses.get(code)
         if status is None:
             status = self._statuses[code] = self.status_of(code).by(self.plugin)
         return status
 
     def groups(self) -> Iterator[tuple[Status, Rows]]:
-        """The rows by verdict."""
+        """Yield the rows by status."""
         for code in np.unique(self.codes).tolist():
             yield self.status(code), self.rows[self.codes == code]
 
 
 class NodeStatuses:
-    """A status for each node: first rejecting plugin and its reasons; nodes not in here have ``absent``."""
+    """The status of each node: the first plugin that rejected it, with its reasons; ``absent`` for other nodes."""
 
     def __init__(self, table: NodeTable, absent: Status = _UNSEEN) -> None:
         self.table = table
         self.absent = absent
         self._rejections: list[Rejections] = []
-        #: Single verdicts, which go before those in bulk.
+        #: Statuses of single nodes; they override those of ``_rejections``.
         self._single: dict[int, Status] = {}
-        #: Verdicts on nodes that are not in the table: an extender may say something of any name.
+        #: Statuses of nodes that are not in the table: an extender may return any name.
         self._strangers: dict[str, Status] = {}
 
     def add(self, rejections: Rejections) -> None:
-        """Add a plugin's verdicts; a row must not be added twice."""
+        """Add a plugin's rejections; add each row once only."""
         self._rejections.append(rejections)
 
     def set(self, row: int, status: Status) -> None:
-        """Set one node's verdict, whatever was said in bulk."""
+        """Set the status of one node, overriding any rejection."""
         self._single[row] = status
 
     def set_by_name(self, name: str, status: Status) -> None:
-        """Set the verdict on a node of that name, be there one or not."""
+        """Set the status of a node by name; the node need not exist."""
         row = self.table.row_of.get(name)
         if row is None:
             self._strangers[name] = status
@@ -73,12 +73,12 @@ class NodeStatuses:
             self.set(row, status)
 
     def get(self, name: str) -> Status:
-        """A node's verdict by name."""
+        """Return a node's status by name."""
         row = self.table.row_of.get(name)
         return self.absent if row is None else self.of_row(row)
 
     def of_row(self, row: int) -> Status:
-        """A node's verdict by row."""
+        """Return a node's status by row."""
         status = self._single.get(row)
         if status is not None:
             return status
@@ -89,7 +89,7 @@ class NodeStatuses:
         return self.absent
 
     def groups(self) -> Iterator[tuple[Status, Rows]]:
-        """Verdicts with the rows they were given to; the absent status comes last."""
+        """Yield each status with its rows; the absent status comes last."""
         seen = np.zeros(len(self.table), dtype=np.bool_)
         single = np.fromiter(self._single, dtype=np.intp, count=len(self._single))
         seen[single] = True
@@ -107,12 +107,12 @@ class NodeStatuses:
             yield self.absent, unseen
 
     def rows_with(self, code: Code) -> Rows:
-        """The nodes whose verdict has a code, in row order."""
+        """Return the nodes whose status has a code, in row order."""
         found = [rows for status, rows in self.groups() if status.code is code]
         return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.intp)
 
     def plugins(self, *, pending: bool = False) -> frozenset[str]:
-        """The plugins that rejected some node; ``pending``: those that let the pod wait for something."""
+        """Return the plugins that rejected a node; with ``pending``, those that returned Pending."""
         return frozenset(
             status.plugin
             for status, _ in self.groups()
@@ -120,7 +120,7 @@ class NodeStatuses:
         )
 
     def reasons(self) -> Counter[str]:
-        """How many nodes gave each reason."""
+        """Count the nodes for each reason."""
         counts: Counter[str] = Counter()
         for status, rows in self.groups():
             for reason in status.reasons:
@@ -131,7 +131,7 @@ class NodeStatuses:
 
 
 def fit_message(total: int, statuses: NodeStatuses, pre_filter: str = "", post_filter: str = "") -> str:
-    """The text people know: ``0/5 nodes are available: 3 Insufficient cpu, 2 node(s) were unschedulable.``"""
+    """Return the message ``0/5 nodes are available: 3 Insufficient cpu, 2 node(s) were unschedulable.``"""
     text = f"0/{total} nodes are available:"
     if pre_filter:
         text += f" {pre_filter}."

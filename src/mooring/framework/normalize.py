@@ -1,4 +1,4 @@
-"""Arithmetic that scorers share: whole-number division as Go does it, and the usual way to bring scores to 0..100."""
+"""Arithmetic for scorers: integer division as Go does it, and normalization of scores to 0..100."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
-#: The best score a node can get from one plugin.
+#: The highest score that a plugin can give a node.
 MAX_SCORE = 100
 
 
 def truncated(dividend: int, divisor: int) -> int:
-    """Whole-number division that cuts towards zero (Python's ``//`` cuts downwards)."""
+    """Divide integers, rounding toward zero as Go does (Python's ``//`` rounds down)."""
     quotient = dividend // divisor
     return quotient + 1 if quotient < 0 and quotient * divisor != dividend else quotient
 
 
 def truncated_all(dividends: Ints, divisor: Ints | int) -> Ints:
-    """``truncated`` for a column."""
+    """Apply ``truncated`` to an array."""
     quotients: Ints = dividends // divisor
     if len(quotients) and quotients.min() < 0:
         quotients += (quotients < 0) & (quotients * divisor != dividends)
@@ -32,9 +32,9 @@ def default_normalize(scores: Ints, *, reverse: bool = False) -> Ints | int: ...
 @overload
 def default_normalize(scores: int, *, reverse: bool = False) -> int: ...
 def default_normalize(scores: Ints | int, *, reverse: bool = False) -> Ints | int:
-    """Scale scores so that the highest becomes 100 (with ``reverse``: the highest becomes 0, and 0 becomes 100).
+    """Scale scores so that the highest becomes 100; with ``reverse``, the highest becomes 0 and 0 becomes 100.
 
-    A number stands for all nodes having that score; a number comes back where all of them end up with the same.
+    A number instead of an array means that all nodes have that score; the result is a number if all are equal.
     """
     if isinstance(scores, int):
         top = max(scores, 0)

@@ -1,4 +1,4 @@
-"""Plugin: the class that authors derive from. Which extension points it serves is which methods it defines."""
+"""Plugin: the base class of all plugins. A plugin serves the extension points whose methods it defines."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     resource_names: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """As it stands in a manifest."""
+        """Return the rule as a manifest contains it."""
         shown: dict[str, Any] = msgspec.to_builtins(self)
         return {name: list(value) for name, value in shown.items()}
 
 
 class Plugin:
-    """Base of all plugins.
+    """The base class of plugins.
 
     >>> class NodeNumber(Plugin):
     ...     class Args:
@@ -45,23 +45,24 @@ class Plugin:
     ...         match = pod.name[-1] == node.name[-1]
     ...         return 10 if match != self.args.reverse else 0
 
-    Define any of the methods of ``mooring.framework.points``; ``filter`` and ``score`` answer for one node,
-    ``filter_nodes`` and ``score_nodes`` for all of them. ``setup`` runs once, when ``args`` and ``handle`` are there.
-    ``async def run(self)``, if there is one, runs beside a live scheduler until the plugin is replaced.
+    Define any of the methods listed in ``mooring.framework.points``. ``filter`` and ``score`` evaluate one node;
+    ``filter_nodes`` and ``score_nodes`` evaluate many nodes at once. ``setup`` runs once, after ``args`` and ``handle``
+    are set. ``async def run(self)``, if defined, runs in the background of a live scheduler until the plugin is
+    replaced.
     """
 
     #: The name in the configuration; the class name unless set.
     name: ClassVar[str] = ""
-    #: Declared arguments: a class with typed attributes (decoded strictly), or None to get what was written.
+    #: The arguments: a class with typed attributes (decoded strictly), or None to get them undecoded.
     Args: ClassVar[type | None] = None
-    #: Set where an answer in columns still has its price for every node (a WebAssembly guest, a process): then it is
-    #: asked for like one of ``filter`` or ``score``, last and for a sample of the nodes that are left.
+    #: Whether ``filter_nodes`` and ``score_nodes`` cost as much per node as ``filter`` and ``score`` do (a WebAssembly
+    #: guest, a separate process). Such a plugin runs last, on a sample of the nodes that are still feasible.
     per_node: ClassVar[bool] = False
 
-    #: Attributes that the next version takes over when the plugin's file changes while the scheduler runs.
+    #: Attributes that are passed on to the new version when the plugin's file is reloaded.
     keep: ClassVar[tuple[str, ...]] = ()
 
-    #: What the plugin must be allowed beside reading the kinds that it lists, for ``mooring rbac``.
+    #: RBAC rules that the plugin needs in addition to reading the kinds that it lists; ``mooring rbac`` prints them.
     permissions: ClassVar[tuple[Rule, ...]] = ()
 
     args: Any
@@ -81,25 +82,31 @@ class Plugin:
         self.setup()
 
     def signature(self, template: PodTemplate) -> Hashable:
-        """What the answers declared with ``depends_on`` depend on, of a pod's template; by default all of it.
+        """Return the part of a template that results declared with ``depends_on`` depend on; by default all.
 
-        Templates with equal signatures share the answers: a plugin that reads nothing but the tolerations returns
-        these, and then all pods with the same tolerations are one case.
+        Templates with equal signatures share cached results. A plugin that reads only the tolerations returns them, so
+        that all pods with the same tolerations share one result.
         """
         return template
 
     def setup(self) -> None:
-        """Called once, after ``self.args`` and ``self.handle`` are set; raise ValueError to refuse the arguments."""
+        """Initialize the plugin; runs once, after ``args`` and ``handle`` are set.
+
+        Raise ValueError to reject the arguments.
+        """
 
     def keep_state(self) -> Any:
-        """What the next version of this plugin gets when its file or arguments change; the attributes in ``keep``.
+        """Return the state for the new version of this plugin; by default the attributes in ``keep``.
 
-        Called between two attempts, just before the next version takes over. What is handed over is not copied.
+        Called between two attempts, just before the new version replaces this one. The state is not copied.
         """
         return {name: getattr(self, name) for name in self.keep if hasattr(self, name)}
 
     def take_state(self, state: Any) -> None:
-        """Take over what the version before kept, after ``setup``; raising leaves that version in force."""
+        """Restore the state that the previous version returned; runs after ``setup``.
+
+        If it raises, the previous version stays in effect.
+        """
         for name in self.keep:
             if name in state:
                 setattr(self, name, state[name])
@@ -109,17 +116,17 @@ class Plugin:
 
 
 def depends_on(*what: Dependence) -> Callable[[F], F]:
-    """Declare what an answer depends on, so that it need not be asked for again.
+    """Declare what the result of a method depends on, so that it can be cached.
 
     For ``filter``, ``score``, ``filter_nodes`` and ``score_nodes``:
 
-    ``@depends_on("node")``: only on the pod's template and the node object. ``@depends_on("node", "pods")``: also on
-    the pods on that node. Such answers are kept per template, and only changed nodes are asked again.
+    ``@depends_on("node")``: on the pod's template and the node object only. ``@depends_on("node", "pods")``: also on
+    the pods on that node. Results are cached per template and recomputed only for nodes that changed.
 
-    For ``pre_filter`` and ``pre_score``, ``@depends_on("template")``: an answer of None or Skip, and what was written
-    to the cycle state, depend on the pod's template alone.
+    For ``pre_filter`` and ``pre_score``, ``@depends_on("template")``: a result of None or Skip, and what the method
+    writes to the cycle state, depend on the pod's template only.
 
-    A method that also reads other nodes, other objects, the clock or the cycle's other findings must not declare it.
+    Do not use it on a method that also reads other nodes, other objects, the clock or other cycle state.
     """
     level: Dependence = "template" if "template" in what else "pods" if "pods" in what else "node"
 
@@ -131,12 +138,12 @@ def depends_on(*what: Dependence) -> Callable[[F], F]:
 
 
 def dependence(method: Callable[..., Any] | None) -> Dependence | None:
-    """What ``depends_on`` declared for a method."""
+    """Return what ``depends_on`` declared for a method."""
     return cast("Dependence | None", getattr(method, _DEPENDS, None))
 
 
 class ArgsError(ValueError):
-    """A plugin's arguments do not fit its ``Args``; the message names the field."""
+    """A plugin's arguments do not match its ``Args``; the message names the field."""
 
     def __init__(self, plugin: str, path: str, message: str) -> None:
         super().__init__(f"{plugin}: {path + ': ' if path else ''}{message}")

@@ -1,4 +1,4 @@
-"""The extension points: what each is called in Python and in the configuration, and how its method is signed."""
+"""The extension points: their names in Python and in the configuration, and the signatures of their methods."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Point(msgspec.Struct, frozen=True):
     """One method of an extension point."""
 
     method: str
-    #: As kube-scheduler's configuration calls the point this method belongs to; "" for helpers of another point.
+    #: The point's name in kube-scheduler's configuration; "" for a helper of another point.
     config: str
     parameters: tuple[str, ...]
-    #: Whether the method may be `async def` (points that talk to the outside).
+    #: Whether the method may be `async def` (points that do I/O).
     may_await: bool = False
 
     @property
     def signature(self) -> str:
-        """How to write it."""
+        """The method's signature, for error messages."""
         return f"def {self.method}({', '.join(('self', *self.parameters))})"
 
 
@@ -74,19 +74,19 @@ CONFIG_POINTS = (
 
 
 def points_of(cls: type) -> frozenset[str]:
-    """The configuration's names of the points that a plugin class serves."""
+    """Return the configuration names of the points that a plugin class serves."""
     return frozenset(p.config for p in POINTS if p.config and callable(getattr(cls, p.method, None)))
 
 
 class SignatureError(msgspec.Struct, frozen=True):
-    """Something wrong with a plugin class, found without running it."""
+    """An error in a plugin class, found without running it."""
 
     line: int
     message: str
 
 
 def check_methods(cls: type) -> list[SignatureError]:
-    """What is wrong with the methods of a plugin class: signatures, near-miss names, async where it cannot be."""
+    """Return the errors in the methods of a plugin class: signatures, misspelled names, unsupported async."""
     problems: list[SignatureError] = []
     for owner in reversed(cls.__mro__[:-1]):
         for name, member in vars(owner).items():
@@ -120,7 +120,7 @@ def _check_signature(function: Callable[..., Any], point: Point) -> list[Signatu
 
 
 def _attribute_line(cls: type, name: str) -> int:
-    """Where a class says ``name = ...``, as far as its source can be read."""
+    """Return the line of the assignment ``name = ...`` in a class, if its source is available."""
     try:
         lines, first = inspect.getsourcelines(cls)
     except (OSError, TypeError):

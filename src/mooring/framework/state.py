@@ -1,4 +1,4 @@
-"""CycleState: what plugins remember during one attempt to place one pod."""
+"""CycleState: data that plugins keep during one attempt to schedule one pod."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class StateKey(Generic[T]):
-    """A typed name for an entry of a CycleState; make one per plugin and kind of data.
+    """A typed key of a CycleState; create one per plugin and kind of data.
 
     >>> SEEN: StateKey[set[str]] = StateKey("MyPlugin/seen")
     """
@@ -24,35 +24,35 @@ class StateKey(Generic[T]):
 
 
 class MissingStateError(LookupError):
-    """An entry was read that nobody wrote in this attempt."""
+    """An entry was read that was not written in this attempt."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key} is not in the cycle state; was it written in pre_filter or pre_score?")
 
 
 class CycleState:
-    """Entries of one attempt, by key. Lives from PreFilter to PostBind of one pod.
+    """Data of one attempt, by key, from PreFilter to PostBind of one pod.
 
-    ``clone`` is used whenever the framework tries something hypothetical (nominated pods, preemption): an entry
-    that has a ``clone`` method is cloned, any other entry is shared, so treat entries without one as read-only.
+    The framework clones it to evaluate hypothetical changes (nominated pods, preemption). An entry that has a ``clone``
+    method is cloned; any other entry is shared, so treat entries without one as read-only.
     """
 
     __slots__ = ("_entries", "pods_to_activate", "skip_filter", "skip_score")
 
     def __init__(self) -> None:
         self._entries: dict[StateKey[Any], Any] = {}
-        #: Plugins whose PreFilter (PreScore) answered Skip: their Filter (Score) is not asked in this attempt.
+        #: Plugins whose PreFilter (PreScore) returned Skip: their Filter (Score) does not run in this attempt.
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
-        #: Pods (namespace/name) to move to the active queue when the cycle, or the binding, is over.
+        #: Pods (namespace/name) to move to the active queue at the end of the scheduling or binding cycle.
         self.pods_to_activate: set[str] = set()
 
     def write(self, key: StateKey[T], value: T) -> None:
-        """Keep a value for later points of this attempt."""
+        """Store a value for later extension points of this attempt."""
         self._entries[key] = value
 
     def read(self, key: StateKey[T]) -> T:
-        """The value written before; raises MissingStateError if there is none."""
+        """Return the stored value; raise MissingStateError if there is none."""
         try:
             value: T = self._entries[key]
         except KeyError:
@@ -60,27 +60,27 @@ class CycleState:
         return value
 
     def get(self, key: StateKey[T]) -> T | None:
-        """The value written before, or None."""
+        """Return the stored value, or None."""
         value: T | None = self._entries.get(key)
         return value
 
     def delete(self, key: StateKey[T]) -> None:
-        """Forget an entry; it need not exist."""
+        """Delete an entry; it need not exist."""
         self._entries.pop(key, None)
 
     def preload(self, entries: dict[StateKey[Any], Any]) -> None:
-        """Put in what is known beforehand (the framework's own use)."""
+        """Add cached entries (used by the framework)."""
         self._entries.update(entries)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def written_since(self, count: int) -> dict[StateKey[Any], Any]:
-        """The entries written after there were so many (the framework's own use)."""
+        """Return the entries written after the first ``count`` entries (used by the framework)."""
         return dict(itertools.islice(self._entries.items(), count, None))
 
     def clone(self) -> CycleState:
-        """A copy in which hypothetical changes stay without effect on this one."""
+        """Return a copy; changes to its entries do not affect this one."""
         copy = CycleState()
         for key, value in self._entries.items():
             cloner = getattr(value, "clone", None)

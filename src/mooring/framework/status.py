@@ -9,7 +9,7 @@ import msgspec
 
 
 class Code(IntEnum):
-    """What a verdict means for the attempt; numbers and names are kube-scheduler's."""
+    """The meaning of a status; numbers and names are kube-scheduler's."""
 
     SUCCESS = 0
     ERROR = 1
@@ -21,7 +21,7 @@ class Code(IntEnum):
 
     @property
     def title(self) -> str:
-        """The name as kube-scheduler prints it, e.g. ``UnschedulableAndUnresolvable``."""
+        """The name as kube-scheduler prints it, for example ``UnschedulableAndUnresolvable``."""
         return _TITLES[self]
 
 
@@ -39,7 +39,7 @@ _REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 class Status(msgspec.Struct, frozen=True, gc=False):
-    """One verdict. ``None`` wherever a plugin may return a Status means success."""
+    """A plugin's answer. Where a plugin may return a Status, ``None`` means success."""
 
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
@@ -47,55 +47,55 @@ class Status(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def unschedulable(cls, *reasons: str) -> Status:
-        """This node (or pod) will not do now; removing other pods might help."""
+        """Reject the node (or pod); evicting other pods might help."""
         return cls(Code.UNSCHEDULABLE, reasons)
 
     @classmethod
     def unresolvable(cls, *reasons: str) -> Status:
-        """This node (or pod) will not do, and preempting pods cannot change that."""
+        """Reject the node (or pod); evicting pods cannot change that."""
         return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
     @classmethod
     def error(cls, *reasons: str) -> Status:
-        """Something is broken: the attempt is aborted and tried again after a back-off."""
+        """Report an internal error: the attempt is aborted and retried after a backoff."""
         return cls(Code.ERROR, reasons)
 
     @classmethod
     def skip(cls, *, template: bool = False) -> Status:
-        """The plugin has nothing to do for this pod; see each extension point.
+        """Return the status of a plugin that has nothing to do for this pod; see each extension point.
 
-        With ``template``: nor for any other pod of the same template, whatever the cluster is like, so it need not
-        be asked again.
+        ``template=True`` says that this holds for every pod of the same template, in any state of the cluster, so that
+        the result is cached.
         """
         return SKIP_TEMPLATE if template else SKIP
 
     @classmethod
     def pending(cls, *reasons: str) -> Status:
-        """The pod waits for something that the plugin will be told about."""
+        """Reject the pod until an event that the plugin registered for occurs."""
         return cls(Code.PENDING, reasons)
 
     @classmethod
     def wait(cls, *reasons: str) -> Status:
-        """Permit only: hold the pod back until somebody allows or rejects it."""
+        """Permit only: keep the pod waiting until it is allowed or rejected."""
         return cls(Code.WAIT, reasons)
 
     @property
     def is_success(self) -> bool:
-        """Whether the answer is yes."""
+        """Whether the status means success."""
         return self.code is Code.SUCCESS
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the pod was turned down (as opposed to something being broken)."""
+        """Whether the pod was rejected, as opposed to an internal error."""
         return self.code in _REJECTIONS
 
     @property
     def message(self) -> str:
-        """The reasons as kube-scheduler joins them."""
+        """The reasons, joined as kube-scheduler joins them."""
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> Status:
-        """The same verdict, signed by a plugin."""
+        """Return the same status with the plugin's name."""
         return self if self.plugin == plugin else Status(self.code, self.reasons, plugin)
 
 
@@ -107,34 +107,34 @@ SKIP_TEMPLATE = Status(Code.SKIP, plugin="*")
 
 
 class PreFilterResult(msgspec.Struct, frozen=True):
-    """The nodes that are worth a look; None means all of them."""
+    """The nodes to evaluate; None means all nodes."""
 
     node_names: frozenset[str] | None = None
 
     @classmethod
     def only(cls, names: Iterable[str]) -> PreFilterResult:
-        """Just these nodes."""
+        """Restrict the attempt to these nodes."""
         return cls(frozenset(names))
 
 
 class PostFilterResult(msgspec.Struct, frozen=True):
-    """What PostFilter achieved: the node that room was (or is being) made on, and the pods that go for it."""
+    """The outcome of PostFilter: the nominated node and the pods to evict."""
 
-    #: None leaves the pod's nomination as it is, "" clears it.
+    #: None keeps the pod's nomination unchanged, "" clears it.
     nominated_node: str | None = None
     #: Pods to evict, by uid, most important first.
     victims: tuple[str, ...] = ()
 
 
-#: Nothing came of it, and the pod has no claim on a node any more.
+#: PostFilter found no node; the pod's nomination is cleared.
 NO_NOMINATION = PostFilterResult(nominated_node="")
 
 
 class PermitWait(msgspec.Struct, frozen=True):
-    """Permit: hold the pod back for up to so many seconds.
+    """Permit: keep the pod waiting for up to ``seconds`` seconds.
 
-    Somebody has to allow it meanwhile (``handle.waiting_pods``), or else it is turned down; with ``allow_after`` that
-    happens by itself after so many seconds.
+    The pod is rejected unless ``handle.waiting_pods`` allows it in that time. With ``allow_after`` it is allowed
+    automatically after that many seconds.
     """
 
     seconds: float

@@ -1,4 +1,4 @@
-"""Verdicts in columns: what ``filter_nodes`` answers for many nodes at once."""
+"""Verdicts: the result of ``filter_nodes`` for many nodes at once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Ints = npt.NDArray[np.int64]
 
 
 class Verdicts:
-    """A code per node: 0 is fine, any other number names a Status by ``status(code)``.
+    """A code per node: 0 is success, any other number stands for the Status that ``status(code)`` returns.
 
-    Plugins make one with ``reject`` or ``first``; the framework reads the codes as they are, so that nothing is done
-    per node unless somebody asks for a node's reasons.
+    Create one with ``reject`` or ``first``. The framework reads the codes as an array; it looks up the status of a
+    single node only when its reasons are needed.
     """
 
     __slots__ = ("codes", "may_fail", "status")
@@ -27,17 +27,17 @@ class Verdicts:
     ) -> None:
         self.codes = codes
         self.status = status
-        #: Whether some code may mean an Error, which ends the attempt even where other nodes are fine.
+        #: Whether a code may stand for an Error, which aborts the attempt even if other nodes are feasible.
         self.may_fail = may_fail
 
     @classmethod
     def reject(cls, rejected: Mask, status: Status) -> Verdicts:
-        """The nodes where ``rejected`` is true get ``status``; the others are fine."""
+        """Reject the nodes where ``rejected`` is true with ``status``; the others succeed."""
         return cls(rejected.view(np.int8), lambda _code: status, may_fail=status.code is Code.ERROR)
 
     @classmethod
     def first(cls, rejections: Sequence[tuple[Mask, Status]]) -> Verdicts:
-        """Each node gets the status of the first mask that is true for it."""
+        """Give each node the status of the first mask that is true for it."""
         codes = np.zeros(len(rejections[0][0]), dtype=np.int8)
         for number, (mask, _) in reversed(list(enumerate(rejections, start=1))):
             codes[mask] = number
@@ -47,7 +47,7 @@ class Verdicts:
 
     @classmethod
     def of(cls, statuses: Sequence[Status | None]) -> Verdicts:
-        """From one status a node, for a plugin that works node by node but answers in bulk."""
+        """Convert a list with one status per node, for a plugin that works node by node."""
         codes = np.array(
             [0 if s is None or s.is_success else i for i, s in enumerate(statuses, start=1)], dtype=np.int32
         )

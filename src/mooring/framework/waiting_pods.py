@@ -1,4 +1,4 @@
-"""Pods held back at Permit: who waits, for whom, until when."""
+"""Pods that wait at Permit."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from mooring.api.pod import Pod
 from mooring.framework.status import Status
 
-#: Longest time that a plugin may hold a pod back.
+#: The longest time that a plugin may keep a pod waiting.
 MAX_WAIT_SECONDS = 15 * 60.0
 
 
 class WaitingPod:
-    """A pod that one or more Permit plugins asked to wait."""
+    """A pod that one or more Permit plugins keep waiting."""
 
     def __init__(
         self,
@@ -23,11 +23,11 @@ class WaitingPod:
     ) -> None:
         self.pod = pod
         self.node_name = node_name
-        #: Plugin -> (seconds it asked for, moment when they are over).
+        #: Plugin -> (timeout in seconds, deadline).
         self._pending = deadlines
-        #: Plugin -> moment at which it has no objection any more.
+        #: Plugin -> time at which it allows the pod automatically.
         self._allowed = allowed or {}
-        #: The outcome once there is one.
+        #: The outcome, once it is decided.
         self.verdict: Status | None = None
         self._done: list[Callable[[Status], None]] = []
 
@@ -37,21 +37,21 @@ class WaitingPod:
         return tuple(self._pending)
 
     def allow(self, plugin: str) -> None:
-        """A plugin has no objection any more; the last one releases the pod."""
+        """Allow the pod on behalf of a plugin; the last plugin to allow it releases it."""
         self._pending.pop(plugin, None)
         if not self._pending:
             self._settle(Status())
 
     def reject(self, plugin: str, message: str) -> None:
-        """A plugin turns the pod down."""
+        """Reject the pod."""
         self._settle(Status.unschedulable(message).by(plugin))
 
     def preempt(self, plugin: str) -> None:
-        """The pod makes room for a more important one; it is tried again after a back-off."""
+        """Reject the pod because it was preempted; it is retried after a backoff."""
         self._settle(Status.error("waiting on permit for pod: preempted").by(plugin))
 
     def expire(self, now: float) -> None:
-        """Turn the pod down if a plugin's time is over; before that, let those go that said when."""
+        """Reject the pod if a plugin's deadline has passed, after applying automatic permissions."""
         for plugin in [plugin for plugin, moment in self._allowed.items() if now >= moment]:
             del self._allowed[plugin]
             self.allow(plugin)
@@ -63,17 +63,17 @@ class WaitingPod:
 
     @property
     def seconds(self) -> float:
-        """The longest time that a plugin asked for, of those that have not allowed the pod yet."""
+        """The longest timeout of the plugins that have not allowed the pod yet."""
         return max((seconds for seconds, _ in self._pending.values()), default=0.0)
 
     @property
     def next_deadline(self) -> float:
-        """When the first plugin's time is over, or its objection."""
+        """The next time at which a plugin's timeout ends or a plugin allows the pod automatically."""
         moments = [deadline for _, deadline in self._pending.values()]
         return min((*moments, *self._allowed.values()), default=float("inf"))
 
     def when_settled(self, callback: Callable[[Status], None]) -> None:
-        """Call back with the verdict, at once if there is one."""
+        """Call back with the outcome, immediately if it is decided."""
         if self.verdict is not None:
             callback(self.verdict)
         else:
@@ -88,21 +88,21 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """All pods held back at Permit."""
+    """All pods that wait at Permit."""
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
 
     def add(self, waiting: WaitingPod) -> None:
-        """Start to wait."""
+        """Add a waiting pod."""
         self._pods[waiting.pod.uid] = waiting
 
     def remove(self, uid: str) -> None:
-        """Stop waiting for a pod, whatever the outcome."""
+        """Remove a pod, whatever the outcome."""
         self._pods.pop(uid, None)
 
     def get(self, uid: str) -> WaitingPod | None:
-        """A waiting pod by uid."""
+        """Return a waiting pod by uid."""
         return self._pods.get(uid)
 
     def __iter__(self) -> Iterator[WaitingPod]:
@@ -113,17 +113,17 @@ class WaitingPods:
 
     @property
     def next_deadline(self) -> float:
-        """When something happens by itself to one of the pods."""
+        """The next time at which ``expire`` has an effect."""
         return min((waiting.next_deadline for waiting in self._pods.values()), default=float("inf"))
 
     def expire(self, now: float) -> None:
-        """Turn down every pod whose time is over."""
+        """Reject every pod whose deadline has passed."""
         for waiting in list(self._pods.values()):
             waiting.expire(now)
 
 
 def go_duration(seconds: float) -> str:
-    """A duration as Go prints it: ``1m30s``, ``250ms``, ``0s``."""
+    """Format a duration as Go does: ``1m30s``, ``250ms``, ``0s``."""
     nanoseconds = round(seconds * 1e9)
     if nanoseconds == 0:
         return "0s"

@@ -1,8 +1,8 @@
-"""What if some pods were gone: preemption's question, put to all candidate nodes at once.
+"""What-if models: how a plugin's verdicts change if some pods are evicted, for all candidate nodes at once.
 
 kube-scheduler clones a node and its state, removes pods one by one and filters again, node after node. Here a plugin
-whose verdict depends on the pods of a node says, once, from which counters it decides and what each possible victim
-contributes to them; the search then works on vectors over all candidates.
+whose verdict depends on the pods of a node returns a model once: the counters that it decides by, and what each
+potential victim contributes to them. The search for victims then works on arrays over all candidates.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ Ints = npt.NDArray[np.int64]
 
 
 class Victims:
-    """Candidate nodes, each with the pods that could be removed from it."""
+    """Candidate nodes, each with the pods that could be evicted from it."""
 
     __slots__ = ("_templates", "_which", "index", "nodes", "present")
 
     def __init__(self, nodes: Nodes, index: npt.NDArray[np.int64]) -> None:
         #: The candidate nodes (C of them).
         self.nodes = nodes
-        #: [C, V]: victims of each node by their index in ``table.pod_columns``, -1 where a node has fewer.
+        #: [C, V]: victims of each node by their index in ``table.pod_columns``; -1 if a node has fewer than V.
         self.index = index
         self.present: npt.NDArray[np.bool_] = index >= 0
         self._templates: list[PodTemplate] = []
         self._which: npt.NDArray[np.int64] | None = None
 
     def info(self, candidate: int, victim: int) -> PodInfo:
-        """One victim."""
+        """Return one victim."""
         return self.nodes.table.pod_columns.infos[int(self.index[candidate, victim])]
 
     def amounts(self, slot: int) -> Ints:
-        """[C, V]: how much of a resource (by slot) each victim asks for."""
+        """Return the requests of each victim for a resource (by slot), as an array [C, V]."""
         found: Ints = self.nodes.table.pod_columns.amounts[self.index, slot]
         return found * self.present
 
     def by_template(self, answer: Callable[[PodTemplate], int]) -> Ints:
-        """[C, V]: a number a victim, asked once for each distinct template; 0 where there is no victim."""
+        """Return a number per victim as an array [C, V], computed once per template; 0 where there is no victim."""
         if self._which is None:
             self._which = self._number_templates()
         numbers = np.array([0, *(answer(template) for template in self._templates)], dtype=np.int64)
         return numbers[self._which]
 
     def by_pod(self, answer: Callable[[PodInfo], int]) -> Ints:
-        """[C, V]: a number a victim, asked for each; for what templates do not tell (deletion, say)."""
+        """Return a number per victim as an array [C, V], computed per pod, for what a template does not contain."""
         result = np.zeros(self.index.shape, dtype=np.int64)
         infos = self.nodes.table.pod_columns.infos
         for place in zip(*np.nonzero(self.present), strict=True):
@@ -77,7 +77,7 @@ class Victims:
 
 
 class WhatIf:
-    """A plugin's model of its own verdict: counters, what each victim adds to them, and the rule."""
+    """A plugin's model of its verdicts: counters, the contribution of each victim, and the rule."""
 
     __slots__ = ("effects", "values", "verdicts")
 
@@ -86,12 +86,12 @@ class WhatIf:
         self.values = values
         #: [m, C, V]: what each victim contributes.
         self.effects = effects
-        #: Counters [m, C] -> a verdict a node; None if all are fine.
+        #: Counters [m, C] -> one verdict per node; None if all nodes succeed.
         self.verdicts = verdicts
 
     @classmethod
     def constant(cls, verdicts: Verdicts | None, victims: Victims) -> WhatIf:
-        """For a plugin whose verdict does not depend on the pods of a node."""
+        """Return the model of a plugin whose verdict does not depend on the pods of a node."""
         shape = victims.index.shape
         values = np.zeros((0, shape[0]), dtype=np.int64)
         return cls(values, np.zeros((0, *shape), dtype=np.int64), lambda _values: verdicts)

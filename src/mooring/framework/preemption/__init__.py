@@ -1,4 +1,4 @@
-"""Preemption: which pods would have to go so that a more important one fits."""
+"""Preemption: which pods to evict so that a pod with a higher priority fits."""
 
 from mooring.framework.preemption.budgets import Budgets
 from mooring.framework.preemption.candidate import AskExtenders, Candidate, by_importance

@@ -1,4 +1,4 @@
-"""Disruption budgets: which victims would violate one."""
+"""PodDisruptionBudgets: which victims would violate one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Budgets:
-    """The budgets of the cluster, compiled. One with an empty selector, or an invalid one, covers nothing."""
+    """The cluster's budgets, compiled. A budget with an empty or invalid selector covers no pod."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._budgets: list[tuple[PodDisruptionBudget, Selector]] = []
@@ -31,7 +31,7 @@ class Budgets:
                 self._budgets.append((budget, selector))
 
     def split(self, pods: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
-        """Pods (most important first) that would violate a budget if they went, and those that would not."""
+        """Split pods (most important first) into those whose eviction violates a budget and the others."""
         allowed = [budget.status.disruptions_allowed for budget, _ in self._budgets]
         violating: list[PodInfo] = []
         fine: list[PodInfo] = []
@@ -45,7 +45,7 @@ class Budgets:
         return violating, fine
 
     def violating(self, victims: Victims) -> Mask:
-        """[C, V]: the same for many nodes at once, each node counting its own victims only."""
+        """Do the same for many nodes at once, as an array [C, V]; each node counts its own victims only."""
         result = np.zeros(victims.index.shape, dtype=np.bool_)
         for budget, selector in self._budgets:
             covered = victims.by_template(functools.partial(_covers, budget, selector)) > 0

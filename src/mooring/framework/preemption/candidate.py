@@ -12,19 +12,19 @@ from mooring.columns.node_info import PodInfo
 from mooring.columns.pod_columns import start_of
 from mooring.framework.status import PostFilterResult, Status
 
-#: Added to each priority so that sums of negative ones compare as counts do.
+#: Added to each priority, so that sums grow with the number of pods even for negative priorities.
 PRIORITY_OFFSET = 1 << 31
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A node, the pods that have to go (most important first), and how many of them violate a budget."""
+    """A node, the pods to evict (most important first), and how many evictions violate a budget."""
 
     row: int
     victims: tuple[PodInfo, ...]
     violations: int
 
     def rank(self, now: float) -> tuple[float, ...]:
-        """Smaller is better: fewest violations, lowest top priority, smallest sum, fewest pods, latest start."""
+        """Return a key; smaller is better: violations, highest priority, sum of priorities, pods, latest start."""
         priorities = [victim.priority for victim in self.victims]
         top = max(priorities)
         starts = [start_of(victim.pod) for victim, each in zip(self.victims, priorities, strict=True) if each == top]
@@ -34,12 +34,12 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def by_importance(info: PodInfo) -> tuple[float, float]:
-    """A key that sorts the most important pod first: higher priority, then earlier start (none counts as now)."""
+    """Return a key that sorts the most important pod first: higher priority, then earlier start (none: now)."""
     return (-info.priority, start_of(info.pod))
 
 
 def best(candidates: Sequence[Candidate], now: float) -> Candidate:
-    """The candidate to take; the first of equals."""
+    """Return the best candidate; the first of equals."""
     return min(candidates, key=lambda candidate: candidate.rank(now))
 
 
@@ -47,19 +47,22 @@ Outcome = tuple[PostFilterResult, Status]
 
 
 class PreemptionExtenders(Protocol):
-    """Who has a say in preemption besides the plugins."""
+    """The extenders that support preemption."""
 
     def weigh_victims(self, pod: Pod) -> bool:
-        """Whether somebody wants to be asked before room is made for this pod."""
+        """Whether an extender must be called before pods are evicted for this pod."""
 
 
 class AskExtenders(msgspec.Struct, frozen=True):
-    """A PostFilter answer that is not complete: extenders are to be asked about candidates first."""
+    """An incomplete PostFilter result: extenders must process the candidates first.
+
+    PostFilter cannot wait for an extender's response, so it returns the candidates and the continuation.
+    """
 
     candidates: tuple[Candidate, ...]
-    #: Called with the candidates that extenders left, or with what went wrong.
+    #: Called with the candidates that the extenders returned, or with an error status.
     then: Callable[[Sequence[Candidate] | Status], Outcome]
 
     def and_then(self, change: Callable[[Outcome], Outcome]) -> AskExtenders:
-        """The same question, with something done to what comes of it."""
+        """Return the same request with a function applied to the outcome."""
         return AskExtenders(self.candidates, lambda left: change(self.then(left)))

@@ -1,4 +1,4 @@
-"""The evaluator: from the verdicts of a failed attempt to a node and its victims."""
+"""The preemption evaluator: from the statuses of a failed attempt to a node and its victims."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _UNTOUCHED = PostFilterResult()
 
 
 class VictimRules(Protocol):
-    """Whom a pod may push out, where that is not simply who has a lower priority."""
+    """Rules that select victims by something other than lower priority."""
 
     def refusal(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> str:
-        """Why the pod may not push out anybody (now); empty if it may."""
+        """Return why the pod may not preempt (now); empty if it may."""
 
     def select(self, state: CycleState, pod: Pod, node: NodeInfo, budgets: Budgets) -> Candidate | Status:
-        """The pods that have to leave a node, or why that does not help. The state is not to be changed: clone it."""
+        """Return the pods to evict from a node, or why that does not help. Clone the state, do not change it."""
 
 
 class Evaluator:
-    """Finds the best node to make room on.
+    """Finds the best node to preempt on.
 
-    ``wanted`` says how many candidates are enough, given the nodes; by default all nodes are looked at. With ``rules``
-    victims are chosen by these, and not by priority.
+    ``wanted`` returns how many candidates are enough for a number of nodes; by default all nodes are evaluated.
+    ``rules`` select the victims instead of their priority.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Evaluator:
     def preempt(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult, Status] | AskExtenders:
-        """Where to make room, and which pods go; or why it does not help.
+        """Return the nominated node and the victims, or why preemption does not help.
 
-        Where an extender has a say in it, the answer is what to ask it; return that from ``post_filter`` as it is.
+        If an extender supports preemption, the result is a request to it; return it from ``post_filter`` unchanged.
         """
         rules = self._rules
         refusal = self._ineligible(pod, statuses) if rules is None else rules.refusal(state, pod, statuses)
@@ -72,14 +72,14 @@ class Evaluator:
         return PostFilterResult(nominated_node=""), Status.unschedulable(text)
 
     def _chosen(self, left: Sequence[Candidate] | Status) -> tuple[PostFilterResult, Status]:
-        """The best of the candidates that are left."""
+        """Return the best of the remaining candidates."""
         if isinstance(left, Status):
             return _UNTOUCHED, left
         if not left:
             return _UNTOUCHED, Status.unschedulable("no candidate node for preemption")
         chosen = best(left, self._handle.clock())
         name = self._handle.table.nodes[chosen.row].name
-        # Those already on their way out need not be told again; rules of one's own have their reasons.
+        # Terminating pods need not be evicted again, unless custom rules select them.
         told = self._rules is not None
         leaving = tuple(info.pod.uid for info in chosen.victims if told or not info.pod.is_terminating)
         return PostFilterResult(name, leaving), Status()
@@ -98,7 +98,7 @@ class Evaluator:
     def _candidates(
         self, state: CycleState, pod: Pod, rows: Rows, outcome: NodeStatuses, *, every: bool
     ) -> list[Candidate]:
-        """Candidates among which the best is; all that were found, if every one is wanted."""
+        """Return candidates that include the best one; all candidates found, with ``every``."""
         handle = self._handle
         if not len(rows):
             return []
@@ -111,7 +111,7 @@ class Evaluator:
         together = self._rules is None and can_search_together(handle.runner.filter_plugins(state))
         found: list[Candidate] = []
         count, harmless = 0, False
-        # In portions: enough candidates end the search, and one portion is usually enough.
+        # Search in batches, since the search ends once there are enough candidates.
         size = max(wanted, 64) if together else 16
         for start in range(0, len(rows), size):
             portion = rows[start : start + size]
@@ -138,7 +138,7 @@ class Evaluator:
         return search_one(self._handle, state, pod, node, budgets)
 
     def _crowded(self, rows: Rows) -> Rows:
-        """The rows that have nominated pods, which have to be simulated one by one."""
+        """Return the rows that have nominated pods, which must be simulated one by one."""
         handle = self._handle
         if not handle.nominator:
             return rows[:0]
@@ -147,7 +147,7 @@ class Evaluator:
 
 
 def _is_being_emptied(node: NodeInfo, pod: Pod) -> bool:
-    """Whether a victim of an earlier preemption is still on its way out of a node."""
+    """Whether a victim of an earlier preemption is still terminating on a node."""
     return any(info.priority < pod.priority and _leaves_for_preemption(info.pod) for info in node.pods)
 
 

@@ -1,7 +1,8 @@
-"""The search for victims: on many nodes at once where the plugins can, on one node where they cannot.
+"""The search for victims: on many nodes at once if the plugins support it, otherwise node by node.
 
-``search_together`` needs every active filter to model its verdict (``what_if``) or to depend on the node alone.
-``search_one`` clones the state and replays removals and additions, as kube-scheduler does.
+``search_together`` requires that every active Filter plugin has ``what_if`` or depends on the node alone.
+``search_one`` clones the state, removes pods and adds them back, as kube-scheduler does.
+
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
 
 def can_search_together(plugins: Sequence[object]) -> bool:
-    """Whether all active filters can be asked about many nodes with pods removed."""
+    """Whether all active Filter plugins can evaluate many nodes with pods removed."""
     return all(_is_modelled(plugin) for plugin in plugins)
 
 
@@ -46,7 +47,7 @@ def _is_modelled(plugin: object) -> bool:
 
 
 def search_one(handle: Handle, state: CycleState, pod: Pod, node: NodeInfo, budgets: Budgets) -> Candidate | Status:
-    """The victims on one node, by simulation; or why there are none."""
+    """Return the victims on one node, found by simulation; or why there are none."""
     potential = sorted((info for info in node.pods if info.priority < pod.priority), key=by_importance)
     if not potential:
         return NO_VICTIMS
@@ -77,22 +78,22 @@ def search_one(handle: Handle, state: CycleState, pod: Pod, node: NodeInfo, budg
 
 
 def no_victims(node_name: str) -> Status:
-    """All pods could stay: the pod fits as it is, so something else turned it down, which preemption cannot mend."""
+    """Return the error for a node where no eviction is needed: the pod was rejected for another reason."""
     return Status.error(f'expected at least one victim pod on node "{node_name}"')
 
 
 class Harvest(msgspec.Struct, frozen=True):
-    """What a search over many nodes found: how many candidates, and the best of them, or all."""
+    """The result of a search over many nodes: the number of candidates, and the best one or all."""
 
     count: int = 0
     #: Whether some candidate violates no budget.
     harmless: bool = False
-    #: The best one first; the others only if they were asked for.
+    #: The best one first; the others only if requested.
     candidates: tuple[Candidate, ...] = ()
 
     @property
     def best(self) -> Candidate | None:
-        """The candidate to take, if there is one."""
+        """The best candidate, if there is one."""
         return self.candidates[0] if self.candidates else None
 
 
@@ -106,9 +107,9 @@ def search_together(
     *,
     every: bool = False,
 ) -> Harvest:
-    """The victims on many nodes; the verdicts on nodes that cannot be helped go into ``statuses``.
+    """Find the victims on many nodes; nodes where preemption does not help get a status in ``statuses``.
 
-    ``every`` names the victims of all candidates, not only those of the best.
+    With ``every``, the result contains all candidates, not only the best.
     """
     rows, index = _potential_victims(handle, pod, rows, statuses)
     if not len(rows):
@@ -116,7 +117,7 @@ def search_together(
     nodes = Nodes(handle.table, rows)
     violating = budgets.violating(Victims(nodes, index))
     if violating.any():
-        # Those that violate a budget are tried first; within both kinds the most important first.
+        # Pods that violate a budget are reprieved first; in both groups the most important first.
         order = np.argsort(np.where(index < 0, 2, np.where(violating, 0, 1)), axis=1, kind="stable")
         index = np.take_along_axis(index, order, axis=1)
         violating = np.take_along_axis(violating, order, axis=1)
@@ -131,7 +132,7 @@ def search_together(
 
 
 def _potential_victims(handle: Handle, pod: Pod, rows: Rows, statuses: NodeStatuses) -> tuple[Rows, Ints]:
-    """The rows that have pods of lower priority, and these pods (most important first) as a matrix."""
+    """Return the rows that have pods of lower priority, and these pods (most important first) as a matrix."""
     table, columns = handle.table, handle.table.pod_columns
     count = len(columns)
     place = np.full(len(table), -1, dtype=np.int64)
@@ -169,7 +170,7 @@ def _models(handle: Handle, state: CycleState, pod: Pod, victims: Victims) -> li
 
 
 def _record_failures(models: list[tuple[str, WhatIf]], values: list[Ints], rows: Rows, statuses: NodeStatuses) -> Mask:
-    """Which nodes the pod fits on with all victims gone; the others' verdicts are recorded."""
+    """Return which nodes fit the pod with all victims removed; record the statuses of the others."""
     helped = np.ones(len(rows), dtype=np.bool_)
     for (name, model), value in zip(models, values, strict=True):
         verdicts = model.verdicts(value)
@@ -184,7 +185,7 @@ def _record_failures(models: list[tuple[str, WhatIf]], values: list[Ints], rows:
 
 
 def _worded(plugin: str, verdicts: Verdicts, code: int) -> Status:
-    """A verdict; an Error as kube-scheduler words it."""
+    """Return a status; an Error with kube-scheduler's wording."""
     status = verdicts.status(code)
     if status.is_rejected:
         return status
@@ -192,7 +193,7 @@ def _worded(plugin: str, verdicts: Verdicts, code: int) -> Status:
 
 
 def _reprieve(models: list[tuple[str, WhatIf]], values: list[Ints], victims: Victims, helped: Mask) -> Mask:
-    """Put victims back one by one, on all nodes in lock-step, where the pod still fits; [C, V] those that must go."""
+    """Add victims back one by one, on all nodes in parallel, where the pod still fits; return the rest as [C, V]."""
     lost = np.zeros(victims.index.shape, dtype=np.bool_)
     for number in range(victims.index.shape[1]):
         tried = helped & victims.present[:, number]
@@ -220,7 +221,7 @@ def _harvest(
     *,
     every: bool,
 ) -> Harvest:
-    """Compare the candidates by kube-scheduler's rules, as vectors, and name the victims on the best one."""
+    """Compare the candidates by kube-scheduler's rules and name the victims on the best one."""
     counts = lost.sum(axis=1)
     for place in np.flatnonzero(helped & (counts == 0)).tolist():
         name = handle.table.nodes[int(rows[place])].name
