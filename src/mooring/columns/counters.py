@@ -1,13 +1,13 @@
-"""Counters of pods by selector and by affinity term, kept current as pods come and go.
+"""Counters of pods by selector and by affinity term, updated as pods come and go.
 
-Hot path. kube-scheduler recounts matching pods for every pod it places; here a selector that a decision asked about
-once is counted from then on, by node and by topology domain, and the next decision is a gather.
+Hot path. kube-scheduler counts matching pods again for every pod that it schedules. Here a selector is counted once,
+by node and by topology domain, when a decision first needs it; after that it is updated with every pod.
 
-Two kinds:
+There are two kinds:
 
-- ``PodCounter``: existing pods that match all of some terms (what spread constraints and an incoming pod's own terms
-  ask about).
-- ``TermCounter``: existing pods that *carry* a term (what an incoming pod may collide with or be drawn to).
+- ``PodCounter``: existing pods that match all of some terms, for spread constraints and an incoming pod's own terms.
+- ``TermCounter``: existing pods that *have* a term, which may repel or attract an incoming pod.
+
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mooring.columns.terms import AffinityTerm, PodTerm, SelectorIndex, label_pa
 TermKind = Literal["required", "required_anti", "preferred"]
 ColumnOf = Callable[[str], LabelColumn]
 
-#: Selectors counted at once; beyond that, the ones not asked about for longest are dropped.
+#: The maximum number of counters; beyond that, the least recently used ones are dropped.
 _KEEP_COUNTERS = 4096
 _MATCHED = "counters.matched_terms"
 
@@ -37,28 +37,28 @@ class DomainCounts:
     def __init__(self, column: LabelColumn, region: Region | None) -> None:
         self.column = column
         self.region = region
-        #: The region's version that the counts are made for.
+        #: The version of the region that the counts belong to.
         self.version = -1
         self.counts = Counts()
 
     def recount(self, rows: Counts) -> None:
-        """Count anew from the counts by row."""
+        """Recompute the counts from the counts by row."""
         region = self.region
         self.counts = rows.grouped(self.column.codes, None if region is None else region.mask)
         self.version = 0 if region is None else region.version
 
 
 class PodCounter:
-    """How many pods match all ``terms``, by row and by the domains of the topology keys that were asked about."""
+    """The number of pods that match all ``terms``, by row and by the domains of the requested topology keys."""
 
     __slots__ = ("_columns", "_domains", "alive", "living_only", "rows", "terms", "used")
 
     def __init__(self, terms: tuple[PodTerm, ...], *, living_only: bool, columns: ColumnOf) -> None:
         self.terms = terms
-        #: Whether pods that are being deleted are left out (spread constraints do that).
+        #: Whether terminating pods are left out, as for spread constraints.
         self.living_only = living_only
         self.rows = Counts()
-        #: False once dropped: ask the registry for a new one.
+        #: False once dropped; the registry then returns a new one.
         self.alive = True
         self.used = 0
         self._columns = columns
@@ -73,7 +73,7 @@ class PodCounter:
         )
 
     def add(self, row: int, delta: int) -> None:
-        """Count pods on a row."""
+        """Add ``delta`` pods on a row."""
         self.rows.add(row, delta)
         for domain in self._domains.values():
             region = domain.region
@@ -83,9 +83,9 @@ class PodCounter:
                     domain.counts.add(code, delta)
 
     def by_domain(self, key: str, within: Region | None = None) -> Counts:
-        """The counts by code of a topology key; nodes without the key, or not in the region, are left out.
+        """Return the counts by code of a topology key, without nodes that lack the key or are not in the region.
 
-        The region must be fresh.
+        The region must be refreshed.
         """
         if within is not None and within.everything:
             within = None
@@ -99,7 +99,7 @@ class PodCounter:
 
 
 class TermCounter:
-    """How many placed pods carry a term, by the code of its topology key."""
+    """The number of placed pods that have a term, by the code of its topology key."""
 
     __slots__ = ("_column", "counts", "kind", "templates", "term")
 
@@ -107,45 +107,45 @@ class TermCounter:
         self.kind = kind
         self.term = term
         self.counts = Counts()
-        #: Templates with placed pods that carry the term.
+        #: The number of templates with placed pods that have the term.
         self.templates = 0
         self._column = column
 
     def add(self, row: int, delta: int) -> None:
-        """Count carriers on a row."""
+        """Add ``delta`` pods that have the term on a row."""
         code = int(self._column.codes[row])
         if code >= 0:
             self.counts.add(code, delta)
 
 
 class CounterRegistry:
-    """All counters of a table, and the placed templates they count."""
+    """All counters of a table, and the placed templates that they count."""
 
     def __init__(self, columns: ColumnOf, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         self._columns = columns
         self._namespaces = namespaces
         self._counters: dict[tuple[tuple[PodTerm, ...], bool], PodCounter] = {}
         self._counter_index: SelectorIndex[PodCounter] = SelectorIndex()
-        #: Rises when a counter comes or goes: the counters remembered by a template are stale then.
+        #: Increases when a counter is added or dropped: the counters cached in templates are then stale.
         self._epoch = 0
         self._terms: dict[tuple[TermKind, AffinityTerm], TermCounter] = {}
         self._term_index: SelectorIndex[TermCounter] = SelectorIndex()
-        #: Rises when a term comes or goes or a namespace changes: which terms match a template is stale then.
+        #: Increases when a term is added or removed or a namespace changes: cached matches of terms are then stale.
         self.terms_epoch = 0
         self._live: dict[int, PodTemplate] = {}
         self._live_by_label: dict[tuple[str, str], dict[int, PodTemplate]] = {}
         self._clock = 0
 
-    # What decisions ask
+    # Queries
 
     def counter(self, terms: tuple[PodTerm, ...], *, living_only: bool = False) -> PodCounter:
-        """The counter of pods that match all terms; counted once, then kept current."""
+        """Return the counter of pods that match all terms; it is counted once, then updated."""
         self._clock += 1
         key = (terms, living_only)
         counter = self._counters.get(key)
         if counter is None:
             counter = PodCounter(terms, living_only=living_only, columns=self._columns)
-            counter.used = self._clock  # so that making room does not take this one
+            counter.used = self._clock  # so that it is not dropped as the least recently used
             self._count_placed(counter)
             self._counters[key] = counter
             self._counter_index.add(terms[0].selector, counter)
@@ -156,7 +156,7 @@ class CounterRegistry:
         return counter
 
     def renew(self, counter: PodCounter) -> PodCounter:
-        """The counter itself, noted as in use, or its successor if it was dropped."""
+        """Return the counter, marked as used, or its replacement if it was dropped."""
         if not counter.alive:
             return self.counter(counter.terms, living_only=counter.living_only)
         self._clock += 1
@@ -164,7 +164,7 @@ class CounterRegistry:
         return counter
 
     def terms_matching(self, template: PodTemplate) -> tuple[TermCounter, ...]:
-        """The terms of placed pods that mean pods of this template."""
+        """Return the terms of placed pods that match pods of this template."""
         if not self._terms:
             return ()
         known = template.cache.get(_MATCHED)
@@ -179,10 +179,10 @@ class CounterRegistry:
         template.cache[_MATCHED] = (self.terms_epoch, matched, self)
         return matched
 
-    # What the table tells
+    # Updates by the table
 
     def pods_changed(self, template: PodTemplate, row: int, delta: int, *, terminating: bool) -> None:
-        """A pod of a template came to a row (+1) or left it (-1)."""
+        """Count a pod of a template that was added to a row (+1) or removed from it (-1)."""
         placed = template.placed
         if not placed and delta > 0:
             self._template_placed(template)
@@ -203,17 +203,17 @@ class CounterRegistry:
                 self._template_gone(template)
 
     def namespace_changed(self) -> None:
-        """Namespace labels changed: forget what depended on them."""
+        """Drop everything that depends on namespace labels, which changed."""
         self.terms_epoch += 1
-        choosy = [
+        dependent = [
             counter
             for counter in self._counters.values()
             if any(not (t.namespace_selector.matches_nothing or t.namespace_selector.is_empty) for t in counter.terms)
         ]
-        for counter in choosy:
+        for counter in dependent:
             self._drop(counter)
 
-    # Book-keeping
+    # Bookkeeping
 
     def _find_counters(self, template: PodTemplate) -> None:
         candidates = self._counter_index.candidates(template.labels) if self._counters else ()
@@ -286,16 +286,16 @@ class CounterRegistry:
         self._counter_index.remove(counter.terms[0].selector, counter)
         self._epoch += 1
 
-    # For checks
+    # For consistency checks
 
     def all_counters(self) -> list[PodCounter]:
-        """Every counter kept."""
+        """Return all counters."""
         return list(self._counters.values())
 
     def carriers(self) -> list[PodTemplate]:
-        """The templates of placed pods that carry a term."""
+        """Return the templates of placed pods that have a term."""
         return [template for template in self._live.values() if template.term_counters] if self._terms else []
 
     def all_terms(self) -> list[TermCounter]:
-        """Every term carried by a placed pod."""
+        """Return the counters of all terms of placed pods."""
         return list(self._terms.values())

@@ -18,7 +18,7 @@ _DENSE_FROM = 48
 
 
 class Counts:
-    """How many, by code. ``add`` is O(1); ``array`` gives all counts as a vector to gather from."""
+    """Counts by code. ``add`` is O(1); ``array`` returns all counts as a vector."""
 
     __slots__ = ("_dense", "_sparse", "total")
 
@@ -29,7 +29,7 @@ class Counts:
         self.total = 0
 
     def add(self, code: int, delta: int) -> None:
-        """Count ``delta`` more at ``code``."""
+        """Add ``delta`` to the count of ``code``."""
         self.total += delta
         sparse = self._sparse
         if sparse is not None:
@@ -48,13 +48,13 @@ class Counts:
         self._dense[code] += delta
 
     def get(self, code: int) -> int:
-        """The count at one code."""
+        """Return the count of one code."""
         if self._sparse is not None:
             return self._sparse.get(code, 0)
         return int(self._dense[code]) if code < len(self._dense) else 0
 
     def array(self, size: int) -> npt.NDArray[np.int64]:
-        """The counts of codes 0 to ``size`` - 1. Read only: it may be the live vector."""
+        """Return the counts of codes 0 to ``size`` - 1. Read only: it may be the live vector."""
         sparse = self._sparse
         if sparse is not None:
             vector = np.zeros(size, dtype=np.int64)
@@ -68,7 +68,7 @@ class Counts:
         return self._dense[:size]
 
     def add_to(self, vector: npt.NDArray[np.int64], weight: int = 1) -> None:
-        """Add the counts, times a weight, to a vector indexed by code."""
+        """Add the counts, multiplied by a weight, to a vector indexed by code."""
         sparse = self._sparse
         if sparse is not None:
             for code, count in sparse.items():
@@ -78,9 +78,9 @@ class Counts:
         vector[: len(dense)] += dense if weight == 1 else weight * dense
 
     def grouped(self, codes: npt.NDArray[np.int32], within: npt.NDArray[np.bool_] | None = None) -> Counts:
-        """The counts by other codes: what is counted at i goes to ``codes[i]``, or nowhere if that is negative.
+        """Return the counts by other codes: the count of i is added to ``codes[i]``, unless that is negative.
 
-        ``within`` leaves out the codes where it is false.
+        ``within`` excludes the codes where it is false.
         """
         result = Counts()
         if self._sparse is not None:
@@ -99,7 +99,7 @@ class Counts:
         return result
 
     def items(self) -> list[tuple[int, int]]:
-        """The non-zero counts, for checks and for few codes."""
+        """Return the non-zero counts as (code, count), sorted by code."""
         if self._sparse is not None:
             return sorted(self._sparse.items())
         return [(int(code), int(self._dense[code])) for code in np.flatnonzero(self._dense)]
@@ -119,13 +119,13 @@ ANY_ADDRESS = "0.0.0.0"
 
 
 class PortIndex:
-    """(protocol, port) -> address -> how many pods use it, by row."""
+    """Host ports in use: (protocol, port) -> address -> number of pods by row."""
 
     def __init__(self) -> None:
         self._used: dict[tuple[str, int], dict[str, Counts]] = {}
 
     def add(self, ports: Iterable[HostPort], row: int, delta: int) -> None:
-        """Count a pod's ports on a row."""
+        """Add a pod's ports on a row."""
         for address, protocol, port in ports:
             by_address = self._used.setdefault((protocol, port), {})
             counts = by_address.get(address)
@@ -138,7 +138,7 @@ class PortIndex:
                     del self._used[protocol, port]
 
     def conflicts(self, ports: Iterable[HostPort], size: int) -> npt.NDArray[np.bool_] | None:
-        """The rows where any of the ports is taken; None if it is taken nowhere."""
+        """Return the rows where any of the ports is in use; None if there are none."""
         taken: npt.NDArray[np.bool_] | None = None
         for counts in self.conflicting(ports).values():
             used = counts.array(size) > 0
@@ -146,7 +146,7 @@ class PortIndex:
         return taken
 
     def conflicting(self, ports: Iterable[HostPort]) -> dict[HostPort, Counts]:
-        """The ports in use anywhere that exclude one of some ports, and by how many pods, by row."""
+        """Return the ports in use that conflict with any of some ports, each with its counts by row."""
         found: dict[HostPort, Counts] = {}
         for address, protocol, port in ports:
             for other, counts in self._used.get((protocol, port), {}).items():
@@ -155,7 +155,7 @@ class PortIndex:
         return found
 
     def snapshot(self) -> dict[tuple[str, int, str], list[tuple[int, int]]]:
-        """Everything, for checks."""
+        """Return all counts, for consistency checks."""
         return {
             (*key, address): counts.items()
             for key, by_address in self._used.items()
@@ -164,12 +164,12 @@ class PortIndex:
 
 
 def ports_conflict(wanted: HostPort, used: HostPort) -> bool:
-    """Whether two uses of host ports exclude each other on one node."""
+    """Whether two host ports cannot be used on the same node."""
     return wanted[1:] == used[1:] and (wanted[0] == used[0] or ANY_ADDRESS in (wanted[0], used[0]))
 
 
 class ImageState:
-    """One image name: its size as first seen, and the rows that have it."""
+    """One image name: its size as first reported, and the rows that have it."""
 
     __slots__ = ("rows", "size")
 
@@ -179,13 +179,13 @@ class ImageState:
 
 
 class ImageIndex:
-    """All image names of the cluster."""
+    """Container images on nodes, by name."""
 
     def __init__(self) -> None:
         self._images: dict[str, ImageState] = {}
 
     def add_node(self, row: int, node: Node) -> None:
-        """Take over a node's images."""
+        """Add a node's images."""
         for name, size in _images(node).items():
             state = self._images.get(name)
             if state is None:
@@ -193,7 +193,7 @@ class ImageIndex:
             state.rows.add(row, 1)
 
     def remove_node(self, row: int, node: Node) -> None:
-        """Forget a node's images."""
+        """Remove a node's images."""
         for name in _images(node):
             state = self._images[name]
             state.rows.add(row, -1)
@@ -201,11 +201,11 @@ class ImageIndex:
                 del self._images[name]
 
     def get(self, name: str) -> ImageState | None:
-        """An image by (normalised) name."""
+        """Return an image by (normalized) name."""
         return self._images.get(name)
 
     def snapshot(self) -> dict[str, tuple[int, list[tuple[int, int]]]]:
-        """Everything, for checks."""
+        """Return all images, for consistency checks."""
         return {name: (state.size, state.rows.items()) for name, state in self._images.items()}
 
 

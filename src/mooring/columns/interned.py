@@ -1,7 +1,8 @@
-"""Columns of interned values: one integer code a node, with a dictionary. Labels, topology domains, taint sets.
+"""Columns of interned values: one integer code per node, with a dictionary of the values.
 
-Hot path. A question about labels ("zone in (a, b)") is answered once for each distinct value and then looked up for
-all nodes in one gather. Codes are reused when no node has the value any more.
+Used for labels, topology domains and sets of taints. Hot path. A condition on labels ("zone in (a, b)") is evaluated
+once per distinct value and then looked up for all nodes in one gather. A code is reused when no node has its value.
+
 """
 
 from __future__ import annotations
@@ -18,33 +19,33 @@ V = TypeVar("V", bound=Hashable)
 Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
-#: Code of a node that has no value (the label is absent).
+#: The code of a node that has no value (the label is absent).
 ABSENT = -1
 
 
 class CodeColumn(Generic[V]):
-    """One value (or none) a row, as codes."""
+    """One value (or none) per row, stored as codes."""
 
     __slots__ = ("_free", "_uses", "code_of", "codes", "values", "version")
 
     def __init__(self, capacity: int) -> None:
         self.codes: Codes = np.full(capacity, ABSENT, dtype=np.int32)
-        #: By code; None where the code is free.
+        #: Values by code; None if the code is free.
         self.values: list[V | None] = []
         self.code_of: dict[V, int] = {}
         self._uses: list[int] = []
         self._free: list[int] = []
-        #: Rises whenever a code gets or loses its meaning; what was derived per code is stale then.
+        #: Increases whenever a code is assigned or freed; data derived per code is then stale.
         self.version = 0
 
     def grow(self, capacity: int) -> None:
-        """Make room for more rows."""
+        """Extend the column to more rows."""
         grown = np.full(capacity, ABSENT, dtype=np.int32)
         grown[: len(self.codes)] = self.codes
         self.codes = grown
 
     def set(self, row: int, value: V | None) -> None:
-        """Give a row a value; None takes it away."""
+        """Set the value of a row; None removes it."""
         old = int(self.codes[row])
         if old != ABSENT:
             if self.values[old] == value:
@@ -77,16 +78,16 @@ class CodeColumn(Generic[V]):
 
     @property
     def size(self) -> int:
-        """How many codes there are, free ones included: the length of anything indexed by code."""
+        """The number of codes, including free ones: the length of anything indexed by code."""
         return len(self.values)
 
     @property
     def distinct(self) -> int:
-        """How many values are in use."""
+        """The number of values in use."""
         return len(self.code_of)
 
     def lookup(self, answer: Callable[[V], bool], *, absent: bool) -> Mask:
-        """A table to index with codes: ``answer`` for each value in use, ``absent`` for ABSENT (index -1)."""
+        """Return a table to index with codes: ``answer`` of each value in use, ``absent`` for ABSENT (index -1)."""
         table = np.zeros(len(self.values) + 1, dtype=np.bool_)
         for value, code in self.code_of.items():
             table[code] = answer(value)
@@ -100,7 +101,7 @@ class LabelColumn(CodeColumn[str]):
     __slots__ = ()
 
     def requirement(self, requirement: NodeRequirement) -> Mask:
-        """A lookup table (by code, last entry for nodes without the label) of one node selector requirement."""
+        """Return a lookup table (by code; last entry: label absent) of a node selector requirement."""
         operator = requirement.operator
         table = np.zeros(len(self.values) + 1, dtype=np.bool_)
         if operator in ("In", "NotIn"):

@@ -1,4 +1,4 @@
-"""One node, as a plugin that works node by node sees it, and one pod on it."""
+"""NodeInfo and PodInfo: one node and one pod, for plugins that work node by node."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mooring.columns.templates import HostPort, PodTemplate
 if TYPE_CHECKING:
     from mooring.columns.table import NodeTable
 
-#: Where the table keeps amounts that have defaults.
+#: Resources with default requests -> index in the table's ``nonzero``.
 _NONZERO = {"cpu": 0, "memory": 1}
 
 
 class PodInfo:
-    """A pod with its compiled template, and the node it is on (None while it has none)."""
+    """A pod with its compiled template, and its node (None while it has none)."""
 
     __slots__ = ("index", "node", "pod", "template")
 
@@ -26,7 +26,7 @@ class PodInfo:
         self.pod = pod
         self.template = template
         self.node: NodeInfo | None = None
-        #: Its place in the table's pod columns; -1 while it is on no known node.
+        #: Its index in the table's pod columns; -1 while it is on no node of the table.
         self.index = -1
 
     @property
@@ -54,9 +54,9 @@ class PodInfo:
 
 
 class NodeInfo:
-    """A node of the table: the object itself, the pods on it, and its amounts.
+    """A node: the object, the pods on it, and its resources.
 
-    It is live: what it says is what the table says now.
+    It is live: it always shows the current state of the table.
     """
 
     __slots__ = ("_pods", "name", "node", "row", "sequence", "table")
@@ -65,9 +65,9 @@ class NodeInfo:
         self.table = table
         self.row = row
         self.node = node
-        #: The node's name: a plain attribute, since plugins that work node by node read it all the time.
+        #: The node's name: a plain attribute, since plugins read it often.
         self.name = node.metadata.name
-        #: Order of arrival, which rows lose when a node is removed.
+        #: The order in which nodes were added; rows change when a node is removed.
         self.sequence = sequence
         self._pods: dict[str, PodInfo] = {}
 
@@ -83,29 +83,29 @@ class NodeInfo:
 
     @property
     def pods(self) -> Iterable[PodInfo]:
-        """The pods on the node, in order of arrival."""
+        """The pods on the node, in the order in which they were added."""
         return self._pods.values()
 
     @property
     def pod_count(self) -> int:
-        """How many pods are on the node."""
+        """The number of pods on the node."""
         return len(self._pods)
 
     def allocatable(self, resource: str) -> int:
-        """How much of a resource the node offers (millicores for cpu)."""
+        """Return the node's allocatable amount of a resource (millicores for cpu)."""
         return self.table.amount(self.row, resource, "allocatable")
 
     def requested(self, resource: str) -> int:
-        """How much of a resource the pods on the node ask for."""
+        """Return the sum of the requests of the pods on the node."""
         return self.table.amount(self.row, resource, "requested")
 
     def nonzero_requested(self, resource: str) -> int:
-        """As ``requested``, but containers that ask for no cpu (memory) count as asking for 100m (200Mi)."""
+        """Return the same as ``requested``, with defaults of 100m cpu and 200Mi memory per container."""
         which = _NONZERO.get(resource)
         return self.requested(resource) if which is None else int(self.table.nonzero[which, self.row])
 
     def free(self, resource: str) -> int:
-        """What is left of a resource."""
+        """Return the allocatable amount minus the requests."""
         return self.allocatable(resource) - self.requested(resource)
 
     def __repr__(self) -> str:
@@ -113,7 +113,7 @@ class NodeInfo:
 
 
 class WhatIfNode(NodeInfo):
-    """A node as it would be with some pods more or less; used for nominated pods and preemption."""
+    """A node with some pods added or removed; used for nominated pods and preemption."""
 
     __slots__ = ("_base", "_delta", "added", "freed_ports", "removed")
 
@@ -124,11 +124,11 @@ class WhatIfNode(NodeInfo):
         self._delta: dict[str, int] = {}
         self.added: dict[str, PodInfo] = {}
         self.removed: dict[str, PodInfo] = {}
-        #: Host ports of pods that went: free even if a pod that stayed uses them too, as kube-scheduler has it.
+        #: Host ports of removed pods: free even if a remaining pod uses them too, as in kube-scheduler.
         self.freed_ports: set[HostPort] = set()
 
     def add_pod(self, info: PodInfo) -> None:
-        """Pretend that a pod is here."""
+        """Add a pod hypothetically."""
         self._pods[info.pod.uid] = info
         if self.removed.pop(info.pod.uid, None) is None:
             self.added[info.pod.uid] = info
@@ -136,7 +136,7 @@ class WhatIfNode(NodeInfo):
         self._shift(info, 1)
 
     def remove_pod(self, info: PodInfo) -> None:
-        """Pretend that a pod is gone."""
+        """Remove a pod hypothetically."""
         self._pods.pop(info.pod.uid, None)
         if self.added.pop(info.pod.uid, None) is None:
             self.removed[info.pod.uid] = info
@@ -148,11 +148,11 @@ class WhatIfNode(NodeInfo):
             self._delta[resource] = self._delta.get(resource, 0) + sign * amount
 
     def requested(self, resource: str) -> int:
-        """How much of a resource the pods would ask for."""
+        """Return the sum of the requests, including the hypothetical changes."""
         return super().requested(resource) + self._delta.get(resource, 0)
 
     def nonzero_requested(self, resource: str) -> int:
-        """As ``requested``, with defaults for containers that ask for none."""
+        """Return the same as ``requested``, with defaults for containers without requests."""
         which = _NONZERO.get(resource)
         if which is None:
             return self.requested(resource)

@@ -1,7 +1,8 @@
-"""Nodes: what a plugin in column form is given. A view on all rows of the table, or on some of them.
+"""Nodes: a view of all nodes, or of some, that plugins evaluate in columns.
 
-Every method answers for the nodes of the view, in their order, so a plugin written against it works as well for all
-nodes as for the three that changed. Arrays may be live columns: read them, never write (they are marked read-only).
+Every method returns values for the nodes of the view, in their order, so that a plugin works with all nodes as well as
+with the few that changed. Arrays may be live columns: they are marked read-only, do not write to them.
+
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Nodes:
 
     def __init__(self, table: NodeTable, rows: npt.NDArray[np.intp] | None = None) -> None:
         self.table = table
-        #: Rows of the table, or None for all of them in order.
+        #: Rows of the table, or None for all rows in order.
         self.rows = rows
 
     def __len__(self) -> int:
@@ -53,28 +54,28 @@ class Nodes:
         return [info.name for info in self]
 
     def get(self, name: str) -> NodeInfo | None:
-        """A node of the cluster by name, whether or not it is in this view."""
+        """Return a node of the cluster by name, whether or not it is in this view."""
         row = self.table.row_of.get(name)
         return None if row is None else self.table.nodes[row]
 
-    # Amounts
+    # Resources
 
     def allocatable(self, resource: str) -> Ints:
-        """How much of a resource each node offers (millicores for cpu)."""
+        """Return each node's allocatable amount of a resource (millicores for cpu)."""
         if resource == "pods":
             return self.take(self.table.allowed_pods)
         slot = self.table.slots.get(resource)
         return self._zeros() if slot is None else self.take(self.table.allocatable[slot])
 
     def requested(self, resource: str) -> Ints:
-        """How much of a resource the pods on each node ask for."""
+        """Return the sum of the requests of the pods on each node."""
         if resource == "pods":
             return self.pod_count
         slot = self.table.slots.get(resource)
         return self._zeros() if slot is None else self.take(self.table.requested[slot])
 
     def nonzero_requested(self, resource: str) -> Ints:
-        """As ``requested``, but containers that ask for no cpu (memory) count as asking for 100m (200Mi)."""
+        """Return the same as ``requested``, with defaults of 100m cpu and 200Mi memory per container."""
         if resource == "cpu":
             return self.take(self.table.nonzero[0])
         if resource == "memory":
@@ -82,17 +83,17 @@ class Nodes:
         return self.requested(resource)
 
     def free(self, resource: str) -> Ints:
-        """What is left of a resource on each node."""
+        """Return the allocatable amount minus the requests of each node."""
         return self.allocatable(resource) - self.requested(resource)
 
     @property
     def pod_count(self) -> Ints:
-        """How many pods are on each node."""
+        """The number of pods on each node."""
         return self.take(self.table.pod_count)
 
     @property
     def allowed_pods(self) -> Ints:
-        """How many pods each node takes."""
+        """The maximum number of pods of each node."""
         return self.take(self.table.allowed_pods)
 
     # Labels, taints, features
@@ -103,36 +104,36 @@ class Nodes:
         return self.take(self.table.unschedulable)
 
     def label(self, key: str) -> LabelColumn:
-        """The dictionary of a label's values; ``codes`` gives the nodes' codes in it."""
+        """Return the column of a label; ``codes`` returns the nodes' codes in it."""
         return self.table.label(key)
 
     def codes(self, column: CodeColumn[str] | str) -> Codes:
-        """Each node's code in a column (or in a label's column, by key); -1 where it has no value."""
+        """Return each node's code in a column (or in a label's column, by key); -1 if it has no value."""
         if isinstance(column, str):
             column = self.table.label(column)
         return self.take(column.codes)
 
     def has_label(self, key: str) -> Mask:
-        """Which nodes have a label."""
+        """Return which nodes have a label."""
         return self.codes(key) >= 0
 
     @property
     def taints(self) -> CodeColumn[tuple[object, ...]]:
-        """The distinct sets of taints; index an answer per set with ``taint_codes``."""
+        """The distinct sets of taints; index a table of these with ``taint_codes``."""
         return self.table.taints  # type: ignore[return-value]  # a column of Taint tuples, seen as read-only objects
 
     @property
     def taint_codes(self) -> Codes:
-        """Each node's set of taints; -1 where it has none."""
+        """The code of each node's set of taints; -1 if it has none."""
         return self.take(self.table.taints.codes)
 
     @property
     def feature_codes(self) -> Codes:
-        """Each node's set of declared features; -1 where it has none."""
+        """The code of each node's set of declared features; -1 if it has none."""
         return self.take(self.table.features.codes)
 
     def matches(self, required: RequiredNodeAffinity) -> Mask:
-        """Which nodes a pod's compiled nodeSelector and required node affinity allow."""
+        """Return which nodes a compiled nodeSelector and required node affinity match."""
         result: Mask | None = None
         if required.selector is not None:
             for requirement in required.selector.requirements:
@@ -144,7 +145,7 @@ class Nodes:
         return np.ones(len(self), dtype=np.bool_) if result is None else result
 
     def matches_any(self, terms: Iterable[NodeTerm]) -> Mask:
-        """Which nodes any of some node selector terms matches."""
+        """Return which nodes match any of some node selector terms."""
         result: Mask | None = None
         for term in terms:
             found = self.matches_term(term)
@@ -152,7 +153,7 @@ class Nodes:
         return np.zeros(len(self), dtype=np.bool_) if result is None else result
 
     def matches_term(self, term: NodeTerm) -> Mask:
-        """Which nodes a single node selector term matches."""
+        """Return which nodes match one node selector term."""
         if term.is_empty or term.errors:
             return np.zeros(len(self), dtype=np.bool_)
         result: Mask | None = None
@@ -177,7 +178,7 @@ class Nodes:
                 row = table.row_of.get(name)
                 if row is not None:
                     result[row] = True
-        elif "" in field.values:  # a field that Kubernetes does not know reads as empty
+        elif "" in field.values:  # an unsupported field has an empty value
             result[:] = True
         if field.operator != IN:
             result = ~result
@@ -186,24 +187,24 @@ class Nodes:
     # Ports and images
 
     def port_conflicts(self, ports: Sequence[HostPort]) -> Mask | None:
-        """Which nodes have one of some host ports in use; None if none has."""
+        """Return which nodes have one of some host ports in use; None if there are none."""
         conflicts = self.table.ports.conflicts(ports, len(self.table.nodes))
         if conflicts is None or self.rows is None:
             return conflicts
         return conflicts[self.rows]
 
     def image(self, name: str) -> tuple[int, int, Mask] | None:
-        """An image's size, the number of nodes of the cluster that have it, and which nodes of this view do."""
+        """Return an image's size, the number of nodes in the cluster that have it, and which nodes of the view do."""
         state = self.table.images.get(name)
         if state is None:
             return None
         present = state.rows.array(len(self.table.nodes)) > 0
         return state.size, state.rows.total, present if self.rows is None else present[self.rows]
 
-    # Plumbing
+    # Helpers
 
     def take(self, column: npt.NDArray[S]) -> npt.NDArray[S]:
-        """The entries of a column of the table that belong to this view."""
+        """Return the entries of a column of the table that belong to this view."""
         if self.rows is None:
             view = column[: len(self.table.nodes)]
             view.flags.writeable = False
@@ -215,7 +216,7 @@ class Nodes:
 
 
 class WhatIfNodes(Nodes):
-    """One node as it would be with other pods on it."""
+    """A view of one node with some pods added or removed."""
 
     __slots__ = ("_node",)
 
@@ -230,21 +231,21 @@ class WhatIfNodes(Nodes):
         return iter((self._node,))
 
     def requested(self, resource: str) -> Ints:
-        """How much the pods would ask for."""
+        """Return the sum of the requests, including the hypothetical changes."""
         if resource == "pods":
             return self.pod_count
         return np.array([self._node.requested(resource)], dtype=np.int64)
 
     def nonzero_requested(self, resource: str) -> Ints:
-        """As ``requested``, with defaults for containers that ask for none."""
+        """Return the same as ``requested``, with defaults for containers without requests."""
         return np.array([self._node.nonzero_requested(resource)], dtype=np.int64)
 
     @property
     def pod_count(self) -> Ints:
-        """How many pods there would be."""
+        """The number of pods, including the hypothetical changes."""
         return np.array([self._node.pod_count], dtype=np.int64)
 
     def port_conflicts(self, ports: Sequence[HostPort]) -> Mask | None:
-        """Whether one of some host ports would be in use."""
+        """Return whether one of some host ports would be in use."""
         used = {port for info in self._node.pods for port in info.template.host_ports} - self._node.freed_ports
         return np.array([any(ports_conflict(wanted, other) for other in used for wanted in ports)], dtype=np.bool_)

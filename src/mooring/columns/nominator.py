@@ -1,4 +1,4 @@
-"""Nominated pods: pods without a node for which room was made on one."""
+"""Nominated pods: pods without a node for which preemption made room on one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mooring.columns.node_info import PodInfo
 
 
 class Nominator:
-    """Which pods are nominated to which node."""
+    """The nominated pods by node."""
 
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, PodInfo]] = {}
@@ -18,13 +18,13 @@ class Nominator:
         return bool(self._node_of)
 
     def add(self, info: PodInfo, node_name: str) -> None:
-        """Nominate a pod, instead of any earlier nomination of it."""
+        """Nominate a pod, replacing an earlier nomination."""
         self.remove(info.pod.uid)
         self._by_node.setdefault(node_name, {})[info.pod.uid] = info
         self._node_of[info.pod.uid] = node_name
 
     def remove(self, uid: str) -> None:
-        """Withdraw a pod's nomination, if it has one."""
+        """Remove a pod's nomination, if it has one."""
         node_name = self._node_of.pop(uid, None)
         if node_name is None:
             return
@@ -34,13 +34,13 @@ class Nominator:
             del self._by_node[node_name]
 
     def node_of(self, uid: str) -> str | None:
-        """Where a pod is nominated to."""
+        """Return the node to which a pod is nominated."""
         return self._node_of.get(uid)
 
     def on_node(self, node_name: str) -> Iterable[PodInfo]:
-        """The pods nominated to a node."""
+        """Return the pods nominated to a node."""
         return self._by_node.get(node_name, {}).values()
 
     def nodes(self) -> Iterable[str]:
-        """Nodes that have nominated pods."""
+        """Return the nodes that have nominated pods."""
         return self._by_node.keys()

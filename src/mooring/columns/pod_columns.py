@@ -1,4 +1,4 @@
-"""Placed pods in columns: row, priority, start time and amounts. Preemption weighs all of them at once."""
+"""Placed pods in columns: row, priority, start time and requests, for preemption."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PODS = 256
 
 
 class PodColumns:
-    """One entry a placed pod, dense: removing one moves the last into its place."""
+    """One entry per placed pod. Entries are dense: removing one moves the last into its place."""
 
     def __init__(self, slots: int) -> None:
         self.infos: list[PodInfo] = []
         self.rows: npt.NDArray[np.int32] = np.zeros(_PODS, dtype=np.int32)
         self.priorities: npt.NDArray[np.int64] = np.zeros(_PODS, dtype=np.int64)
-        #: Seconds since the epoch; infinity where a pod has not started.
+        #: Seconds since the epoch; infinity if a pod has not started.
         self.starts: npt.NDArray[np.float64] = np.zeros(_PODS, dtype=np.float64)
         self.amounts: npt.NDArray[np.int64] = np.zeros((_PODS, slots), dtype=np.int64)
 
@@ -32,7 +32,7 @@ class PodColumns:
         return len(self.infos)
 
     def add(self, info: PodInfo, row: int) -> None:
-        """Enter a pod."""
+        """Add a pod."""
         index = len(self.infos)
         if index >= len(self.rows):
             self._grow()
@@ -48,11 +48,11 @@ class PodColumns:
             amounts[slot] = amount
 
     def restart(self, info: PodInfo) -> None:
-        """A pod's start became known, perhaps."""
+        """Update a pod's start time."""
         self.starts[info.index] = start_of(info.pod)
 
     def remove(self, info: PodInfo) -> None:
-        """Take a pod out."""
+        """Remove a pod."""
         index, last = info.index, len(self.infos) - 1
         mover = self.infos.pop()
         info.index = -1
@@ -73,13 +73,13 @@ class PodColumns:
             setattr(self, name, bigger)
 
     def grow_slots(self, slots: int) -> None:
-        """Make room for more resources."""
+        """Extend the columns to more resources."""
         bigger = np.zeros((len(self.amounts), slots), dtype=np.int64)
         bigger[:, : self.amounts.shape[1]] = self.amounts
         self.amounts = bigger
 
 
 def start_of(pod: Pod) -> float:
-    """When a pod started; infinity if it has not."""
+    """Return the start time of a pod; infinity if it has not started."""
     start = pod.status.start_time
     return parse_time(start) if start else math.inf

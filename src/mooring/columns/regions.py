@@ -1,8 +1,9 @@
-"""Regions: the nodes on which a spread constraint counts pods, kept current as nodes change.
+"""Regions: the nodes on which a spread constraint counts pods, updated as nodes change.
 
-A constraint counts pods only on nodes that have all its topology keys, fit the pod's node affinity and (on request)
-have only taints that the pod tolerates. Most often these are all nodes, which makes every count a plain look-up; where
-they are not, pod counters keep counts for the region beside those for all nodes.
+A constraint counts pods only on nodes that have all its topology keys, match the pod's node affinity and (optionally)
+have only taints that the pod tolerates. Usually these are all nodes, so that every count is a lookup; otherwise pod
+counters maintain counts for the region in addition to those for all nodes.
+
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from mooring.columns.nodes import Nodes
 if TYPE_CHECKING:
     from mooring.columns.table import NodeTable
 
-#: More changed nodes than this are not looked at one by one.
+#: If more nodes changed, the region is rebuilt.
 _FEW = 32
-#: Regions kept; beyond that, the ones not asked about for longest are dropped.
+#: The maximum number of regions; beyond that, the least recently used ones are dropped.
 _KEEP = 512
 
 Tolerations = tuple[Toleration, ...]
 
 
 class Region:
-    """Nodes that have some labels, fit a node affinity (None: any) and have tolerated taints only (None: any)."""
+    """Nodes that have some labels, match a node affinity (None: any) and have only tolerated taints (None: any)."""
 
     __slots__ = (
         "_affinity",
@@ -57,18 +58,18 @@ class Region:
         self._affinity = None if affinity is None or affinity.is_empty else affinity
         self._tolerations = tolerations
         self._cursor = table.node_cursor()
-        #: The codes of the keys when the mask was made: a member that moves to another domain changes the region.
+        #: The codes of the keys when the mask was computed: a member that moves to another domain changes the region.
         self._codes: tuple[Codes, ...] = ()
         self._domains: dict[str, tuple[int, Mask, int]] = {}
-        #: Membership by row.
+        #: Which rows are members.
         self.mask: Mask = np.zeros(0, dtype=np.bool_)
         #: Whether all nodes are members.
         self.everything = False
-        #: Rises when the members, or the domains they are in, change.
+        #: Increases when the members, or their domains, change.
         self.version = 0
 
     def refresh(self) -> Region:
-        """Take over what happened to the nodes since the last time; O(changed nodes)."""
+        """Apply the changes of nodes since the last call; O(changed nodes)."""
         cursor = self._cursor
         if cursor.current:
             return self
@@ -99,7 +100,7 @@ class Region:
         self.version += 1
 
     def _recheck(self, row: int) -> bool:
-        """Bring one row up to date; whether that changed the region."""
+        """Update one row; return whether that changed the region."""
         table = self._table
         node = table.nodes[row].node
         labels = node.labels
@@ -122,11 +123,11 @@ class Region:
         return row < len(self.mask) and bool(self.mask[row])
 
     def column(self, key: str) -> LabelColumn:
-        """The codes of a topology key."""
+        """Return the codes of a topology key."""
         return self._table.label(key)
 
     def domains(self, key: str) -> tuple[Mask, int]:
-        """Which codes of one of the region's keys have a member, and how many do."""
+        """Return which codes of one of the region's keys have a member, and their number."""
         column = self._table.label(key)
         known = self._domains.get(key)
         if known is None or known[0] != self.version or len(known[1]) != column.size:
@@ -137,7 +138,7 @@ class Region:
 
 
 class Regions:
-    """The regions that were asked about lately."""
+    """The recently used regions."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -149,7 +150,7 @@ class Regions:
         affinity: RequiredNodeAffinity | None = None,
         tolerations: Tolerations | None = None,
     ) -> Region:
-        """The region of some conditions; equal conditions share one."""
+        """Return the region of some conditions; equal conditions share one."""
         if affinity is not None and affinity.is_empty:
             affinity = None
         conditions = (keys, affinity, tolerations)

@@ -77,7 +77,7 @@ class RowCursor:
         self._marked.add(node_name)
 
     def reset(self) -> None:
-        """Forget the position: all rows count as changed."""
+        """Invalidate the position: all rows count as changed."""
         self._position = -1
 
     @property

@@ -1,8 +1,9 @@
-"""NodeTable: every node a row, everything a decision asks about a column.
+"""NodeTable: one row per node, one column per property that decisions read.
 
 Rows are dense (0 to len - 1): removing a node moves the last row into its place. All changes go through ``add_node``,
-``update_node``, ``remove_node``, ``add_pod`` and ``remove_pod``, which touch single rows and log them, so that what was
-decided about the other rows stays valid. ``check`` compares everything with a table built from scratch.
+``update_node``, ``remove_node``, ``add_pod`` and ``remove_pod``. They change single rows and log them, so that cached
+results for the other rows stay valid. ``check`` compares the table with one built from scratch.
+
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ _ROWS, _SLOTS = 64, 8
 
 
 class PodListener:
-    """Told about pods that come to, or leave, a row of the table; for indexes that a plugin keeps itself."""
+    """Notified of pods that are added to, or removed from, a row of the table; for a plugin's own indexes."""
 
-    #: Whether pods without volumes are of no interest; most pods have none, and every call costs.
+    #: Whether to skip pods without volumes; most pods have none, and every call costs time.
     volumes_only = False
 
     def pod_added(self, info: PodInfo, row: int) -> None:
-        """A pod is on a row now."""
+        """Handle a pod that was added to a row."""
 
     def pod_removed(self, info: PodInfo, row: int) -> None:
-        """A pod is no longer on a row."""
+        """Handle a pod that was removed from a row."""
 
 
 class NodeTable:
@@ -57,12 +58,12 @@ class NodeTable:
         self.slots: dict[str, int] = {name: slot for slot, name in enumerate(BASE_RESOURCES)}
         self.allocatable: Ints = np.zeros((_SLOTS, _ROWS), dtype=np.int64)
         self.requested: Ints = np.zeros((_SLOTS, _ROWS), dtype=np.int64)
-        #: cpu and memory where containers that ask for none count as small ones.
+        #: Requested cpu and memory, with defaults for containers without requests.
         self.nonzero: Ints = np.zeros((2, _ROWS), dtype=np.int64)
         self.pod_count: Ints = np.zeros(_ROWS, dtype=np.int64)
         self.allowed_pods: Ints = np.zeros(_ROWS, dtype=np.int64)
         self.unschedulable: npt.NDArray[np.bool_] = np.zeros(_ROWS, dtype=np.bool_)
-        #: How many nodes are unschedulable.
+        #: The number of unschedulable nodes.
         self.cordoned = 0
         self.taints: CodeColumn[tuple[Taint, ...]] = CodeColumn(_ROWS)
         self.features: CodeColumn[tuple[str, ...]] = CodeColumn(_ROWS)
@@ -75,13 +76,13 @@ class NodeTable:
         self.templates = TemplateRegistry(self._prepare)
         self.pods: dict[str, PodInfo] = {}
         self.pod_columns = PodColumns(_SLOTS)
-        #: Pods on nodes that are not (or no longer) known: they count nowhere until the node appears.
+        #: Pods whose node is not in the table: they are not counted until the node is added.
         self._orphans: dict[str, dict[str, PodInfo]] = {}
         self._listeners: list[PodListener] = []
         #: Rows whose node changed, and rows whose node or pods changed.
         self.node_changes = ChangeLog()
         self.changes = ChangeLog()
-        #: Rises when rows come or go: what was computed for all rows is stale then.
+        #: Increases when rows are added or removed: data computed for all rows is then stale.
         self.structure = 0
         self._arrivals = 0
 
@@ -92,7 +93,7 @@ class NodeTable:
 
     @property
     def nodes_version(self) -> int:
-        """A number that rises when a node is added, removed or changed; pods do not matter."""
+        """A number that increases when a node is added, removed or changed; pods do not matter."""
         return self.structure + self.node_changes.position
 
     def cursor(self) -> RowCursor:
@@ -126,16 +127,16 @@ class NodeTable:
         return info
 
     def update_node(self, node: Node) -> None:
-        """Take over a changed node; its pods stay."""
+        """Replace a node object; its pods stay."""
         row = self.row_of[node.name]
         info = self.nodes[row]
         old = info.node
         if old.spec == node.spec and old.status == node.status and _same_metadata(old, node):
-            info.node = node  # a heartbeat: nothing to decide anew
+            info.node = node  # a heartbeat: no column changes
             return
         moved = old.labels != node.labels
         pods = list(info.pods) if moved else []
-        for pod in pods:  # counters file pods by the labels of their node
+        for pod in pods:  # counters group pods by the labels of their node
             self._detach(pod)
         self.images.remove_node(row, info.node)
         info.node = node
@@ -145,7 +146,7 @@ class NodeTable:
         self._node_changed(row)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node; pods still on it wait for a node of that name to come back."""
+        """Remove a node; pods that are still on it are kept until a node of that name is added."""
         row = self.row_of.pop(name)
         info = self.nodes[row]
         orphans = {pod.pod.uid: pod for pod in info.pods}
@@ -182,7 +183,7 @@ class NodeTable:
             elif resource == "cpu":
                 self.allocatable[CPU, row] = milli_value(quantity)
             elif resource in self.slots or is_scalar(resource):
-                slot = self.slot(resource)  # may replace the columns by bigger ones
+                slot = self.slot(resource)  # may replace the columns by larger ones
                 self.allocatable[slot, row] = value(quantity)
         self.cordoned += int(node.unschedulable) - int(self.unschedulable[row])
         self.unschedulable[row] = node.unschedulable
@@ -207,7 +208,7 @@ class NodeTable:
         self.changes.mark(row)
 
     def touch(self, name: str) -> None:
-        """Something beside the node object that answers about a node depend on is another now."""
+        """Log a change of a node, made in an object other than the Node that results about it depend on."""
         row = self.row_of.get(name)
         if row is not None:
             self._node_changed(row)
@@ -215,16 +216,16 @@ class NodeTable:
     # Pods
 
     def template(self, pod: Pod) -> PodTemplate:
-        """The pod's compiled template."""
+        """Return the pod's compiled template."""
         return self.templates.of(pod)
 
     def add_pod(self, pod: Pod, node_name: str | None = None) -> PodInfo:
-        """Put a pod on a node (by default the one its spec names), or replace the pod of that uid."""
+        """Add a pod to a node (by default the one in its spec), or replace the pod with that uid."""
         name, template = node_name or pod.node_name, self.templates.of(pod)
         known = self.pods.get(pod.uid)
         if known is not None:
             if _counts_alike(known, pod, template, name):
-                # What most updates are: a binding seen that was assumed, a kubelet's report. No answer changes by it.
+                # Most updates (a confirmed binding, a status report by the kubelet) do not affect scheduling.
                 known.pod = pod
                 self.pod_columns.restart(known)
                 return known
@@ -239,7 +240,7 @@ class NodeTable:
         return info
 
     def remove_pod(self, uid: str) -> PodInfo | None:
-        """Take a pod away; None if it is not known."""
+        """Remove a pod; return None if it is not in the table."""
         info = self.pods.pop(uid, None)
         if info is None:
             return None
@@ -292,7 +293,7 @@ class NodeTable:
         self.pod_count[row] += sign
 
     def _prepare(self, template: PodTemplate) -> None:
-        """Give a new template the slots of what it asks for."""
+        """Assign slots to the resources that a new template requests."""
         template.scalars = tuple(
             (self.slot(resource), amount)
             for resource, amount in template.requests.items()
@@ -302,7 +303,7 @@ class NodeTable:
     # Namespaces
 
     def set_namespace(self, name: str, labels: dict[str, str] | None) -> None:
-        """Take over a namespace's labels; None removes it."""
+        """Set a namespace's labels; None removes the namespace."""
         if self.namespaces.get(name) == labels:
             return
         if labels is None:
@@ -314,7 +315,7 @@ class NodeTable:
     # Columns
 
     def slot(self, resource: str) -> int:
-        """The slot of a resource's amounts, made when first heard of."""
+        """Return the slot of a resource; it is assigned on first use."""
         slot = self.slots.get(resource)
         if slot is None:
             slot = self.slots[resource] = len(self.slots)
@@ -323,7 +324,7 @@ class NodeTable:
         return slot
 
     def label(self, key: str) -> LabelColumn:
-        """The codes of a label, read from the nodes when first asked for and kept current from then on."""
+        """Return the codes of a label; the column is created on first use."""
         column = self._labels.get(key)
         if column is None:
             column = self._labels[key] = LabelColumn(len(self.pod_count))
@@ -332,7 +333,7 @@ class NodeTable:
         return column
 
     def amount(self, row: int, resource: str, of: Literal["allocatable", "requested"]) -> int:
-        """One amount of one row."""
+        """Return one amount of one row."""
         if resource == "pods":
             return int((self.allowed_pods if of == "allocatable" else self.pod_count)[row])
         slot = self.slots.get(resource)
@@ -379,13 +380,13 @@ class NodeTable:
         self.pod_columns.grow_slots(capacity)
 
     def label_keys(self) -> list[str]:
-        """The label keys that have a column."""
+        """Return the label keys that have a column."""
         return list(self._labels)
 
-    # Checks
+    # Consistency checks
 
     def rebuilt(self) -> NodeTable:
-        """A table with the same nodes, pods and namespaces, built from scratch."""
+        """Return a table with the same nodes, pods and namespaces, built from scratch."""
         fresh = NodeTable()
         for name, labels in self.namespaces.items():
             fresh.set_namespace(name, labels)
@@ -397,12 +398,12 @@ class NodeTable:
         return fresh
 
     def check(self) -> list[str]:
-        """What this table says otherwise than one built from scratch: nothing, unless there is a bug."""
+        """Return the differences from a table built from scratch: empty, unless there is a bug."""
         return differences(self, self.rebuilt())
 
 
 def _counts_alike(known: PodInfo, pod: Pod, template: PodTemplate, node_name: str) -> bool:
-    """Whether a newer version of a pod counts on its node exactly as the known one does."""
+    """Whether a new version of a pod counts on its node exactly as the current one does."""
     old, node = known.pod, known.node
     return (
         known.template is template

@@ -1,4 +1,4 @@
-"""Compares a table with one built from scratch from the same nodes and pods; any difference is a bug."""
+"""Consistency check: compares a table with one built from scratch; any difference is a bug."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _AMOUNTS: tuple[Literal["allocatable", "requested"], ...] = ("allocatable", "req
 
 
 def differences(table: NodeTable, fresh: NodeTable) -> list[str]:
-    """Everything that ``table`` says otherwise than ``fresh``, as sentences."""
+    """Return the differences of ``table`` from ``fresh``, as sentences."""
     found: list[str] = []
     if sorted(table.row_of) != sorted(fresh.row_of):
         return [f"nodes: {sorted(table.row_of)} instead of {sorted(fresh.row_of)}"]
     for row, info in enumerate(table.nodes):
         if info.row != row or table.row_of[info.name] != row:
-            found.append(f"node {info.name}: row {info.row} is kept at {row}")
+            found.append(f"node {info.name}: row {info.row} is stored at {row}")
         found += _node(table, fresh, info.name)
     found += _columns(table, fresh)
     found += _indexes(table, fresh)

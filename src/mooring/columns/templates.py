@@ -1,7 +1,8 @@
-"""Pod templates: the compiled plan that all pods of one kind share.
+"""Pod templates: the compiled parts that equal pods share.
 
-Pods made by one controller differ in name only. What the scheduler needs of a pod (amounts, ports, terms, selectors)
-is compiled once per template and shared; what a plugin learnt about the nodes for one pod is kept for the next one.
+Pods of one controller differ only in their names. Their requests, ports, terms and selectors are compiled once per
+template, and results that plugins cache for one pod are reused for the next.
+
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ HostPort = tuple[str, str, int]
 _encode = msgspec.msgpack.Encoder().encode
 _CACHE = "_mooring_template"
 _numbers = itertools.count(1)
-#: Templates kept although no pod of theirs is placed.
+#: The number of templates without placed pods that are cached.
 _KEEP_IDLE = 4096
 
 
 class PodTemplate:
-    """What pods with equal scheduling-relevant parts share."""
+    """The scheduling-relevant parts that equal pods share."""
 
     __slots__ = (
         "_affinity",
@@ -54,14 +55,14 @@ class PodTemplate:
     )
 
     def __init__(self, pod: Pod) -> None:
-        #: A pod of this template; read only what all of them share. It is a copy: the pod itself knows its template,
-        #: and the collector cannot see cycles through pods.
+        #: A pod of this template; read only what all its pods share. It is a copy, since the pod refers to its template
+        #: and the garbage collector does not track pods.
         self.pod = msgspec.structs.replace(pod)
         self.namespace = pod.namespace
         self.labels = pod.labels
-        #: What the pod asks for, by resource: millicores for cpu, whole numbers for the rest, rounded up.
+        #: Requests by resource: millicores for cpu, integers for the rest, rounded up.
         self.requests: dict[str, int] = pod_requests(pod, use_status=True)
-        #: (cpu, memory) where a container that asks for none counts as a small one.
+        #: (cpu, memory) requests, with defaults for containers without requests.
         nonzero = pod_requests_nonzero(pod, use_status=True)
         self.nonzero: tuple[int, int] = (nonzero.get("cpu", 0), nonzero.get("memory", 0))
         ports = container_host_ports(pod)
@@ -71,15 +72,15 @@ class PodTemplate:
             if ports
             else ()
         )
-        #: Room for plugins: compiled selectors, verdicts kept for the next pod. Keyed by the plugin that owns it.
+        #: A cache for plugins: compiled selectors, results for the next pod. The plugin is (part of) the key.
         self.cache: dict[object, object] = {}
         self._affinity: PodAffinityTerms | None = None
         self._requirement: RequiredNodeAffinity | None = None
         self._resource_key = b""
-        #: Whose template it is: a pod may be looked at by several tables. A number, for it must not keep them alive.
+        #: The registry that made the template, since a pod may be in several tables; a number, to keep no reference.
         self.registry_number = 0
-        # Below: owned by the node table.
-        #: Rows with pods of this template -> [living, terminating] pods there.
+        # The node table owns the following.
+        #: Row -> [running, terminating] pods of this template.
         self.placed: dict[int, list[int]] = {}
         self.counters: tuple[PodCounter, ...] = ()
         self.counters_epoch = -1
@@ -88,27 +89,27 @@ class PodTemplate:
 
     @property
     def affinity(self) -> PodAffinityTerms:
-        """The pod's affinity and anti-affinity terms, compiled."""
+        """The pod's compiled affinity and anti-affinity terms."""
         if self._affinity is None:
             self._affinity = affinity_terms(self.pod)
         return self._affinity
 
     @property
     def node_requirement(self) -> RequiredNodeAffinity:
-        """nodeSelector and required node affinity, compiled."""
+        """The compiled nodeSelector and required node affinity."""
         if self._requirement is None:
             self._requirement = required_node_affinity(self.pod)
         return self._requirement
 
     @property
     def resource_key(self) -> bytes:
-        """Equal for templates that ask for the same amounts in the same way."""
+        """A key that is equal for templates with equal requests."""
         if not self._resource_key:
             self._resource_key = resource_key(self.pod)
         return self._resource_key
 
     def kept(self, key: object, make: Callable[[], T]) -> T:
-        """What was kept under a key, made the first time it is asked for."""
+        """Return the cached value of a key; it is computed on first use."""
         value = self.cache.get(key)
         if value is None:
             value = self.cache[key] = make()
@@ -116,7 +117,7 @@ class PodTemplate:
 
 
 class TemplateRegistry:
-    """Finds the template of a pod; equal pods get the same one."""
+    """Finds the template of a pod; equal pods share one."""
 
     def __init__(self, prepare: Callable[[PodTemplate], None]) -> None:
         self._templates: OrderedDict[bytes, PodTemplate] = OrderedDict()
@@ -125,7 +126,7 @@ class TemplateRegistry:
         self._evict_at = 2 * _KEEP_IDLE
 
     def of(self, pod: Pod) -> PodTemplate:
-        """The pod's template."""
+        """Return the pod's template."""
         attributes = pod.__dict__
         known: PodTemplate | None = attributes.get(_CACHE)
         if known is not None and known.registry_number == self._number:
@@ -142,7 +143,7 @@ class TemplateRegistry:
         return template
 
     def _evict(self) -> None:
-        """Forget the oldest templates without pods; amortised, so that a stream of unique pods stays cheap."""
+        """Drop the oldest templates without pods; amortized, so that many distinct pods stay cheap."""
         if len(self._templates) <= self._evict_at:
             return
         idle = [key for key, template in self._templates.items() if not template.placed]
@@ -151,7 +152,7 @@ class TemplateRegistry:
         self._evict_at = 2 * max(_KEEP_IDLE, len(self._templates))
 
     def forget_answers(self) -> None:
-        """Forget what plugins keep with templates: some of them are in force no more."""
+        """Clear the results that plugins cached with templates, because plugins were replaced."""
         for template in self._templates.values():
             template.cache.clear()
 
@@ -160,7 +161,7 @@ class TemplateRegistry:
 
 
 def template_key(pod: Pod) -> bytes:
-    """Everything of a pod that a scheduling decision may depend on, but for its name, node and priority."""
+    """Return a key of everything that decisions may depend on, except name, node and priority."""
     spec = pod.spec
     parts: list[object] = [
         pod.namespace,
@@ -184,7 +185,7 @@ def template_key(pod: Pod) -> bytes:
 
 
 def resource_key(pod: Pod) -> bytes:
-    """Everything of a pod that its amounts follow from."""
+    """Return a key of everything that a pod's requests depend on."""
     spec = pod.spec
     parts: list[object] = [
         [container.resources.requests for container in spec.containers],
@@ -199,7 +200,7 @@ def resource_key(pod: Pod) -> bytes:
 
 
 def _given(pod: Pod) -> list[object]:
-    """What the node gave the pod, where it says so (pods can be resized in place)."""
+    """Return the resources allocated by the node, if reported (pods can be resized in place)."""
     status = pod.status
     pod_level = status.allocated_resources or status.resources is not None
     if not (status.container_statuses or status.init_container_statuses or pod_level):

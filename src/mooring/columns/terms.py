@@ -1,7 +1,8 @@
-"""Affinity terms, compiled: which pods a term means, and indexes that find the terms that mean a pod.
+"""Compiled affinity terms, and an index that finds the terms that match a pod.
 
-A cluster has many terms but a pod's labels hit few of them. ``SelectorIndex`` files each selector under one label pair
-that every match must have, so that finding the terms for a pod is a few dictionary look-ups, not a scan.
+A cluster has many terms, but a pod's labels match few of them. ``SelectorIndex`` stores each selector under one label
+pair that every match must have, so that finding the terms for a pod takes a few dictionary lookups instead of a scan.
+
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Labels = Mapping[str, str]
 
 
 class PodTerm(msgspec.Struct, frozen=True):
-    """Pods of some namespaces that match a selector, as pod (anti-)affinity and spread constraints name them."""
+    """Pods of some namespaces that match a selector, as in pod (anti-)affinity and spread constraints."""
 
     namespaces: frozenset[str]
     selector: Selector
@@ -28,22 +29,23 @@ class PodTerm(msgspec.Struct, frozen=True):
     namespace_selector: Selector = NOTHING
 
     def covers_namespace(self, namespace: str, namespaces: Mapping[str, Labels], *, must_exist: bool) -> bool:
-        """Whether pods of a namespace are meant.
+        """Whether the term applies to pods of a namespace.
 
-        kube-scheduler resolves the namespace selector of an incoming pod's terms to the namespaces that exist
-        (``must_exist``), but asks an existing pod's terms about the incoming pod's namespace labels, where a
-        namespace that is not known has none. It also keeps the selector of an incoming pod's terms after resolving
-        it and asks it about no labels at all, so that one which does not mind missing labels means every namespace.
+        For the terms of an incoming pod (``must_exist``), kube-scheduler resolves the namespace selector to the
+        existing namespaces. For the terms of an existing pod, it matches the selector against the labels of the
+        incoming pod's namespace; an unknown namespace has none. It also keeps the selector of an incoming pod's terms
+        after resolving it and matches it against an empty set of labels, so that a selector that allows missing labels
+        matches every namespace.
         """
         if namespace in self.namespaces:
             return True
-        chooser = self.namespace_selector
-        if chooser.matches_nothing:
+        selector = self.namespace_selector
+        if selector.matches_nothing:
             return False
         labels = namespaces.get(namespace)
-        if labels is not None and chooser.matches(labels):
+        if labels is not None and selector.matches(labels):
             return True
-        return (must_exist or labels is None) and chooser.matches({})
+        return (must_exist or labels is None) and selector.matches({})
 
 
 class AffinityTerm(msgspec.Struct, frozen=True):
@@ -61,12 +63,12 @@ class PodAffinityTerms(msgspec.Struct, frozen=True):
     required: tuple[AffinityTerm, ...] = ()
     required_anti: tuple[AffinityTerm, ...] = ()
     preferred: tuple[AffinityTerm, ...] = ()
-    #: Why the terms could not be read ("" if they could); the unreadable kind is empty then.
+    #: Why the terms are invalid ("" if they are valid); the invalid kind is then empty.
     error: str = ""
 
     @property
     def is_empty(self) -> bool:
-        """Whether the pod has no terms at all."""
+        """Whether the pod has no terms."""
         return not (self.required or self.required_anti or self.preferred or self.error)
 
 
@@ -109,7 +111,7 @@ def _compile(namespace: str, term: PodAffinityTerm, weight: int) -> AffinityTerm
 
 
 class SelectorIndex(Generic[T]):
-    """Items filed by a selector; ``candidates`` gives those whose selector may match some labels."""
+    """Items stored by a selector; ``candidates`` returns those whose selector may match some labels."""
 
     __slots__ = ("_by_label", "_general")
 
@@ -118,12 +120,12 @@ class SelectorIndex(Generic[T]):
         self._general: dict[int, T] = {}
 
     def add(self, selector: Selector, item: T) -> None:
-        """File an item."""
+        """Add an item."""
         for bucket in self._buckets(selector):
             bucket[id(item)] = item
 
     def remove(self, selector: Selector, item: T) -> None:
-        """Take an item out again."""
+        """Remove an item."""
         for bucket in self._buckets(selector):
             bucket.pop(id(item), None)
         for pair in label_pairs(selector):
@@ -139,7 +141,7 @@ class SelectorIndex(Generic[T]):
         return [self._by_label.setdefault(pair, {}) for pair in pairs]
 
     def candidates(self, labels: Labels) -> list[T]:
-        """Items that may match; an item is listed once."""
+        """Return the items that may match, each once."""
         found: dict[int, T] = dict(self._general)
         by_label = self._by_label
         for pair in labels.items():
@@ -150,7 +152,7 @@ class SelectorIndex(Generic[T]):
 
 
 def label_pairs(selector: Selector) -> list[tuple[str, str]]:
-    """Label pairs of which every match has exactly one; empty if the selector has no In requirement."""
+    """Return label pairs of which every match has exactly one; empty if the selector has no In requirement."""
     best: list[tuple[str, str]] = []
     for requirement in selector.requirements:
         if requirement.operator == "In" and (not best or len(requirement.values) < len(best)):
