@@ -45,8 +45,8 @@ def amounts(resource: Resource) -> dict[str, float]:
 
 def state(session: Session, plugins: list[Any]) -> Any:
     """Everything that a statement may change, in a form that can be compared."""
-    ledger = session.ledger
-    columns = [np.array(each) for each in (ledger.idle, ledger.used, ledger.releasing, ledger.pipelined, ledger.future)]
+    own = session.amounts
+    columns = [np.array(each) for each in (own.idle, own.used, own.releasing, own.pipelined, own.future)]
     by_name = {plugin.name: plugin for plugin in plugins}
     return (
         [column.tolist() for column in columns],
@@ -96,7 +96,7 @@ def test_discarding_a_statement_restores_the_session_exactly(steps: list[tuple[s
     statement.merge(other)
     statement.discard()
     assert state(session, plugins) == before
-    assert session.view.restore() is None
+    assert session.rollback.restore() is None
     assert state(session, plugins) == before
 
 

@@ -10,13 +10,13 @@ import pytest
 from mooring.batch.actions import ACTIONS
 from mooring.batch.callbacks import ABSTAIN, PERMIT, REJECT, Callbacks
 from mooring.batch.conf import read_conf
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.plugins.proportion import fill
 from mooring.batch.plugins.queue_accounts import QueueAccount
 from mooring.batch.resource import Resource
 from mooring.batch.run import open_session
 from mooring.batch.session import NodeUsage
+from mooring.batch.session_nodes import SessionNodes
 from tests.batch.cases import conf, decide, gang, group, node, pod, queue, running
 from tests.batch.test_properties import opened
 

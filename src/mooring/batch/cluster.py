@@ -1,4 +1,4 @@
-"""BatchCluster: what batch sessions know of a cluster, fed object by object; it makes the sessions."""
+"""BatchCluster: makes sessions from the shared node table and object listers."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mooring.api.meta import KubeObject
-from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.policy import PriorityClass
-from mooring.api.volcano import PodGroup, Queue
+from mooring.api.volcano import GROUP_ANNOTATION, PodGroup, Queue
 from mooring.batch.conf import BatchConf
 from mooring.batch.job import JobInfo
 from mooring.batch.kube_plugins import KubePlugins
-from mooring.batch.node import Ledger, NodeInfo, node_allocatable
+from mooring.batch.node_amounts import NodeAmounts, SessionAmounts, request_of
 from mooring.batch.queue import QueueInfo
-from mooring.batch.requests import pod_request
-from mooring.batch.resource import Resource
 from mooring.batch.session import NodeUsage, Session
-from mooring.batch.task import BINDING, COMPLETED, EVICTABLE, RELEASING, TaskInfo
+from mooring.batch.session_nodes import SessionNode
+from mooring.batch.task import TaskInfo, task_status
+from mooring.columns.node_info import PodInfo
 from mooring.framework.handle import Handle
-
-_REQUEST = "batch.request"
 
 
 class BatchCluster:
-    """Pods, nodes, groups and queues. Nodes and placed pods are in the handle's table, which others may share."""
+    """What sessions read: nodes and placed pods (assumed ones included) from the table, the rest from listers.
+
+    Others share the table and the listers and keep them current. Only finished pods are stored here: a gang counts
+    them, but the cache drops them, as kube-scheduler does.
+    """
 
     def __init__(
         self,
@@ -42,58 +43,51 @@ class BatchCluster:
         self.kube = KubePlugins(handle, images_on_arrival=images_on_arrival, hides_unevicted=hides_unevicted)
         self.scheduler_names = frozenset(scheduler_names)
         self.default_queue = default_queue
-        #: Whether a queue whose state nobody has set yet takes jobs.
+        #: Whether a queue without a state in its status accepts jobs.
         self.unset_is_open = unset_is_open
         #: What plugins keep from session to session.
         self.memory: dict[str, Any] = {}
         self.usage: Mapping[str, NodeUsage] = {}
-        #: Pods of ours, and pods of others that are on a node, by uid.
-        self.pods: dict[str, Pod] = {}
-        #: Pods handed to the binder -> their node; and pods that are being evicted. Both until the watch tells.
-        self.binding: dict[str, str] = {}
-        self.evicting: set[str] = set()
-        self._offers: dict[str, tuple[Node, Resource]] = {}
-
-    # What is there
+        self._amounts = NodeAmounts(handle.table)
+        #: Pods by the job that they belong to, and finished pods by job and uid.
+        self._members = handle.lister(Pod).index(self._job_of)
+        self._finished: dict[str, dict[str, Pod]] = {}
 
     def put(self, item: KubeObject) -> None:
-        """An object appeared or changed; pods and nodes must go to the table by themselves."""
-        if isinstance(item, Pod):
-            if item.node_name or item.is_finished:
-                self.binding.pop(item.uid, None)
-            if item.node_name or item.scheduler_name in self.scheduler_names:
-                self.pods[item.uid] = item
-            else:
-                self.pods.pop(item.uid, None)
+        """Store a finished pod; the cache must apply the object too."""
+        if isinstance(item, Pod) and item.is_finished and (job := self._job_of(item)) is not None:
+            self._finished.setdefault(job, {})[item.uid] = item
 
     def remove(self, item: KubeObject) -> None:
-        """An object is gone."""
-        if isinstance(item, Node):
-            self._offers.pop(item.name, None)
-        if isinstance(item, Pod):
-            self.pods.pop(item.uid, None)
-            self.binding.pop(item.uid, None)
-            self.evicting.discard(item.uid)
+        """Remove a finished pod that was deleted."""
+        job = self._job_of(item) if isinstance(item, Pod) else None
+        if isinstance(item, Pod) and job in self._finished:
+            finished = self._finished[job]
+            finished.pop(item.uid, None)
+            if not finished:
+                del self._finished[job]
+
+    def _job_of(self, pod: Pod) -> str | None:
+        group = pod.annotations.get(GROUP_ANNOTATION)
+        if not group or not (pod.node_name or pod.scheduler_name in self.scheduler_names):
+            return None
+        return f"{pod.namespace}/{group}"
 
     # Sessions
 
     def session(self, conf: BatchConf) -> Session:
-        """A session over everything as it is now, with no plugin in it yet."""
+        """Open a session on the current state, without plugins."""
         queues = {queue.name: QueueInfo(queue) for queue in self.handle.lister(Queue).list()}
         if self.unset_is_open:
             for queue in queues.values():
                 queue.is_open = queue.is_open or not queue.queue.status.state
         jobs = self._jobs(queues)
-        tasks = [self._task(pod) for pod in self.pods.values()]
-        nodes, ledger = self._nodes(tasks)
-        by_name = {node.name: node for node in nodes}
-        for task in tasks:
-            node = by_name.get(task.node_name)
-            if node is not None and task.status not in COMPLETED:
-                node.add(task)
-            job = jobs.get(task.job)
-            if job is not None:
+        tasks: dict[str, TaskInfo] = {}
+        for job in jobs.values():
+            for pod in (*self._members.get(job.uid), *self._finished.get(job.uid, {}).values()):
+                task = tasks[pod.uid] = self._task(pod)
                 job.add(task)
+        nodes, amounts = self._nodes(tasks)
         self.kube.unseen.open()
         return Session(
             conf,
@@ -101,23 +95,27 @@ class BatchCluster:
             jobs=jobs,
             nodes=nodes,
             queues=queues,
-            ledger=ledger,
+            amounts=amounts,
             kube=self.kube,
             memory=self.memory,
             usage=self.usage,
         )
 
-    def _task(self, pod: Pod) -> TaskInfo:
-        task = TaskInfo(pod, self._request(pod))
-        node_name = self.binding.get(pod.uid)
-        if node_name is not None:
-            task.status, task.node_name = BINDING, node_name
-        elif pod.uid in self.evicting and task.status in EVICTABLE:
-            task.status = RELEASING
+    def _task(self, pod: Pod, info: PodInfo | None = None) -> TaskInfo:
+        """Make the task of a pod; the table knows which node it is on."""
+        table = self.handle.table
+        task = TaskInfo(pod, request_of(table.template(pod), pod))
+        info = table.pods.get(pod.uid) if info is None else info
+        if info is None or info.node is None:
+            return task
+        uid = pod.uid
+        task.status = task_status(pod, assumed=uid in table.assumed, evicting=uid in table.evicting)
+        task.node_name = info.node.name
+        task.node_status = task.status
         return task
 
     def _jobs(self, queues: dict[str, QueueInfo]) -> dict[str, JobInfo]:
-        """The groups whose queue exists."""
+        """Make the jobs of the groups whose queue exists."""
         priorities = {each.name: each for each in self.handle.lister(PriorityClass).list()}
         default = next((each.value for each in priorities.values() if each.global_default), 0)
         found: dict[str, JobInfo] = {}
@@ -129,21 +127,19 @@ class BatchCluster:
                 found[job.uid] = job
         return found
 
-    def _request(self, pod: Pod) -> Resource:
-        template = self.handle.template(pod)
-        return template.kept(_REQUEST, lambda: pod_request(pod))
+    def _nodes(self, tasks: dict[str, TaskInfo]) -> tuple[list[SessionNode], SessionAmounts]:
+        """Make the session's nodes; ``tasks`` gets those of pods outside the jobs when a plugin first reads them."""
+        current, table = self._amounts, self.handle.table
+        current.refresh()
+        current.add_slots(sorted({name for task in tasks.values() for name in task.request.scalars or ()}))
+        amounts = SessionAmounts(current, len(table))
 
-    def _offer(self, node: Node) -> Resource:
-        """What a node offers, read once for each version of the node."""
-        known = self._offers.get(node.name)
-        if known is None or known[0] is not node:
-            known = self._offers[node.name] = (node, node_allocatable(node))
-        return known[1]
+        def task_of(info: PodInfo) -> TaskInfo:
+            uid = info.pod.uid
+            task = tasks.get(uid)
+            if task is None:
+                task = tasks[uid] = self._task(info.pod, info)
+            return task
 
-    def _nodes(self, tasks: Sequence[TaskInfo]) -> tuple[list[NodeInfo], Ledger]:
-        objects = [info.node for info in self.handle.table.nodes]
-        offered = [self._offer(node) for node in objects]
-        named = {name for task in tasks for name in task.request.scalars or ()}
-        ledger = Ledger(offered, sorted(named))
-        rows = enumerate(zip(objects, offered, strict=True))
-        return [NodeInfo(node, row, ledger, allocatable) for row, (node, allocatable) in rows], ledger
+        offers = current.offers
+        return [SessionNode(info, amounts, offers[row], task_of) for row, info in enumerate(table.nodes)], amounts

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mooring.batch.job import JobInfo
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugins.drf import DominantShare
 from mooring.batch.plugins.nodeorder import NodeOrder
 from mooring.batch.search import ErrorCache, find_nodes, pre_predicate, score_nodes
 from mooring.batch.session import Session
+from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import PENDING
 
 T = TypeVar("T")

@@ -107,7 +107,7 @@ def _cluster(objects: list[KubeObject]) -> BatchCluster:
             table.add_node(item)
         elif isinstance(item, Namespace):
             table.set_namespace(item.name, item.labels)
-        elif not isinstance(item, Pod):
+        elif not isinstance(item, Pod) or not item.is_finished:
             store.put(item)
     for item in objects:
         if isinstance(item, Pod):

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.batch.job import JobInfo
-from mooring.batch.node import NodeInfo
 from mooring.batch.session import Session
+from mooring.batch.session_nodes import SessionNode
 from mooring.batch.task import TaskInfo
 
 Mask = npt.NDArray[np.bool_]
@@ -31,7 +31,7 @@ def curable_nodes(session: Session, task: TaskInfo) -> Mask | None:
     return None if hopeless is None else ~hopeless
 
 
-def suffices(task: TaskInfo, node: NodeInfo, victims: Iterable[TaskInfo]) -> bool:
+def suffices(task: TaskInfo, node: SessionNode, victims: Iterable[TaskInfo]) -> bool:
     """Whether a task fits a node once all victims are gone."""
     room = node.future_idle
     for victim in victims:

@@ -14,9 +14,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from mooring.batch.node import NodeInfo
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.session import UNCACHEABLE, Session
+from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.columns.answer_cache import AnswerCache, AnswerColumn, CachedAnswers
 from mooring.columns.row_cursor import RowCursor
@@ -54,8 +53,8 @@ class TaskScores(CachedAnswers):
 def _scores(session: Session, task: TaskInfo, changed: list[int] | None) -> Floats:
     rows = None if changed is None else np.array(changed, dtype=np.intp)
     nodes = SessionNodes(session, rows)
-    ok = session.ledger.fits(task.request, session.ledger.idle, rows)
-    ok &= session.ledger.fits(task.request, session.ledger.future, rows)
+    ok = session.amounts.fits(task.request, session.amounts.idle, rows)
+    ok &= session.amounts.fits(task.request, session.amounts.future, rows)
     for predicate in session.all("predicate"):
         answer = predicate.function(task, nodes)
         if answer is not None:
@@ -79,7 +78,7 @@ class ScoreCache:
         self._enabled = declared and not session.all("best_node") and len(session.node_list) >= LEAST_NODES
         self._keys: list[Callable[[TaskInfo], Any]] = [each.depends for each in callbacks] if self._enabled else []
 
-    def best(self, task: TaskInfo) -> NodeInfo | None:
+    def best(self, task: TaskInfo) -> SessionNode | None:
         """Return the best node with room now, if scores can be cached; ``pre_predicate`` must have run for the task."""
         if not self._enabled:
             return None

@@ -14,10 +14,9 @@ import numpy.typing as npt
 
 from mooring.batch.callbacks import first_error
 from mooring.batch.fit_errors import SEVERE, Everywhere, FitErrors, Stage, Verdict
-from mooring.batch.node import NodeInfo
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.resource import Resource
 from mooring.batch.session import NodeCallback, Session
+from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.framework.status import Code, Status
 from mooring.framework.verdicts import Verdicts
@@ -35,10 +34,7 @@ class Lacking:
 
     def __init__(self, session: Session, request: Resource, failed: Mask) -> None:
         self.failed = failed
-        self._request = request
         rows = np.flatnonzero(failed)
-        ledger = session.ledger
-        self._room = {row: ledger.resource(ledger.future, row) for row in rows.tolist()} if len(rows) <= 256 else None
         self._names = dict(zip(rows.tolist(), _first_lacking(session, request, rows), strict=True))
 
     def verdict(self, row: int) -> Verdict:
@@ -52,11 +48,11 @@ class Lacking:
 
 def _first_lacking(session: Session, request: Resource, rows: Rows) -> list[str]:
     """For rows without room, the first resource that is lacking: CPU, memory, then the others by name."""
-    ledger = session.ledger
+    amounts = session.amounts
     names = ["cpu", "memory", *sorted(request.scalars or ())]
     found: npt.NDArray[np.int64] = np.full(len(rows), -1)
     for number, name in reversed(list(enumerate(names))):
-        short = ~(ledger.future[ledger.slots[name], rows] > request.get(name) - 0.1)
+        short = ~(amounts.future[amounts.slots[name], rows] > request.get(name) - 0.1)
         found[short] = number
     return [names[number] for number in found.tolist()]
 
@@ -185,7 +181,7 @@ def find_nodes(session: Session, task: TaskInfo, mode: Mode, cache: ErrorCache, 
             alive &= ~failed
     known = len(stages)
     if mode in ("allocate", "simulate"):
-        room = session.ledger.fits(task.request, session.ledger.future)
+        room = session.amounts.fits(task.request, session.amounts.future)
         failed = alive & ~room
         if failed.any():
             stages.append(Lacking(session, task.request, failed))
@@ -245,7 +241,7 @@ def score_nodes(session: Session, task: TaskInfo, rows: Rows) -> Floats | None:
     return session.total_scores(task, SessionNodes(session, rows))
 
 
-def best_node(session: Session, task: TaskInfo, rows: Rows) -> NodeInfo | None:
+def best_node(session: Session, task: TaskInfo, rows: Rows) -> SessionNode | None:
     """The node to take; several equally good ones draw lots. A single candidate is taken unseen."""
     nodes = session.node_list
     if len(rows) == 1:
@@ -255,11 +251,11 @@ def best_node(session: Session, task: TaskInfo, rows: Rows) -> NodeInfo | None:
         return None
     choosers = session.all("best_node")
     if choosers:
-        by_score: dict[float, list[NodeInfo]] = {}
+        by_score: dict[float, list[SessionNode]] = {}
         for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
             by_score.setdefault(score, []).append(nodes[row])
         for function in choosers:
-            chosen: NodeInfo | None = function(task, by_score)
+            chosen: SessionNode | None = function(task, by_score)
             if chosen is not None:
                 return chosen
     best = int(scores.argmax())
@@ -268,9 +264,9 @@ def best_node(session: Session, task: TaskInfo, rows: Rows) -> NodeInfo | None:
     return nodes[int(rows[place])]
 
 
-def best_with_room(session: Session, task: TaskInfo, rows: Rows) -> NodeInfo | None:
+def best_with_room(session: Session, task: TaskInfo, rows: Rows) -> SessionNode | None:
     """The best node with room now; where there is none, the best with room later."""
-    now = session.ledger.fits(task.request, session.ledger.idle, rows)
+    now = session.amounts.fits(task.request, session.amounts.idle, rows)
     for group in (rows[now], rows[~now]):
         if len(group):
             node = best_node(session, task, group)

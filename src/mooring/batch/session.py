@@ -17,11 +17,11 @@ from mooring.batch.callbacks import Callbacks
 from mooring.batch.conf import BatchConf
 from mooring.batch.job import JobInfo
 from mooring.batch.kube_plugins import KubePlugins
-from mooring.batch.node import Ledger, NodeInfo
-from mooring.batch.nodes import SessionNodes
+from mooring.batch.node_amounts import SessionAmounts
 from mooring.batch.queue import Heap, QueueInfo
 from mooring.batch.resource import MIN_RESOURCE, Resource
-from mooring.batch.rollback import View
+from mooring.batch.rollback import Rollback
+from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.statement import Statement
 from mooring.batch.task import ALLOCATED, BINDING, PENDING, Status, TaskInfo
 from mooring.columns.row_cursor import ChangeLog
@@ -63,16 +63,16 @@ class NodeUsage(NamedTuple):
 class Simulation(Protocol):
     """What a plugin keeps while evictions on one node are tried without doing them."""
 
-    def remove(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def remove(self, task: TaskInfo, node: SessionNode) -> bool:
         """A task is gone from the node; False if that cannot be simulated."""
 
-    def add(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def add(self, task: TaskInfo, node: SessionNode) -> bool:
         """A task is back on the node; False if that cannot be simulated."""
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Whether the queue may have what a task asks for."""
 
-    def predicate(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def predicate(self, task: TaskInfo, node: SessionNode) -> bool:
         """Whether the node will do."""
 
 
@@ -89,9 +89,9 @@ class Session(Callbacks):
         *,
         uid: str,
         jobs: dict[str, JobInfo],
-        nodes: Sequence[NodeInfo],
+        nodes: Sequence[SessionNode],
         queues: dict[str, QueueInfo],
-        ledger: Ledger,
+        amounts: SessionAmounts,
         kube: KubePlugins,
         memory: dict[str, Any] | None = None,
         usage: Mapping[str, NodeUsage] | None = None,
@@ -100,15 +100,16 @@ class Session(Callbacks):
         self.uid = uid
         #: PodGroups that may be scheduled, by namespace/name.
         self.jobs = jobs
-        #: All nodes, in the order of the rows of ``ledger`` and ``table``.
+        #: All nodes, in the order of the rows of ``amounts`` and ``table``.
         self.node_list = list(nodes)
-        self.nodes: dict[str, NodeInfo] = {node.name: node for node in nodes}
+        self.nodes: dict[str, SessionNode] = {node.name: node for node in nodes}
         self.queues = queues
-        self.ledger = ledger
+        self.amounts = amounts
         #: kube-scheduler's filters and scorers.
         self.kube = kube
         self.handle: Handle = kube.handle
-        self.view = View(kube.handle.table)
+        #: Undoes the session's changes to the table.
+        self.rollback = Rollback(kube.handle.table)
         #: What plugins keep from session to session, by their name.
         self.memory: dict[str, Any] = {} if memory is None else memory
         #: How busy nodes are, as far as somebody measures it.
@@ -127,6 +128,7 @@ class Session(Callbacks):
         self.warnings: list[str] = []
         #: Rows of nodes whose tasks changed, in order: what was said of other rows still holds.
         self.changes = ChangeLog()
+        self._reservations: list[tuple[Handler, Handler]] = []
         self._on_allocate: list[Handler] = []
         self._on_deallocate: list[Handler] = []
         self._states: dict[str, CycleState] = {}
@@ -198,7 +200,9 @@ class Session(Callbacks):
         """Score all candidates together: ``function(task, nodes)`` returns scores by name (``columns``: a vector)."""
         self.register("batch_node_order", NodeCallback(function, columns, depends))
 
-    def add_best_node(self, function: Callable[[TaskInfo, Mapping[float, list[NodeInfo]]], NodeInfo | None]) -> None:
+    def add_best_node(
+        self, function: Callable[[TaskInfo, Mapping[float, list[SessionNode]]], SessionNode | None]
+    ) -> None:
         """Choose the node, given all candidates by score."""
         self.register("best_node", function)
 
@@ -264,6 +268,13 @@ class Session(Callbacks):
             self._on_allocate.append(allocate)
         if deallocate is not None:
             self._on_deallocate.append(deallocate)
+
+    def add_reservation(self, reserve: Handler, unreserve: Handler) -> None:
+        """Reserve volumes before a task enters the table, and release them when it leaves; text is an error.
+
+        With an error the task stays out of the table, so kube-scheduler's filters do not see it.
+        """
+        self._reservations.append((reserve, unreserve))
 
     # Scores
 
@@ -373,16 +384,37 @@ class Session(Callbacks):
             task.status = status
 
     def fire_allocate(self, task: TaskInfo) -> str:
-        """Tell the handlers that a task has a place; what is wrong, if anything."""
-        found = ""
+        """Add a task to the table, and tell the handlers. Return an error, or "" on success."""
+        found = self._enter_table(task)
         for handler in self._on_allocate:
             found = handler(task) or found
         return found
 
     def fire_deallocate(self, task: TaskInfo) -> None:
-        """Tell the handlers that a task lost its place."""
+        """Remove a task from the table, and tell the handlers."""
+        self._leave_table(task)
         for handler in self._on_deallocate:
             handler(task)
+
+    def _enter_table(self, task: TaskInfo) -> str:
+        row = self.table.row_of.get(task.node_name)
+        if row is None:
+            return ""
+        for reserve, _ in self._reservations:
+            error = reserve(task)
+            if error:
+                return error
+        self.rollback.add_pod(task.pod, task.node_name)
+        self.kube.unseen.placed(task.uid, self.table.template(task.pod), row)
+        return ""
+
+    def _leave_table(self, task: TaskInfo) -> None:
+        if task.node_name not in self.table.row_of:
+            return
+        for _, unreserve in self._reservations:
+            unreserve(task)
+        self.kube.unseen.taken(task.uid)
+        self.rollback.remove_pod(task.pod)
 
     def dispatch(self, task: TaskInfo) -> None:
         """Hand a task to the binder."""
@@ -407,8 +439,8 @@ class Session(Callbacks):
 
         Only tasks that ask for nothing come this far, so it is where others were before: the node may have shrunk.
         """
-        row, idle = self.nodes[task.node_name].row, self.ledger.idle
-        return all(idle.item(slot, row) > -MIN_RESOURCE for slot, _ in self.ledger.amounts(task.request))
+        row, idle = self.nodes[task.node_name].row, self.amounts.idle
+        return all(idle.item(slot, row) > -MIN_RESOURCE for slot, _ in self.amounts.by_slot(task.request))
 
     def evict(self, task: TaskInfo, reason: str) -> None:
         """Evict a task outside any statement."""

@@ -136,6 +136,14 @@ def pod_status(pod: Pod) -> Status:
     return FAILED if phase == FAILED else UNKNOWN
 
 
+def task_status(pod: Pod, *, assumed: bool, evicting: bool) -> Status:
+    """Return the status of a pod's task, given whether its bind or its eviction is in flight."""
+    if assumed:
+        return BINDING
+    status = pod_status(pod)
+    return RELEASING if evicting and status in EVICTABLE else status
+
+
 def pod_index(name: str) -> int | None:
     """The number at the end of a name such as job-worker-3."""
     parts = name.split("-")

@@ -75,6 +75,9 @@ class NodeTable:
         self.counters = CounterRegistry(self.label, self.namespaces)
         self.templates = TemplateRegistry(self._prepare)
         self.pods: dict[str, PodInfo] = {}
+        #: Pods, by uid, whose binding was decided but not observed yet, and pods whose eviction is in flight.
+        self.assumed: set[str] = set()
+        self.evicting: set[str] = set()
         self.pod_columns = PodColumns(_SLOTS)
         #: Pods whose node is not in the table: they are not counted until the node is added.
         self._orphans: dict[str, dict[str, PodInfo]] = {}

@@ -80,7 +80,16 @@ class Evictions:
         }
         if victim.metadata.generation:
             condition["observedGeneration"] = victim.metadata.generation
-        await self._reporter.patch(victim, {"conditions": [condition]})
+        lock, cache = self._engine.lock, self._engine.cache
+        lock.defer(cache.start_eviction, victim)
+        try:
+            await self._reporter.patch(victim, {"conditions": [condition]})
+            await self._delete(victim, preemptor, node)
+        except KubeError:
+            lock.defer(cache.eviction_failed, victim)
+            raise
+
+    async def _delete(self, victim: Pod, preemptor: Pod, node: str) -> None:
         try:
             await self._client.delete(Pod, victim.name, namespace=victim.namespace, uid=victim.uid)
         except NotFound:

@@ -1,4 +1,8 @@
-"""The cache: what the scheduler believes about the cluster, fed by events and by its own decisions."""
+"""The cache: the scheduler's view of the cluster, fed by events and by its own decisions.
+
+The table is the one account of what nodes have left. The pod-by-pod engine, batch sessions and simulations all read it,
+so a pod that one of them has assumed on a node counts for the others too.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from mooring.framework.listers import ObjectStore
 
 
 class CacheError(RuntimeError):
-    """The cache was asked for something that contradicts what it holds."""
+    """A request contradicts what the cache holds."""
 
 
 class Cache:
@@ -25,11 +29,11 @@ class Cache:
         self.table = NodeTable()
         self.objects = ObjectStore()
         self.nominator = Nominator()
-        #: Pods that were placed here but whose binding has not been seen yet, by uid.
-        self.assumed: set[str] = set()
+        #: The table's pods whose binding was decided but not observed yet, by uid.
+        self.assumed = self.table.assumed
 
     def put(self, item: KubeObject) -> None:
-        """An object appeared or changed."""
+        """Apply an object that was added or updated."""
         if isinstance(item, Pod):
             self._put_pod(item)
         elif isinstance(item, Node):
@@ -40,12 +44,13 @@ class Cache:
             self.objects.put(item)
 
     def remove(self, item: KubeObject) -> None:
-        """An object is gone."""
+        """Apply an object's deletion."""
         if isinstance(item, Pod):
             self.objects.remove(item)
             self.table.remove_pod(item.uid)
             self.nominator.remove(item.uid)
             self.assumed.discard(item.uid)
+            self.table.evicting.discard(item.uid)
         elif isinstance(item, Node):
             if item.name in self.table.row_of:
                 self.table.remove_node(item.name)
@@ -67,26 +72,45 @@ class Cache:
             self.nominate(pod, pod.status.nominated_node_name)  # a gated pod has no claim yet
 
     def nominate(self, pod: Pod, node_name: str) -> None:
-        """Keep room for a pod on a node."""
+        """Reserve room for a pod on a node."""
         self.nominator.add(PodInfo(pod, self.table.template(pod)), node_name)
 
     def assume(self, pod: Pod, node_name: str) -> PodInfo:
-        """Count a pod on a node before its binding is known."""
-        if pod.uid in self.table.pods:
+        """Count a pod on a node before its binding is observed; a batch session may have placed it there already."""
+        known = self.table.pods.get(pod.uid)
+        if known is not None and known.pod.node_name:
             raise CacheError(f"pod {pod.namespace}/{pod.name} is on a node already")
         self.nominator.remove(pod.uid)
         self.assumed.add(pod.uid)
         return self.table.add_pod(placed(pod, node_name))
 
     def forget(self, pod: Pod) -> None:
-        """Take an assumption back."""
+        """Undo an assumption."""
         if pod.uid in self.assumed:
             self.assumed.discard(pod.uid)
             self.table.remove_pod(pod.uid)
 
+    def start_eviction(self, pod: Pod) -> None:
+        """Count a pod as being evicted until it is deleted, or ``eviction_failed``."""
+        known = self.objects.lister(Pod).get(pod.name, pod.namespace)
+        if known is not None and known.uid == pod.uid:
+            self.table.evicting.add(pod.uid)
+            self._touch(pod)
+
+    def eviction_failed(self, pod: Pod) -> None:
+        """Stop counting a pod as being evicted."""
+        self.table.evicting.discard(pod.uid)
+        self._touch(pod)
+
+    def _touch(self, pod: Pod) -> None:
+        """Log a change of the pod's row."""
+        info = self.table.pods.get(pod.uid)
+        if info is not None and info.node is not None:
+            self.table.changes.mark(info.node.row)
+
 
 def placed(pod: Pod, node_name: str) -> Pod:
-    """The pod as it will be once it is bound; it keeps its compiled template."""
+    """Return the pod as it will be once it is bound, with its compiled template."""
     copy = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
     copy.__dict__.update(pod.__dict__)
     return copy

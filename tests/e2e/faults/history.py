@@ -10,9 +10,15 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 from tests.e2e.controlplane import ControlPlane
+
+
+def milli(quantity: str) -> int:
+    """Return a CPU quantity in millicores."""
+    return int(quantity[:-1]) if quantity.endswith("m") else int(quantity) * 1000
 
 
 class History:
@@ -25,6 +31,10 @@ class History:
         self.nodes: dict[str, list[str]] = {}
         #: uid -> time.monotonic() of when it was first seen bound.
         self.bound_at: dict[str, float] = {}
+        #: Node -> millicores that the pods on it request now, and the most that they ever did at a time.
+        self._requested: dict[str, int] = {}
+        self.peaks: dict[str, int] = {}
+        self._on_node: dict[str, tuple[str, int]] = {}
         self._closed = False
         self._connection: http.client.HTTPSConnection | None = None
         self._thread = threading.Thread(target=self._follow, name="history", daemon=True)
@@ -76,16 +86,26 @@ class History:
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     return ""
-                self._see(event["object"])
+                self._see(event["object"], deleted=event["type"] == "DELETED")
                 version = event["object"]["metadata"]["resourceVersion"]
         return version
 
-    def _see(self, pod: dict[str, dict[str, str]]) -> None:
+    def _see(self, pod: dict[str, Any], *, deleted: bool = False) -> None:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
         seen = self.nodes.setdefault(uid, [])
         if node and (not seen or seen[-1] != node):
             seen.append(node)
             self.bound_at.setdefault(uid, time.monotonic())
+        self._count(uid, "" if deleted else node, pod)
+
+    def _count(self, uid: str, node: str, pod: dict[str, Any]) -> None:
+        old_node, old_amount = self._on_node.pop(uid, ("", 0))
+        self._requested[old_node] = self._requested.get(old_node, 0) - old_amount
+        if node:
+            amount = sum(milli(each["resources"]["requests"]["cpu"]) for each in pod["spec"]["containers"])
+            self._on_node[uid] = (node, amount)
+            self._requested[node] = self._requested.get(node, 0) + amount
+            self.peaks[node] = max(self.peaks.get(node, 0), self._requested[node])
 
     @contextlib.contextmanager
     def _opened(self, path: str) -> Iterator[http.client.HTTPResponse]:

@@ -12,8 +12,11 @@ from typing import Final, Literal
 Call = Literal["bind", "status", "event", "evict", "list", "page", "watch", "get", "lease", "other"]
 #: What happens to it. A number is an HTTP status; `gone` is 410, in a watch as its last line; `unsaid` and `unheard`
 #: break the connection before and after the server did what was asked; `silent` and `mute` leave the client without an
-#: answer instead; `torn` breaks the answer off; `garbled` ends it too early, though in order.
-Kind = Literal["409", "429", "500", "503", "gone", "unsaid", "unheard", "silent", "mute", "torn", "garbled", "slow"]
+#: answer instead; `torn` breaks the answer off; `garbled` ends it too early, though in order; `late` is a 500 after a
+#: while.
+Kind = Literal[
+    "409", "429", "500", "503", "gone", "unsaid", "unheard", "silent", "mute", "torn", "garbled", "slow", "late"
+]
 
 CALLS: Final[tuple[Call, ...]] = ("bind", "status", "event", "evict", "list", "page", "watch", "get", "lease")
 
@@ -43,7 +46,7 @@ class Fault:
     """What happens to one request."""
 
     kind: Kind
-    #: How much of an answer gets through before it is torn, from 0 to 1; how long a slow one takes, in seconds.
+    #: From 0 to 1: how much of an answer gets through before it is torn, or how long a delay is.
     amount: float
 
 

@@ -120,6 +120,10 @@ class _Session:
         if fault.kind == "gone":
             await self._refuse_watch()
             return True
+        if fault.kind == "late":
+            await asyncio.sleep(_SLOW_SECONDS * fault.amount)
+            await self._refuse(500)
+            return True
         if fault.kind == "unsaid":
             self._break()
         if fault.kind == "silent":

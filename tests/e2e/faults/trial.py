@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.controlplane import Object, Process
-from tests.e2e.faults.history import History
+from tests.e2e.faults.history import History, milli
 from tests.e2e.mooring_process import mooring_command
 
 _COMPARED: Final = re.compile(r"Cache comparison.*differences=(\d+)")
@@ -85,14 +85,14 @@ class Trial:
     def overcommitted(self) -> dict[str, str]:
         """Nodes that have more than they can bear."""
         rooms = {
-            node["metadata"]["name"]: (_milli(node["status"]["allocatable"]["cpu"]), node["status"]["allocatable"])
+            node["metadata"]["name"]: (milli(node["status"]["allocatable"]["cpu"]), node["status"]["allocatable"])
             for node in self.cluster.api.items("/api/v1/nodes")
         }
         asked: dict[str, int] = defaultdict(int)
         for pod in self.cluster.pods():
             node = pod["spec"].get("nodeName")
             if node in rooms:
-                asked[node] += sum(_milli(each["resources"]["requests"]["cpu"]) for each in pod["spec"]["containers"])
+                asked[node] += sum(milli(each["resources"]["requests"]["cpu"]) for each in pod["spec"]["containers"])
         return {node: f"{asked[node]}m of {room}m" for node, (room, _) in rooms.items() if asked[node] > room}
 
     def cache_differences(self, process: Process) -> int:
@@ -105,7 +105,3 @@ class Trial:
             return found[before:] or None
 
         return int(self.cluster.api.wait_for("comparison of the cache", look, timeout=40)[0])
-
-
-def _milli(quantity: str) -> int:
-    return int(quantity[:-1]) if quantity.endswith("m") else int(quantity) * 1000

@@ -333,7 +333,7 @@ async def test_a_failed_bind_is_tried_again(world: World, monkeypatch: pytest.Mo
         await until(lambda: reached(world, "gang", 3))
         assert refused
         assert scheduler.batch is not None
-        await until(lambda: not scheduler.batch.cluster.binding)
+        await until(lambda: not scheduler.engine.cache.assumed)
         assert not await scheduler.cache_differences()
 
 

@@ -125,7 +125,7 @@ class Allocation:
         node = best_with_room(session, task, found.rows)
         if node is None:
             return True
-        if session.ledger.fits_row(task.request, session.ledger.idle, node.row):
+        if session.amounts.fits_row(task.request, session.amounts.idle, node.row):
             error = statement.allocate(task, node.name)
         else:
             error = statement.pipeline(task, node.name, evicted=False)
@@ -134,7 +134,7 @@ class Allocation:
     def _find(self, task: TaskInfo, cache: ErrorCache) -> Found:
         session = self._session
         nominated = session.nodes.get(task.pod.status.nominated_node_name)
-        if nominated is not None and session.ledger.fits_row(task.request, session.ledger.future, nominated.row):
+        if nominated is not None and session.amounts.fits_row(task.request, session.amounts.future, nominated.row):
             only = np.zeros(len(session.node_list), dtype=np.bool_)
             only[nominated.row] = True
             found = find_nodes(session, task, "allocate", cache, only)

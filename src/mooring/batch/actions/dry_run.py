@@ -11,9 +11,9 @@ import numpy.typing as npt
 from mooring.api.meta import parse_time
 from mooring.batch.arguments import Arguments
 from mooring.batch.eviction import suffices
-from mooring.batch.node import NodeInfo
 from mooring.batch.queue import QueueInfo
 from mooring.batch.session import Session, Simulation
+from mooring.batch.session_nodes import SessionNode
 from mooring.batch.statement import Statement
 from mooring.batch.task import TaskInfo
 
@@ -23,14 +23,14 @@ _OFFSET = 2**31
 class Candidate(NamedTuple):
     """A node, and who would have to go."""
 
-    node: NodeInfo
+    node: SessionNode
     victims: list[TaskInfo]
 
 
 class _Trial:
     """One node as it would be with some tasks gone."""
 
-    def __init__(self, session: Session, task: TaskInfo, node: NodeInfo, queue: QueueInfo) -> None:
+    def __init__(self, session: Session, task: TaskInfo, node: SessionNode, queue: QueueInfo) -> None:
         self._task, self._node, self._queue = task, node, queue
         self._room = node.future_idle
         options = {option.name: option for option in session.conf.options()}
@@ -95,7 +95,7 @@ class DryRun:
         statement.merge(step)
         return True
 
-    def _victims(self, task: TaskInfo, node: NodeInfo, chooses: Callable[[TaskInfo], bool]) -> list[TaskInfo]:
+    def _victims(self, task: TaskInfo, node: SessionNode, chooses: Callable[[TaskInfo], bool]) -> list[TaskInfo]:
         """Who would have to go from a node; nobody if it would not help."""
         session = self._session
         allowed = session.preemptable(task, [other for other in node.tasks.values() if chooses(other)])

@@ -164,7 +164,7 @@ class GangEviction:
                 return False
             found = find_nodes(session, task, "simulate", cache, curable_nodes(session, task))
             node = best_with_room(session, task, found.rows)
-            if node is None or not session.ledger.fits_row(task.request, session.ledger.future, node.row):
+            if node is None or not session.amounts.fits_row(task.request, session.amounts.future, node.row):
                 return False
             if statement.pipeline(task, node.name, evicted=True):
                 return False

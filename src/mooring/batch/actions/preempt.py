@@ -124,8 +124,8 @@ class Preemption:
             return False
 
         def fits() -> bool:
-            return session.allocatable(queue, task) and session.ledger.fits_row(
-                task.request, session.ledger.future, row
+            return session.allocatable(queue, task) and session.amounts.fits_row(
+                task.request, session.amounts.future, row
             )
 
         step = session.statement()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from mooring.batch.actions.allocate import ERROR_CACHE
 from mooring.batch.eviction import curable_nodes, suffices
 from mooring.batch.job import JobInfo
-from mooring.batch.node import NodeInfo
 from mooring.batch.queue import Heap, QueueInfo
 from mooring.batch.search import ErrorCache, find_nodes, pre_predicate
 from mooring.batch.session import Session
+from mooring.batch.session_nodes import SessionNode
 from mooring.batch.statement import Statement
 from mooring.batch.task import PENDING, RUNNING, TaskInfo
 
@@ -69,7 +69,7 @@ def _reclaim_for_task(session: Session, statement: Statement, task: TaskInfo, jo
             return
 
 
-def _candidates(session: Session, node: NodeInfo, queue: str) -> list[TaskInfo]:
+def _candidates(session: Session, node: SessionNode, queue: str) -> list[TaskInfo]:
     found = []
     for task in node.tasks.values():
         if task.status != RUNNING or not task.preemptable:
@@ -81,7 +81,7 @@ def _candidates(session: Session, node: NodeInfo, queue: str) -> list[TaskInfo]:
 
 
 def _evict_and_promise(
-    session: Session, statement: Statement, task: TaskInfo, node: NodeInfo, victims: list[TaskInfo]
+    session: Session, statement: Statement, task: TaskInfo, node: SessionNode, victims: list[TaskInfo]
 ) -> bool:
     waiting = session.victim_heap(victims, task)
     room = node.future_idle

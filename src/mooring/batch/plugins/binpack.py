@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.batch.arguments import Arguments
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.resource import CPU, MEMORY
 from mooring.batch.session import Session, on_node_alone
+from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import TaskInfo
 
 Floats = npt.NDArray[np.float64]

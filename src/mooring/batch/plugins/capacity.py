@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from mooring.batch.callbacks import PERMIT, REJECT
 from mooring.batch.eviction import EvictionContext
 from mooring.batch.job import JobInfo
-from mooring.batch.node import NodeInfo
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.plugins.capacity_queues import CapacityQueue, flat_queues, queue_tree
 from mooring.batch.plugins.proportion import QUOTA, fits_in
@@ -15,6 +14,7 @@ from mooring.batch.plugins.queue_accounts import named_resources
 from mooring.batch.queue import ROOT, QueueInfo
 from mooring.batch.resource import PODS, Resource, shared_names
 from mooring.batch.session import Session
+from mooring.batch.session_nodes import SessionNode
 from mooring.batch.task import TaskInfo
 
 
@@ -251,11 +251,11 @@ class _Trial:
         self._owner = owner
         self._allocated = {name: queue.allocated.clone() for name, queue in owner.queues.items()}
 
-    def remove(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def remove(self, task: TaskInfo, node: SessionNode) -> bool:
         """A task is gone."""
         return self._shift(task, -1)
 
-    def add(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def add(self, task: TaskInfo, node: SessionNode) -> bool:
         """A task is back."""
         return self._shift(task, 1)
 
@@ -275,6 +275,6 @@ class _Trial:
             return False
         return all(fits_in(self._allocated[each.name], each.limit, [task]) for each in self._owner.chain(leaf))
 
-    def predicate(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def predicate(self, task: TaskInfo, node: SessionNode) -> bool:
         """Not its business."""
         return True

@@ -11,13 +11,12 @@ from typing import Any, Final
 
 from mooring.batch.callbacks import ABSTAIN, PERMIT, REJECT
 from mooring.batch.job import JobInfo
-from mooring.batch.node import NodeInfo
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.plugins.extender_http import ExtenderFailure, Replies, ask
 from mooring.batch.plugins.extender_wire import job_json, node_json, queue_json, task_json
 from mooring.batch.queue import QueueInfo
 from mooring.batch.session import Handler, Session
+from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.config.durations import DurationError, parse_duration
 from mooring.framework.status import Code, Status
@@ -106,7 +105,7 @@ class Extender(BatchPlugin):
             "NodeList": None,
         }
 
-    def _predicate(self, task: TaskInfo, node: NodeInfo) -> Status | None:
+    def _predicate(self, task: TaskInfo, node: SessionNode) -> Status | None:
         if not self._concerns(task):
             return None
         reply = self._ask(self._text("predicateVerb"), {"task": task_json(task), "node": node_json(node)})

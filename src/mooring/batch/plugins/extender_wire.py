@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from mooring.api.codec import to_dict
 from mooring.batch.job import JobInfo
-from mooring.batch.node import NodeInfo
 from mooring.batch.queue import QueueInfo
 from mooring.batch.resource import Resource
+from mooring.batch.session_nodes import SessionNode
 from mooring.batch.task import Status, TaskInfo
 
 #: Statuses are bits.
@@ -59,7 +59,7 @@ def task_json(task: TaskInfo) -> dict[str, Any]:
     }
 
 
-def node_json(node: NodeInfo) -> dict[str, Any]:
+def node_json(node: SessionNode) -> dict[str, Any]:
     """A node with its amounts; its tasks without their pods."""
     tasks = {task.key: {**task_json(task), "Pod": None} for task in node.tasks.values()}
     return {

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.volcano import GroupAffinity
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.queue import ROOT, QueueInfo
 from mooring.batch.session import Session
+from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts

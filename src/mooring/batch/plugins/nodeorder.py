@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.batch.kube_plugins import BalancedAllocation, SessionPodAffinity
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.session import UNCACHEABLE, Session, on_node_alone
+from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState

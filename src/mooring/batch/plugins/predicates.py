@@ -9,11 +9,10 @@ import numpy.typing as npt
 
 from mooring.batch.fit_errors import SEVERE, Verdict
 from mooring.batch.kube_plugins import SessionPodAffinity
-from mooring.batch.node import NodeInfo
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.queue import QueueInfo
 from mooring.batch.session import UNCACHEABLE, Session
+from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.columns.nodes import Nodes
 from mooring.framework.plugin import Plugin
@@ -109,7 +108,7 @@ class Predicates(BatchPlugin):
         #: Tasks (uid) that the filters were prepared for; no other can be reserved for, nor found on its node again.
         self._prepared: set[str] = set()
         self._limits = np.array([node.allocatable.max_tasks for node in session.node_list], dtype=np.int64)
-        session.add_event_handler(self._placed, self._taken)
+        session.add_reservation(self._reserve, self._unreserve)
         session.add_pre_predicate(self._prepare)
         session.add_predicate(self._judge, columns=True, depends=self._local)
         session.add_simulation(self._simulate)
@@ -159,41 +158,23 @@ class Predicates(BatchPlugin):
             return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), Status.error(str(error)))
         return verdicts
 
-    # Book-keeping
+    # Volumes
 
-    def _placed(self, task: TaskInfo) -> str | None:
-        row = self._table.row_of.get(task.node_name)
-        if row is None:
-            return None
+    def _reserve(self, task: TaskInfo) -> str | None:
         prepared = task.uid in self._prepared
         if not prepared and self._session.kube.hides_unevicted:
             # Volcano reserves volumes and claims for every task, also when an eviction is taken back, and fails for
             # want of what PreFilter would have found: the pod stays out of sight of the filters for this session.
             return "the filters were not prepared for the task"
-        if prepared and task.pod.spec.volumes:
-            error = self._reserve(task)
-            if error:
-                return error
-        self._session.view.add(task.pod, task.node_name)
-        template = self._table.template(task.pod)
-        self._session.kube.unseen.placed(task.uid, template, row)
-        return None
-
-    def _taken(self, task: TaskInfo) -> None:
-        if task.node_name not in self._table.row_of:
-            return
-        if task.pod.spec.volumes:
-            for plugin in self._reserving:
-                plugin.unreserve(self._session.state_of(task), task.pod, task.node_name)
-        self._session.kube.unseen.taken(task.uid)
-        self._session.view.remove(task.pod)
-
-    def _reserve(self, task: TaskInfo) -> str:
-        for plugin in self._reserving:
+        for plugin in self._reserving if prepared and task.pod.spec.volumes else ():
             answer = plugin.reserve(self._session.state_of(task), task.pod, task.node_name)
             if answer is not None and not answer.is_success:
-                return answer.message
-        return ""
+                return str(answer.message)
+        return None
+
+    def _unreserve(self, task: TaskInfo) -> None:
+        for plugin in self._reserving if task.pod.spec.volumes else ():
+            plugin.unreserve(self._session.state_of(task), task.pod, task.node_name)
 
     # Dry runs of preemption look at inter-pod affinity only
 
@@ -215,15 +196,15 @@ class _AffinityTrial:
         if self._plugin is not None and self._plugin.name in state.skip_filter:
             self._plugin = None
 
-    def remove(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def remove(self, task: TaskInfo, node: SessionNode) -> bool:
         """A pod is gone."""
         return self._shift(task, node, added=False)
 
-    def add(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def add(self, task: TaskInfo, node: SessionNode) -> bool:
         """A pod is back."""
         return self._shift(task, node, added=True)
 
-    def _shift(self, task: TaskInfo, node: NodeInfo, *, added: bool) -> bool:
+    def _shift(self, task: TaskInfo, node: SessionNode, *, added: bool) -> bool:
         table = self._session.table
         info = table.pods.get(task.uid)
         if self._plugin is None or info is None:
@@ -239,7 +220,7 @@ class _AffinityTrial:
         """Not its business."""
         return True
 
-    def predicate(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def predicate(self, task: TaskInfo, node: SessionNode) -> bool:
         """Whether affinity allows the node."""
         if self._plugin is None:
             return True

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from mooring.batch.callbacks import PERMIT, REJECT
 from mooring.batch.job import JobInfo
-from mooring.batch.node import NodeInfo
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.plugins.queue_accounts import QueueAccount, named_resources
 from mooring.batch.queue import QueueInfo
 from mooring.batch.resource import UNLIMITED, Resource, changes, exceeded_part, highest
 from mooring.batch.session import Session
+from mooring.batch.session_nodes import SessionNode
 from mooring.batch.task import TaskInfo
 
 QUOTA = "queue resource quota insufficient"
@@ -173,14 +173,14 @@ class _Trial:
         self._owner = owner
         self._allocated = {name: account.allocated.clone() for name, account in owner.accounts.items()}
 
-    def remove(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def remove(self, task: TaskInfo, node: SessionNode) -> bool:
         """A task is gone."""
         allocated = self._allocated.get(self._owner.queue_of(task) or "")
         if allocated is not None:
             allocated.sub(task.request)
         return allocated is not None
 
-    def add(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def add(self, task: TaskInfo, node: SessionNode) -> bool:
         """A task is back."""
         allocated = self._allocated.get(self._owner.queue_of(task) or "")
         if allocated is not None:
@@ -191,6 +191,6 @@ class _Trial:
         """Whether the queue deserves it then."""
         return fits_in(self._allocated[queue.name], self._owner.accounts[queue.name].deserved, [task])
 
-    def predicate(self, task: TaskInfo, node: NodeInfo) -> bool:
+    def predicate(self, task: TaskInfo, node: SessionNode) -> bool:
         """Not its business."""
         return True

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.resource import CPU, MEMORY
+from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.plugins.scarce import Proportional, Scarce, proportional_rules, scarce_rules
 from mooring.batch.resource import CPU, MEMORY
 from mooring.batch.session import Session, on_node_alone
+from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import TaskInfo
 
 Floats = npt.NDArray[np.float64]

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.batch.job import JobInfo
-from mooring.batch.node import NodeInfo
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.plugins.buckets import Buckets, Topology
 from mooring.batch.session import Session
+from mooring.batch.session_nodes import SessionNode
 from mooring.batch.task import PENDING, TaskInfo
 
 Floats = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ class TaskTopology(BatchPlugin):
             return -mine.compare(left, right)
         return own.index - other.index
 
-    def _score(self, task: TaskInfo, node: NodeInfo) -> float:
+    def _score(self, task: TaskInfo, node: SessionNode) -> float:
         """How many tasks of the bucket are on the node or would find room there too."""
         buckets = self._buckets.get(task.job)
         room = node.idle.add(node.releasing)

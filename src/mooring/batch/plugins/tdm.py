@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from mooring.batch.callbacks import PERMIT, REJECT
 from mooring.batch.job import JobInfo
-from mooring.batch.nodes import SessionNodes
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.session import Session
+from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import PENDING, RUNNING, SUCCEEDED, TaskInfo
 from mooring.config.durations import DurationError, parse_duration
 from mooring.framework.status import Status

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -270,9 +270,7 @@ class BatchScheduler:
             await self._act(session, done)
             self._publish(session, close_session(session, opened))
         finally:
-            bound = session.bindings[: done.bindings]
-            session.view.restore(keep={task.uid for task in bound})
-            self._settle(bound)
+            session.rollback.restore(keep=self._cache.assumed)
         for warning in session.warnings:
             self._tell(warning)
         return bool(done.bindings or done.evictions)
@@ -305,13 +303,13 @@ class BatchScheduler:
         """Hand over what was committed since the last time."""
         for task in session.bindings[done.bindings :]:
             done.bindings += 1
-            self.cluster.binding[task.uid] = task.node_name
+            self._cache.assume(task.pod, task.node_name)
             self._records.placed(session, task)
             self.writer.bind(task.pod, task.node_name, self._pre_bind(session, task))
         for task, reason in session.evictions[done.evictions :]:
             done.evictions += 1
             self._metrics.evicted += 1
-            self.cluster.evicting.add(task.uid)
+            self._cache.start_eviction(task.pod)
             self.writer.evict(task.pod, reason)
             job = session.jobs.get(task.job)
             if job is not None:
@@ -330,25 +328,16 @@ class BatchScheduler:
 
         return pre_bind
 
-    def _settle(self, bound: Sequence[TaskInfo]) -> None:
-        """Count bound pods on their nodes until the watch tells of them."""
-        for task in bound:
-            if task.uid in self._cache.table.pods:
-                self._cache.assumed.add(task.uid)
-            else:
-                self._cache.assume(task.pod, task.node_name)
-
     async def _bind_failed(self, pod: Pod, problem: str) -> None:
         """Undo the assumption of a pod whose bind failed; the next session tries it again."""
         self._records.failed(pod, problem)
         async with self._lock:
-            if self.cluster.binding.pop(pod.uid, None) is not None:
-                self._cache.forget(pod)
-                self._wake.set()
+            self._cache.forget(pod)
+        self._wake.set()
 
     async def _eviction_failed(self, pod: Pod) -> None:
         async with self._lock:
-            self.cluster.evicting.discard(pod.uid)
+            self._cache.eviction_failed(pod)
 
     # Statuses
 

@@ -1,0 +1,200 @@
+"""Volcano's amounts of each node, as columns derived from the node table, and the copy that a session works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.node import Node
+from mooring.api.pod import Pod
+from mooring.batch.requests import pod_request
+from mooring.batch.resource import CPU, MEMORY, MIN_RESOURCE, PODS, Resource
+from mooring.batch.task import PIPELINED, RELEASING, Status, task_status
+from mooring.columns.row_cursor import RowCursor
+from mooring.columns.table import NodeTable
+from mooring.columns.templates import PodTemplate
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+#: A request by slot.
+SlotAmounts = tuple[tuple[int, float], ...]
+
+_OVERSUBSCRIBED = {"volcano.sh/oversubscription-cpu": CPU, "volcano.sh/oversubscription-memory": MEMORY}
+_REQUEST = "batch.request"
+_ROWS, _SLOTS = 64, 8
+#: If more changes than this were logged, all rows are read again.
+_MANY = 1 << 15
+
+
+def node_allocatable(node: Node) -> Resource:
+    """Return what a node offers, including what it oversubscribes."""
+    result = Resource.of(node.status.allocatable)
+    for key, name in _OVERSUBSCRIBED.items():
+        text = node.annotations.get(key)
+        if text is not None:
+            try:
+                more = float(text)
+            except ValueError:
+                more = 0.0
+            if name == CPU:
+                result.cpu += more
+            else:
+                result.memory += more
+    return result
+
+
+def request_of(template: PodTemplate, pod: Pod) -> Resource:
+    """Return a pod's request, computed once for each template; it is shared, never change it."""
+    return template.kept(_REQUEST, lambda: pod_request(pod))
+
+
+class NodeAmounts:
+    """What nodes offer and what their pods use, by resource (slot) and row of the node table.
+
+    ``refresh`` brings the columns up to date with the table: only rows that changed are read again. Assumed pods are
+    pods of the table, so they are counted like any other.
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._nodes = RowCursor(table, table.node_changes, survives_resize=True)
+        self._pods = RowCursor(table, table.changes, survives_resize=True)
+        #: Resource -> slot; CPU and memory come first, since they are always compared.
+        self.slots: dict[str, int] = {CPU: 0, MEMORY: 1, PODS: 2}
+        #: What the node of each row offers; shared, never change it.
+        self.offers: list[Resource] = []
+        self.allocatable: Floats = np.zeros((_SLOTS, _ROWS))
+        self.used: Floats = np.zeros((_SLOTS, _ROWS))
+        self.releasing: Floats = np.zeros((_SLOTS, _ROWS))
+
+    def add_slots(self, names: Iterable[str]) -> None:
+        """Give each resource a slot."""
+        for name in names:
+            if name not in self.slots:
+                self.slots[name] = len(self.slots)
+        if len(self.slots) > len(self.used):
+            self._grow(2 * len(self.slots), self.used.shape[1])
+
+    def refresh(self) -> None:
+        """Read the rows that changed since the last call."""
+        size = len(self._table)
+        if size > self.used.shape[1]:
+            self._grow(len(self.used), 2 * size)
+        rows = self._nodes.changed(_MANY)
+        if rows is None:
+            self.offers = []
+        del self.offers[size:]
+        self.offers += [Resource()] * (size - len(self.offers))
+        for row in range(size) if rows is None else rows:
+            self._read_node(row)
+        self._nodes.advance()
+        rows = self._pods.changed(_MANY)
+        for row in range(size) if rows is None else rows:
+            self._read_pods(row)
+        self._pods.advance()
+
+    def _read_node(self, row: int) -> None:
+        offer = self.offers[row] = node_allocatable(self._table.nodes[row].node)
+        amounts = offer.as_dict()
+        self.add_slots(amounts)
+        self.allocatable[:, row] = 0.0
+        for name, amount in amounts.items():
+            self.allocatable[self.slots[name], row] = amount
+
+    def _read_pods(self, row: int) -> None:
+        table = self._table
+        assumed, evicting = table.assumed, table.evicting
+        used, releasing = [0.0] * len(self.used), [0.0] * len(self.used)
+        for info in table.nodes[row].pods:
+            pod = info.pod
+            amounts = info.template.kept(self, lambda: self._by_slot(info.template, pod))  # noqa: B023  # called at once
+            if len(used) < len(self.used):  # a resource that no pod or node had before
+                used += [0.0] * (len(self.used) - len(used))
+                releasing += [0.0] * (len(self.used) - len(releasing))
+            for slot, amount in amounts:
+                used[slot] += amount
+            if task_status(pod, assumed=pod.uid in assumed, evicting=pod.uid in evicting) == RELEASING:
+                for slot, amount in amounts:
+                    releasing[slot] += amount
+        self.used[:, row] = used
+        self.releasing[:, row] = releasing
+
+    def _by_slot(self, template: PodTemplate, pod: Pod) -> SlotAmounts:
+        amounts = request_of(template, pod).as_dict()
+        self.add_slots(amounts)
+        return tuple((self.slots[name], amount) for name, amount in amounts.items())
+
+    def _grow(self, slots: int, rows: int) -> None:
+        for name in ("allocatable", "used", "releasing"):
+            column = getattr(self, name)
+            bigger = np.zeros((slots, rows))
+            bigger[: column.shape[0], : column.shape[1]] = column
+            setattr(self, name, bigger)
+
+
+class SessionAmounts:
+    """A session's working copy: what is idle, used, being released and pipelined, by slot and row."""
+
+    def __init__(self, current: NodeAmounts, rows: int) -> None:
+        shape = np.s_[: len(current.slots), :rows]
+        self.slots = dict(current.slots)
+        self.allocatable: Floats = current.allocatable[shape].copy()
+        self.used: Floats = current.used[shape].copy()
+        self.releasing: Floats = current.releasing[shape].copy()
+        self.pipelined: Floats = np.zeros(self.used.shape)
+        self.idle: Floats = self.allocatable - self.used
+        #: idle + releasing - pipelined.
+        self.future: Floats = self.idle + self.releasing
+        self._by_slot: dict[int, tuple[Resource, SlotAmounts]] = {}
+
+    def by_slot(self, request: Resource) -> SlotAmounts:
+        """Return a request by slot: CPU, memory, then what else it names."""
+        found = self._by_slot.get(id(request))
+        if found is None:
+            amounts = tuple((self.slots[name], amount) for name, amount in request.as_dict().items())
+            found = self._by_slot[id(request)] = (request, amounts)
+        return found[1]
+
+    def fits(self, request: Resource, room: Floats, rows: npt.NDArray[np.intp] | None = None) -> Mask:
+        """Return which rows have room for a request."""
+        result: Mask | None = None
+        for slot, amount in self.by_slot(request):
+            column = room[slot] if rows is None else room[slot, rows]
+            enough = column > amount - MIN_RESOURCE
+            result = enough if result is None else np.logical_and(result, enough, out=result)
+        assert result is not None, "CPU and memory are always compared"
+        return result
+
+    def fits_row(self, request: Resource, room: Floats, row: int) -> bool:
+        """Whether one row has room for a request."""
+        for slot, amount in self.by_slot(request):
+            if not room.item(slot, row) > amount - MIN_RESOURCE:
+                return False
+        return True
+
+    def count(self, request: Resource, row: int, status: Status, sign: int) -> None:
+        """Count a task with a status on a row (+1), or no longer (-1)."""
+        amounts = self.by_slot(request)
+        if status == PIPELINED:
+            for slot, amount in amounts:
+                self.pipelined[slot, row] += sign * amount
+                self.future[slot, row] -= sign * amount
+            return
+        releasing = status == RELEASING
+        for slot, amount in amounts:
+            self.idle[slot, row] -= sign * amount
+            self.used[slot, row] += sign * amount
+            if releasing:
+                self.releasing[slot, row] += sign * amount
+            else:
+                self.future[slot, row] -= sign * amount
+
+    def resource(self, column: Floats, row: int) -> Resource:
+        """Return one row of a column as a Resource."""
+        result = Resource(column.item(0, row), column.item(1, row), {})
+        for name, slot in self.slots.items():
+            if slot > 1:
+                result.scalars[name] = column.item(slot, row)  # type: ignore[index]  # made just above
+        return result

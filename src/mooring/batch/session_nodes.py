@@ -1,0 +1,191 @@
+"""Nodes as a session's plugins see them: one by one (``SessionNode``), or in columns (``SessionNodes``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.node import Node
+from mooring.batch.node_amounts import SessionAmounts
+from mooring.batch.resource import Resource
+from mooring.batch.task import REVOCABLE_ZONE, TaskInfo
+from mooring.columns.node_info import NodeInfo, PodInfo
+from mooring.columns.nodes import Nodes
+
+if TYPE_CHECKING:
+    from mooring.batch.session import Session
+
+Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+
+
+class SessionNode:
+    """One node: its object, its tasks, and its amounts. A view of a row of the node table for one session."""
+
+    __slots__ = (
+        "_amounts",
+        "_changes",
+        "_info",
+        "_pods",
+        "_task_of",
+        "_tasks",
+        "allocatable",
+        "name",
+        "node",
+        "revocable_zone",
+        "row",
+    )
+
+    def __init__(
+        self, info: NodeInfo, amounts: SessionAmounts, allocatable: Resource, task_of: Callable[[PodInfo], TaskInfo]
+    ) -> None:
+        """``task_of`` returns the session's task of a pod of the table."""
+        self.node: Node = info.node
+        self.name = info.name
+        self.row = info.row
+        self.revocable_zone = info.node.labels.get(REVOCABLE_ZONE, "")
+        #: What the node offers; shared, never change it.
+        self.allocatable = allocatable
+        self._amounts = amounts
+        self._info = info
+        self._task_of = task_of
+        #: The pods at the session's opening, once the session has changed the row.
+        self._pods: tuple[PodInfo, ...] | None = None
+        #: Tasks that the session has added (or removed: None) since, in order.
+        self._changes: dict[str, TaskInfo | None] = {}
+        self._tasks: dict[str, TaskInfo] | None = None
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The node's labels."""
+        return self.node.labels
+
+    @property
+    def tasks(self) -> dict[str, TaskInfo]:
+        """The tasks on the node by namespace/name, whichever scheduler they belong to."""
+        if self._tasks is None:
+            pods = self._info.pods if self._pods is None else self._pods
+            at_open = (self._task_of(info) for info in pods)
+            self._tasks = {task.key: task for task in at_open if task.key not in self._changes}
+            self._tasks.update((key, task) for key, task in self._changes.items() if task is not None)
+        return self._tasks
+
+    @property
+    def idle(self) -> Resource:
+        """What no task uses."""
+        return self._amounts.resource(self._amounts.idle, self.row)
+
+    @property
+    def used(self) -> Resource:
+        """What tasks use, including those that are being evicted."""
+        return self._amounts.resource(self._amounts.used, self.row)
+
+    @property
+    def releasing(self) -> Resource:
+        """What tasks that are being evicted still use."""
+        return self._amounts.resource(self._amounts.releasing, self.row)
+
+    @property
+    def future_idle(self) -> Resource:
+        """What will be idle once evicted tasks are gone and pipelined tasks are placed."""
+        return self._amounts.resource(self._amounts.future, self.row)
+
+    def add(self, task: TaskInfo) -> str:
+        """Count a task here under its status. Return an error, or "" on success."""
+        if task.node_name and task.node_name != self.name:
+            return f"task <{task.namespace}/{task.name}> already on different node <{task.node_name}>"
+        if self._has(task):
+            return f"task <{task.namespace}/{task.name}> already on node <{self.name}>"
+        self._amounts.count(task.request, self.row, task.status, 1)
+        task.node_name = self.name
+        task.node_status = task.status
+        self._change(task.key, task)
+        return ""
+
+    def remove(self, task: TaskInfo) -> None:
+        """Remove a task, if it is here."""
+        if task.node_status is not None and self._has(task):
+            self._amounts.count(task.request, self.row, task.node_status, -1)
+            task.node_status = None
+            self._change(task.key, None)
+
+    def update(self, task: TaskInfo) -> None:
+        """Count a task that is here under its current status."""
+        self.remove(task)
+        self.add(task)
+
+    def _has(self, task: TaskInfo) -> bool:
+        if task.node_status is None:
+            return False
+        return self._changes.get(task.key) is not None or task.key in self.tasks
+
+    def _change(self, key: str, task: TaskInfo | None) -> None:
+        if self._tasks is not None:
+            self._tasks.pop(key, None)
+            if task is not None:
+                self._tasks[key] = task
+            return
+        if self._pods is None:
+            self._pods = tuple(self._info.pods)
+        self._changes.pop(key, None)
+        self._changes[key] = task
+
+    def __repr__(self) -> str:
+        return f"SessionNode({self.name})"
+
+
+class SessionNodes:
+    """A sequence of nodes; every column has an entry for each, in their order. Read the columns, never write them."""
+
+    __slots__ = ("_kube", "rows", "session")
+
+    def __init__(self, session: Session, rows: Rows | None = None) -> None:
+        self.session = session
+        #: Rows of the session's nodes, or None for all of them.
+        self.rows = rows
+        self._kube: Nodes | None = None
+
+    def __len__(self) -> int:
+        return len(self.session.node_list) if self.rows is None else len(self.rows)
+
+    def __iter__(self) -> Iterator[SessionNode]:
+        nodes = self.session.node_list
+        return iter(nodes) if self.rows is None else (nodes[row] for row in self.rows.tolist())
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes' names."""
+        return [node.name for node in self]
+
+    @property
+    def kube(self) -> Nodes:
+        """The same nodes as kube-scheduler's plugins see them."""
+        if self._kube is None:
+            self._kube = Nodes(self.session.table, self.rows)
+        return self._kube
+
+    def allocatable(self, resource: str) -> Floats:
+        """How much of a resource each node offers."""
+        return self._column(self.session.amounts.allocatable, resource)
+
+    def idle(self, resource: str) -> Floats:
+        """How much of a resource no task uses."""
+        return self._column(self.session.amounts.idle, resource)
+
+    def used(self, resource: str) -> Floats:
+        """How much of a resource is in use."""
+        return self._column(self.session.amounts.used, resource)
+
+    def future_idle(self, resource: str) -> Floats:
+        """How much of a resource will be idle once evicted tasks are gone and pipelined tasks are placed."""
+        return self._column(self.session.amounts.future, resource)
+
+    def _column(self, column: Floats, resource: str) -> Floats:
+        slot = self.session.amounts.slots.get(resource)
+        if slot is None:
+            return np.zeros(len(self))
+        chosen: Floats = column[slot] if self.rows is None else column[slot, self.rows]
+        return chosen
