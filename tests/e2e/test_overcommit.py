@@ -130,6 +130,15 @@ class World:
         """Return the pods that are bound, by name."""
         return sorted(self.cluster.placements())
 
+    def wait_held(self, *names: str) -> None:
+        """Wait until pods are assumed on a node and held there: Mooring then nominates the node."""
+
+        def look() -> bool:
+            found = {pod["metadata"]["name"]: pod for pod in self.cluster.pods()}
+            return all(found[name].get("status", {}).get("nominatedNodeName") for name in names)
+
+        self.cluster.api.wait_for("held pods", look, 30)
+
     def wait_decided(self, name: str) -> None:
         """Wait until a pod is bound, or known to be unschedulable."""
 
@@ -154,7 +163,7 @@ def test_a_session_leaves_the_room_of_a_pod_that_is_not_bound_yet(
     with World(cluster, tmp_path, nodes=1, cpu="4") as world:
         world.start()
         world.single("single", "4", **labels)
-        cluster.api.wait_for("the pod to be decided about", lambda: "single" in world._log(), 30)
+        world.wait_held("single")
         world.gang("gang", 1, "4")
         world.wait_decided("gang-task-0")
         cluster.wait_bound("single")
@@ -185,15 +194,17 @@ def test_neither_engine_uses_the_room_of_a_bind_in_flight(
 
 
 def test_gangs_and_held_pods_share_nodes_with_room_for_one_pod_each(cluster: Cluster, tmp_path: Path) -> None:
-    """Twelve nodes; six held pods, half of which fail once, and gangs of two and three. Some binds fail late."""
+    """Twelve nodes; six held pods, half of which fail once, and gangs of one to three. Some binds fail late."""
     plan = Plan(5, {"bind": ("late", "slow")}, often=0.3, most=8)
     with World(cluster, tmp_path, nodes=12, cpu="1", plan=plan) as world:
         world.start()
         for number in range(3):
-            world.single(f"permit-{number}", "1", permit=str(1 + number))
-            world.single(f"prebind-{number}", "1", prebind=str(1 + number), fails="once")
-            world.gang(f"gang-{number}", 2 + number % 2, "1")
-        cluster.api.wait_for("every node to be used", lambda: len(world.bound()) == 12, 60)
+            world.single(f"permit-{number}", "1", permit=str(2 + number))
+            world.single(f"prebind-{number}", "1", prebind=str(2 + number), fails="once")
+        world.wait_held(*(f"{kind}-{number}" for kind in ("permit", "prebind") for number in range(3)))
+        for number in range(3):
+            world.gang(f"gang-{number}", 1 + number, "1")
+        cluster.api.wait_for("a pod on every node", lambda: len(world.bound()) == 12, 60)
         assert world.overcommitted() == {}
         assert world.history.changes_of_mind() == {}
 
@@ -201,15 +212,13 @@ def test_gangs_and_held_pods_share_nodes_with_room_for_one_pod_each(cluster: Clu
 def test_soak_of_both_engines(cluster: Cluster, tmp_path: Path) -> None:
     """Two thousand pods, half of them in gangs, fill the nodes to the last core while binds fail and pods are held."""
     nodes, per_node, size = 40, 50, 10
+    held = {0: {"permit": "1"}, 1: {"prebind": "0.5", "fails": "once"}}
     plan = Plan(6, {"bind": ("late", "slow", "500", "unheard")}, often=0.03, most=60)
     with World(cluster, tmp_path, nodes=nodes, cpu=str(per_node), plan=plan) as world:
         world.start()
         half = nodes * per_node // 2
         for number in range(half):
-            labels = (
-                {"permit": "1"} if number % 20 == 0 else {"prebind": "0.5", "fails": "once"} if number % 20 == 1 else {}
-            )
-            world.single(f"single-{number}", "1", **labels)
+            world.single(f"single-{number}", "1", **held.get(number % 20, {}))
             if number % size == 0:
                 world.gang(f"gang-{number // size}", size, "1")
         cluster.api.wait_for("a node for every pod", lambda: world.history.bound == 2 * half, 90)
