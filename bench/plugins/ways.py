@@ -14,8 +14,8 @@ from bench.plugins.rule import Columns, PerNode
 from mooring.config import PluginSpec, SchedulerConfiguration, default_config, load_config
 from mooring.framework import Plugin
 from mooring.framework.points import points_of
-from mooring.loading.files import load_file
 from mooring.loading.isolation import isolated
+from mooring.loading.plugin_files import load_file
 from mooring.loading.wasm import plugin_from_module
 
 _HERE = Path(__file__).parent

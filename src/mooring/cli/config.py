@@ -17,7 +17,7 @@ from mooring.config.document import read_document
 from mooring.config.migrate import migrate as migrate_text
 from mooring.loading import PluginLoadError, Requested, find_plugins, load_setup
 from mooring.loading.plugin_sources import read_sources, split
-from mooring.loading.wasm.configured import guests_in
+from mooring.loading.wasm.guest_config import guests_in
 
 _FILE = click.argument("file", default="-")
 

@@ -11,7 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from mooring.loading import Requested, Setup
-    from mooring.loading.reread import SetupFiles
+    from mooring.loading.setup_files import SetupFiles
 
 
 def read_setup(file: str | None, requested: Requested) -> Setup:
@@ -26,7 +26,7 @@ def read_setup_files(file: str | None, requested: Requested) -> tuple[Setup, Set
     """Like `read_setup`, and also return the files to reload; None for standard input."""
     from mooring.config import ConfigError
     from mooring.loading import PluginLoadError, load_setup
-    from mooring.loading.reread import SetupFiles
+    from mooring.loading.setup_files import SetupFiles
 
     files = None if file == "-" else SetupFiles(Path(file) if file is not None else None, requested)
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from mooring.loading import Fault, Found
+    from mooring.loading import Fault, FoundPlugin
 
 #: Timeout of a plugin call in the dry run.
 _CALL_SECONDS = 10.0
@@ -30,7 +30,7 @@ def check(paths: tuple[Path, ...], config_file: str | None, no_dry_run: bool) ->
 
     The exit code is 0 if there are no errors, 1 if there are errors, and 2 for a usage error.
     """
-    found: list[Found] = []
+    found: list[FoundPlugin] = []
     faults: list[Fault] = []
     for path in paths:
         _load(path, found, faults)
@@ -52,10 +52,10 @@ def check(paths: tuple[Path, ...], config_file: str | None, no_dry_run: bool) ->
         sys.exit(1)
 
 
-def _load(path: Path, found: list[Found], faults: list[Fault]) -> None:
+def _load(path: Path, found: list[FoundPlugin], faults: list[Fault]) -> None:
     """Load the plugins at a path."""
     from mooring.loading import PluginLoadError
-    from mooring.loading.files import in_folder, load_file
+    from mooring.loading.plugin_files import in_folder, load_file
 
     try:
         is_directory = path.is_dir() and not (path / "__init__.py").is_file()
@@ -75,10 +75,10 @@ def _load(path: Path, found: list[Found], faults: list[Fault]) -> None:
         faults.append(Fault(str(path), 0, "defines no plugin; derive a class from mooring.framework.Plugin"))
 
 
-def _duplicate_names(found: list[Found]) -> list[Fault]:
+def _duplicate_names(found: list[FoundPlugin]) -> list[Fault]:
     from mooring.loading import Fault
 
-    first: dict[str, Found] = {}
+    first: dict[str, FoundPlugin] = {}
     faults = []
     for each in found:
         other = first.setdefault(each.name, each)
@@ -87,7 +87,7 @@ def _duplicate_names(found: list[Found]) -> list[Fault]:
     return faults
 
 
-def _configured(file: str, found: list[Found], faults: list[Fault]) -> dict[str, object]:
+def _configured(file: str, found: list[FoundPlugin], faults: list[Fault]) -> dict[str, object]:
     """Return the arguments of the plugins in a configuration file, after checking the file."""
     from mooring.cli.input_files import read_text
     from mooring.config import ConfigError, load_config
@@ -103,7 +103,7 @@ def _configured(file: str, found: list[Found], faults: list[Fault]) -> dict[str,
     return {name: args for profile in config.profiles for name, args in profile.plugin_config.items()}
 
 
-def _dry_run(found: Found, args: object) -> list[Fault]:
+def _dry_run(found: FoundPlugin, args: object) -> list[Fault]:
     from mooring.scheduler.dry_run import dry_run_fault
 
     return dry_run_fault(found, args, _CALL_SECONDS)

@@ -10,7 +10,7 @@ from mooring.cli.options import SchedulerAddress, config_option, output_option, 
 
 if TYPE_CHECKING:
     from mooring.loading import Requested
-    from mooring.loading.listing import PluginRow
+    from mooring.loading.plugin_rows import PluginRow
 
 
 @click.command(name="list")
@@ -35,7 +35,7 @@ def list_(
     """
     from mooring.cli.input_files import fail, read_setup
     from mooring.cli.scheduler_client import NoAnswer
-    from mooring.loading.listing import plugin_rows
+    from mooring.loading.plugin_rows import plugin_rows
 
     if kubeconfig or address.is_given:
         try:

@@ -173,7 +173,7 @@ def _plugins(path: Path) -> list[type[Plugin]]:
     """Return the plugins at a path, or a built-in plugin. Ends the command if they cannot be loaded."""
     from mooring.cli.input_files import fail
     from mooring.loading import POD, PluginLoadError
-    from mooring.loading.files import in_folder, load_file
+    from mooring.loading.plugin_files import in_folder, load_file
     from mooring.plugins.registry import BUILTIN
 
     if not path.exists() and str(path) in BUILTIN:

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import click
 import msgspec
 
-from mooring.loading.listing import PluginRow
+from mooring.loading.plugin_rows import PluginRow
 from mooring.observe.explanation import Explanation
 
 T = TypeVar("T")

@@ -22,8 +22,8 @@ from mooring.live.endpoints.endpoint_server import ServerError, ServerSettings
 from mooring.live.endpoints.plugin_status import plugin_status
 from mooring.live.scheduler import LiveScheduler, LostLeaseError
 from mooring.loading import PluginLoadError, Requested, Setup, find_plugins
-from mooring.loading.listing import PluginRow
-from mooring.loading.reread import SetupFiles
+from mooring.loading.plugin_rows import PluginRow
+from mooring.loading.setup_files import SetupFiles
 from mooring.observe.explanation import Explanation
 from mooring.scheduler.pod_explanation import explain
 from mooring.scheduler.profile import ProfileError

@@ -40,7 +40,7 @@ from mooring.live.reporter import PluginEvents, Reporter
 from mooring.live.volumes import ApiVolumeWriter
 from mooring.live.watchdog import Watchdog
 from mooring.loading import Catalog, Setup
-from mooring.loading.reread import SetupFiles
+from mooring.loading.setup_files import SetupFiles
 from mooring.observe.session_metrics import SessionMetrics
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders

@@ -1,11 +1,10 @@
 """How plugins are found, checked, guarded and reloaded."""
 
-from mooring.loading.catalog import Catalog, Requested, find_plugins
-from mooring.loading.configuration import configuration, plugin_spec
-from mooring.loading.errors import Fault, PluginLoadError
-from mooring.loading.files import Found, load_plugin, load_session_plugin, parse_plugin_option
-from mooring.loading.kinds import ACTION, KINDS, POD, SESSION, Kind
-from mooring.loading.setup import Setup, load_setup
+from mooring.loading.catalog import Catalog, Requested, find_plugins, plugin_spec
+from mooring.loading.load_errors import Fault, PluginLoadError
+from mooring.loading.plugin_files import FoundPlugin, load_plugin, load_session_plugin, parse_plugin_option
+from mooring.loading.plugin_kinds import ACTION, KINDS, POD, SESSION, Kind
+from mooring.loading.setup import Setup, configuration, load_setup
 
 __all__ = [
     "ACTION",
@@ -14,7 +13,7 @@ __all__ = [
     "SESSION",
     "Catalog",
     "Fault",
-    "Found",
+    "FoundPlugin",
     "Kind",
     "PluginLoadError",
     "Requested",

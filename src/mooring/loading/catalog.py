@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from mooring.config import PluginSpec
+from mooring.config import FieldError, PluginSpec
 from mooring.config.errors import nearest
-from mooring.loading.checks import check_class
-from mooring.loading.configuration import plugin_spec
-from mooring.loading.errors import Fault, PluginLoadError, refuse
-from mooring.loading.files import Found, in_folder, kind_of, load_file, pick
-from mooring.loading.kinds import POD, Kind, plugin_name
-from mooring.loading.modules import root_of, unload
+from mooring.framework.plugin import ArgsError, Plugin, args_struct, decode_args
+from mooring.framework.points import points_of
+from mooring.loading.load_errors import Fault, PluginLoadError, refuse
+from mooring.loading.module_importer import root_of, unload
 from mooring.loading.options import DEFAULT, PluginOptions
+from mooring.loading.plugin_files import FoundPlugin, in_folder, kind_of, load_file, pick
+from mooring.loading.plugin_kinds import POD, Kind, plugin_name
 from mooring.loading.plugin_sources import NO_SOURCES, PluginEntry, PluginSources
-from mooring.loading.wasm.configured import ConfiguredGuest
+from mooring.loading.static_checks import check_class
+from mooring.loading.wasm.guest_config import ConfiguredGuest
 
 #: Where installed packages tell of their plugins.
 GROUP: Final = "mooring.plugins"
+_UNKNOWN: Final = re.compile(r"unknown field `(.+?)`")
 
 
 class Requested(msgspec.Struct, frozen=True):
@@ -46,13 +49,13 @@ class Catalog:
 
     def __init__(
         self,
-        found: Iterable[Found] = (),
+        found: Iterable[FoundPlugin] = (),
         sources: PluginSources = NO_SOURCES,
-        files: Mapping[Path, Sequence[Found]] | None = None,
+        files: Mapping[Path, Sequence[FoundPlugin]] | None = None,
     ) -> None:
         self.found = {each.name: each for each in found}
         #: Everything that was loaded from files, wanted or not, by path.
-        self.files: Mapping[Path, Sequence[Found]] = files if files is not None else {}
+        self.files: Mapping[Path, Sequence[FoundPlugin]] = files if files is not None else {}
         self._entries = {entry.name: entry for entry in sources.plugins}
 
     def classes(self, kind: Kind = POD) -> dict[str, type[Any]]:
@@ -130,8 +133,8 @@ class _Search:
         #: Known before anything is loaded: what does not fit its pin must not run.
         self._pins = {(base / entry.path).resolve(): entry.sha256 for entry in sources.plugins if entry.path}
         self._allow_writable = requested.allow_writable or sources.allow_writable
-        self._files: dict[Path, list[Found]] = {}
-        self._found: dict[str, Found] = {}
+        self._files: dict[Path, list[FoundPlugin]] = {}
+        self._found: dict[str, FoundPlugin] = {}
         self._faults: list[Fault] = []
 
     def given(self, name: str, cls: type[Any]) -> None:
@@ -140,7 +143,7 @@ class _Search:
         if kind is None:
             self._faults.append(Fault("", 0, f"{name}: {cls!r} is no plugin; derive a class from Plugin"))
             return
-        found = Found(plugin_name(cls), cls, kind, "plugins")
+        found = FoundPlugin(plugin_name(cls), cls, kind, "plugins")
         if found.name != name:
             self._faults.append(Fault("", 0, f"{name}: the class calls itself {found.name}; use that name"))
         self._faults += check_class(cls, kind)
@@ -184,7 +187,9 @@ class _Search:
                 text = f"{place}: {entry.value} is no plugin named {entry.name}; tell the package's authors"
                 self._faults.append(Fault("", 0, text))
                 continue
-            found = Found(entry.name, cls, kind, place, version=entry.dist.version if entry.dist is not None else "")
+            found = FoundPlugin(
+                entry.name, cls, kind, place, version=entry.dist.version if entry.dist is not None else ""
+            )
             self._faults += check_class(cls, kind)
             self._put(found)
 
@@ -199,7 +204,7 @@ class _Search:
         except PluginLoadError as error:
             self._faults += [guest.fault(fault.message) for fault in error.faults]
             return
-        found = Found(guest.name, cls, POD, f"guestURL {guest.url}", sha256=cls.sha256)
+        found = FoundPlugin(guest.name, cls, POD, f"guestURL {guest.url}", sha256=cls.sha256)
         known = self._known.found.get(guest.name)
         same = known is not None and (known.source, known.sha256) == (found.source, found.sha256)
         self._put(known if known is not None and same else found)
@@ -238,14 +243,14 @@ class _Search:
             else:
                 self._found[name] = msgspec.structs.replace(found, cls=cls)
 
-    def _load(self, path: Path, source: str) -> list[Found]:
+    def _load(self, path: Path, source: str) -> list[FoundPlugin]:
         key = path.resolve()
         if key not in self._files:
             pin, known = self._pins.get(key, ""), self._known.files.get(path, ())
             self._files[key] = load_file(path, source, pin=pin, allow_writable=self._allow_writable, known=known)
         return self._files[key]
 
-    def _put(self, found: Found) -> None:
+    def _put(self, found: FoundPlugin) -> None:
         known = self._found.setdefault(found.name, found)
         if known.cls is not found.cls:
             first, second = (str(each.path or each.source) for each in (known, found))
@@ -268,3 +273,28 @@ class _Search:
                 close = nearest(name, self._found)
                 hint = f'did you mean "{close}"?' if close else "give its path, or add its folder to directories"
                 yield Fault("PluginSources", 0, f"plugins: nothing provides {name}; {hint}")
+
+
+def plugin_spec(cls: type[Plugin]) -> PluginSpec:
+    """What a configuration needs to know of a plugin class."""
+    return PluginSpec(cls.name, points_of(cls), None if cls.Args is None else _checker(cls))
+
+
+def _checker(cls: type[Plugin]) -> Callable[[object], list[FieldError]]:
+    def check(args: object) -> list[FieldError]:
+        try:
+            decode_args(cls, args)
+        except ArgsError as error:
+            return [FieldError(error.path, error.reason, remedy=_remedy(cls, error.reason))]
+        return []
+
+    return check
+
+
+def _remedy(cls: type[Plugin], reason: str) -> str | None:
+    known = [field.encode_name for field in msgspec.structs.fields(args_struct(cls))]
+    unknown = _UNKNOWN.search(reason)
+    if unknown is None:
+        return None
+    close = nearest(unknown[1], known)
+    return f'Did you mean "{close}"?' if close else f"Known here: {', '.join(sorted(known)) or 'no fields'}."

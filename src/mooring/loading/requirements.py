@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from mooring.loading.errors import Fault, PluginLoadError
+from mooring.loading.load_errors import Fault, PluginLoadError
 
 _LINE = re.compile(
     r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^]]*\])?\s*\(?(?P<versions>[^;#()]*)\)?\s*(?P<marker>;.*)?$"

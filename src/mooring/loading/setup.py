@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from mooring.config import SchedulerConfiguration
+from mooring.config import SchedulerConfiguration, default_config, load_config
 from mooring.config.document import Document, read_document
 from mooring.config.load import load_document
 from mooring.framework.plugin import Plugin
-from mooring.loading.catalog import NOTHING, Catalog, Requested, find_plugins
-from mooring.loading.configuration import configuration
-from mooring.loading.kinds import POD
+from mooring.loading.catalog import NOTHING, Catalog, Requested, find_plugins, plugin_spec
+from mooring.loading.plugin_kinds import POD
 from mooring.loading.plugin_sources import read_sources, split
-from mooring.loading.wasm.configured import guests_in
+from mooring.loading.wasm.guest_config import guests_in
+
+#: In force where plugins are given but no configuration: all of them, at all their points.
+_EVERYWHERE: Final = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint:
+      enabled: [{enabled}]
+"""
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -61,6 +70,19 @@ def load_setup(
         catalog.unload(keep=known)
         raise
     return Setup(config, catalog, tuple(_idle(config, catalog.classes(POD))))
+
+
+def configuration(
+    text: str | None, *, plugins: Mapping[str, type[Plugin]], source: str, plugin_source: str = "plugins"
+) -> SchedulerConfiguration:
+    """The configuration of a text, or the default one with all plugins enabled. Raises ConfigError."""
+    specs = {name: plugin_spec(cls) for name, cls in plugins.items()}
+    if text is not None:
+        return load_config(text, source=source, plugins=specs)
+    if not plugins:
+        return default_config()
+    enabled = ", ".join(f"{{name: {name}}}" for name in plugins)
+    return load_config(_EVERYWHERE.format(enabled=enabled), source=plugin_source, plugins=specs)
 
 
 def config_for(catalog: Catalog) -> SchedulerConfiguration:

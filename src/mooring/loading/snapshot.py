@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from mooring.loading.errors import Fault, PluginLoadError, refuse
+from mooring.loading.load_errors import Fault, PluginLoadError, refuse
 
 #: A plugin with more than this has something in its folder that does not belong there.
 _MOST_BYTES = 256 * 1024 * 1024

@@ -20,9 +20,9 @@ from mooring.config import ConfigError, load_config
 from mooring.framework.plugin import ArgsError, Plugin, decode_args
 from mooring.framework.state import CycleState
 from mooring.framework.status import Code, Status
-from mooring.loading import POD, Fault, Found, plugin_spec
+from mooring.loading import POD, Fault, FoundPlugin, plugin_spec
 from mooring.loading.deadline import HangsError, within
-from mooring.loading.source_checks import class_source
+from mooring.loading.static_checks import class_source
 from mooring.scheduler import binding
 from mooring.scheduler.answer_cache import ask_filter, ask_single
 from mooring.scheduler.answers import BadAnswerError, PluginFailure, as_status
@@ -74,7 +74,7 @@ def dry_run(cls: type[Plugin], args: Any = None) -> list[DryFault]:
     return list(found.values())
 
 
-def dry_run_fault(found: Found, args: Any, seconds: float) -> list[Fault]:
+def dry_run_fault(found: FoundPlugin, args: Any, seconds: float) -> list[Fault]:
     """A dry run of a plugin that was found: its faults; a call that does not come back in time is one."""
     if found.kind is not POD:
         return []

@@ -25,7 +25,7 @@ from mooring.cluster import EmbeddedCluster
 from mooring.framework.plugin import Plugin
 from mooring.kube import Client, load_access
 from mooring.live.embedding import Scheduler
-from mooring.loading.listing import PluginRow
+from mooring.loading.plugin_rows import PluginRow
 from mooring.observe.explanation import Explanation
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from mooring.live import LiveScheduler
 from mooring.live.batch.records import fit_verdicts
 from mooring.live.batch.scheduler import BatchSettings
 from mooring.loading import Catalog, Requested, Setup
-from mooring.loading.reread import SetupFiles
+from mooring.loading.setup_files import SetupFiles
 from mooring.observe.decision_records import Verdict
 from mooring.scheduler.pod_explanation import explain
 from tests.live.volcano_crds import POD_GROUP, POD_GROUP_WITH_STATUS, QUEUE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mooring.loading import ACTION, SESSION, Catalog, Found
+from mooring.loading import ACTION, SESSION, Catalog, FoundPlugin
 
 
 def session_plugins(catalog: Catalog) -> dict[str, type[Any]]:
@@ -19,7 +19,7 @@ def session_actions(catalog: Catalog) -> dict[str, Callable[[Any], Any]]:
     return {name: _action(cls) for name, cls in catalog.classes(ACTION).items()}
 
 
-def _by_file(found: Iterable[Found]) -> dict[str, type[Any]]:
+def _by_file(found: Iterable[FoundPlugin]) -> dict[str, type[Any]]:
     files: dict[str, list[type[Any]]] = {}
     for each in found:
         if each.path is not None:

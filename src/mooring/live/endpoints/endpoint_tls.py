@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from mooring.certificates import Certificate, make_certificate
-from mooring.loading.reread import signature
+from mooring.loading.setup_files import signature
 
 log = structlog.get_logger("mooring.live")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.live.reload.reloader import Reloader
 from mooring.loading import Catalog
-from mooring.loading.listing import PluginRow, plugin_rows
+from mooring.loading.plugin_rows import PluginRow, plugin_rows
 from mooring.scheduler.engine import Engine
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from mooring.loading.reread import Signature, signature
+from mooring.loading.setup_files import Signature, signature
 
 log = structlog.get_logger("mooring.live")
 

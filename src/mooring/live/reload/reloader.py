@@ -26,7 +26,7 @@ from mooring.live.batch.scheduler import BatchScheduler
 from mooring.live.informers import Informers
 from mooring.loading import POD, Catalog, Fault, PluginLoadError, Setup
 from mooring.loading.deadline import HangsError, within
-from mooring.loading.reread import SetupFiles
+from mooring.loading.setup_files import SetupFiles
 from mooring.scheduler.build import enabled_classes
 from mooring.scheduler.dry_run import dry_run_fault
 from mooring.scheduler.engine import Engine

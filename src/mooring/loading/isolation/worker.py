@@ -35,8 +35,8 @@ from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts
-from mooring.loading.files import load_file, pick
 from mooring.loading.isolation.wire import Closed, pack, receive, send
+from mooring.loading.plugin_files import load_file, pick
 
 #: Attempts whose cycle state is kept: more are never under way at a time.
 _MOST_ATTEMPTS: Final = 4096

@@ -4,7 +4,7 @@ A plugin whose `pluginConfig` args have a `guestURL` is a guest, whatever its na
 of it. It needs wasmtime: `pip install 'mooring[wasm]'`.
 """
 
-from mooring.loading.wasm.configured import guests_in, is_guest
-from mooring.loading.wasm.plugin import GuestPlugin, guest_plugin, plugin_from_module
+from mooring.loading.wasm.guest_config import guests_in, is_guest
+from mooring.loading.wasm.guest_plugin import GuestPlugin, guest_plugin, plugin_from_module
 
 __all__ = ["GuestPlugin", "guest_plugin", "guests_in", "is_guest", "plugin_from_module"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from mooring.loading.errors import PluginLoadError
+from mooring.loading.load_errors import PluginLoadError
 
 if TYPE_CHECKING:
     from wasmtime import FuncType, Module

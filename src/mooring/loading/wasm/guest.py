@@ -12,21 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
-from mooring.framework import Handle, Nodes
+from mooring.framework import CycleState, Handle, Nodes, StateKey
 from mooring.loading.wasm import abi
-from mooring.loading.wasm.args import GuestArgs
-from mooring.loading.wasm.calls import NO_CALL, Call
-from mooring.loading.wasm.engine import engine
-from mooring.loading.wasm.errors import GuestError
-from mooring.loading.wasm.host import METHODS, Host
-from mooring.loading.wasm.memory import GuestMemory
-from mooring.loading.wasm.objects import NodeTexts
-from mooring.loading.wasm.shared_memory import PAGE, Desk
+from mooring.loading.wasm.guest_config import GuestArgs
+from mooring.loading.wasm.host import METHODS, NO_CALL, Call, Host
+from mooring.loading.wasm.shared_memory import PAGE, EncodedNodes, GuestMemory, SharedMemory
+from mooring.loading.wasm.wasm_engine import engine
 
 if TYPE_CHECKING:
     from wasmtime import Func, FuncType, Instance, Module, Store
 
-    from mooring.loading.wasm.batch import Batch
+    from mooring.loading.wasm.batch_interface import Batch
+
 
 #: Starting up may take this long at least, whatever the limit for calls is.
 _START_SECONDS: Final = 10.0
@@ -49,7 +46,7 @@ class GuestPlan:
         self.exports = exports
         self.args = args
         self.handle = handle
-        self.nodes = NodeTexts()
+        self.nodes = EncodedNodes()
         #: A guest that never asks for the pod (batch guests have it in their request) spares us its encoding.
         self.reads_pod = any((each.module, each.name) == _GATED[0] for each in module.imports)
 
@@ -105,12 +102,12 @@ class Guest:
                 linker.define(store, "guest", name, self._exports[name])
             else:
                 linker.define_func("guest", name, _type(signature), _missing)
-        desk: Any = linker.instantiate(store, own.desk).exports(store)
-        self._filter_all, self._score_all = desk["filter_all"], desk["score_all"]
-        self.desk = Desk(paper, store, self._grow_desk(paper), self._plan.nodes)
+        shared: Any = linker.instantiate(store, own.shared).exports(store)
+        self._filter_all, self._score_all = shared["filter_all"], shared["score_all"]
+        self.shared = SharedMemory(paper, store, self._grow_shared(paper), self._plan.nodes)
 
-    def _grow_desk(self, paper: Any) -> Callable[[int], None]:
-        """The desk is not the guest's: its memory may grow beyond what the guest may have."""
+    def _grow_shared(self, paper: Any) -> Callable[[int], None]:
+        """The shared is not the guest's: its memory may grow beyond what the guest may have."""
         store, limit = self._store, self._plan.args.memory_bytes
 
         def grow(pages: int) -> None:
@@ -130,7 +127,7 @@ class Guest:
 
         begin: Func | None = self._exports.get("_start") or self._exports.get("_initialize")
         if begin is not None:
-            self.desk.lay(None)
+            self.shared.lay(None)
             try:
                 begin(self._store)
             except ExitTrap as ended:
@@ -141,8 +138,8 @@ class Guest:
 
     def call(self, export: str, call: Call, *params: int) -> int:
         """Call an exported function about a pod, and perhaps a node; 0 if it answers nothing."""
-        slot = self.desk.slot(call.node_name) if call.node_name else -1
-        self.desk.lay(call.pod if self._plan.reads_pod else None, slot % 2**32)
+        slot = self.shared.slot(call.node_name) if call.node_name else -1
+        self.shared.lay(call.pod if self._plan.reads_pod else None, slot % 2**32)
         self.host.call = call
         with self._guarded(export, self._limit):
             return self._exports[export](self._store, *params) or 0
@@ -150,7 +147,7 @@ class Guest:
     @property
     def reason(self) -> str:
         """The reason that the guest gave in the last call."""
-        return self.desk.reason
+        return self.shared.reason
 
     def filter_all(self, pod: Pod, nodes: Nodes) -> tuple[npt.NDArray[np.int32], Callable[[int], str]]:
         """Ask `filter` about many nodes: statuses and reasons, up to the first Error."""
@@ -161,14 +158,14 @@ class Guest:
         return self._all("score", self._score_all, pod, nodes, np.int64)
 
     def _all(self, export: str, function: Func, pod: Pod, nodes: Nodes, kind: type[Any]) -> tuple[Any, Any]:
-        slots = self.desk.slots(nodes, len(nodes.table), with_nodes=self.host.reads_nodes)
+        slots = self.shared.slots(nodes, len(nodes.table), with_nodes=self.host.reads_nodes)
         self.host.call = Call(pod=pod)
 
         def run(*params: int) -> int:
             with self._guarded(export, self._limit):
-                return function(self._store, *params)  # type: ignore[no-any-return]  # desk.wat says i32
+                return function(self._store, *params)  # type: ignore[no-any-return]  # shared_memory.wat says i32
 
-        return self.desk.run(run, pod if self._plan.reads_pod else None, slots, kind)
+        return self.shared.run(run, pod if self._plan.reads_pod else None, slots, kind)
 
     @contextlib.contextmanager
     def _guarded(self, export: str, seconds: float) -> Iterator[None]:
@@ -251,3 +248,80 @@ def packed(answer: int) -> tuple[int, int]:
     """The high and the low half of an answer of 64 bits, both with a sign."""
     high, low = struct.unpack("<ii", struct.pack("<Q", answer % 2**64))[::-1]
     return high, low
+
+
+class GuestError(RuntimeError):
+    """A guest failed: it trapped, took too long, or answered what nobody understands."""
+
+    def __init__(self, export: str, detail: str) -> None:
+        super().__init__(f"wasm: {export} error: {' '.join(detail.split())}")
+
+
+#: Instances that are kept although nobody needs them just now.
+_SPARE = 16
+
+
+class Lease:
+    """An attempt's hold on an instance; what is held when the attempt is forgotten goes back by itself."""
+
+    __slots__ = ("_pool", "guest")
+
+    def __init__(self, guest: Guest, pool: Pool) -> None:
+        self.guest: Guest | None = guest
+        self._pool = pool
+
+    def release(self) -> None:
+        """The attempt is over."""
+        guest, self.guest = self.guest, None
+        if guest is not None:
+            self._pool.take_back(guest)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # when the process ends, anything may be gone already
+            self.release()
+
+
+class Pool:
+    """The instances of one plugin in one profile."""
+
+    def __init__(self, plugin: str, make: Callable[[], Guest]) -> None:
+        self._make = make
+        self._key: StateKey[Lease] = StateKey(f"{plugin}/guest")
+        #: The last attempt that has not taken its instance along.
+        self._deciding: Lease | None = None
+        self._spare: list[Guest] = [make()]  # at once, so that a guest that cannot start is found out at once
+
+    def lease(self, state: CycleState) -> tuple[Guest, bool]:
+        """The instance of an attempt, and whether it is new to it (or the one it had has failed)."""
+        lease = state.get(self._key)
+        if lease is not None and lease.guest is not None and not lease.guest.dead:
+            return lease.guest, False
+        guest = self._free()
+        lease = self._deciding = Lease(guest, self)
+        state.write(self._key, lease)
+        return guest, True
+
+    def _free(self) -> Guest:
+        if self._deciding is not None:
+            last, self._deciding.guest = self._deciding.guest, None
+            self._deciding = None
+            if last is not None and not last.dead:
+                return last
+        return self._spare.pop() if self._spare else self._make()
+
+    def keep(self, state: CycleState) -> None:
+        """The attempt has found a node: its instance stays with it beyond the next attempts."""
+        if self._deciding is not None and state.get(self._key) is self._deciding:
+            self._deciding = None
+
+    def release(self, state: CycleState) -> None:
+        """The attempt is over."""
+        lease = state.get(self._key)
+        if lease is not None:
+            self.keep(state)
+            lease.release()
+
+    def take_back(self, guest: Guest) -> None:
+        """An instance is free again."""
+        if not guest.dead and len(self._spare) < _SPARE:
+            self._spare.append(guest)

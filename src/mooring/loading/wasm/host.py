@@ -1,4 +1,4 @@
-"""The functions that a guest may call, but for those that desk.wat answers.
+"""The functions that a guest may call, but for those that shared_memory.wat answers.
 
 One `Host` serves one instance of a guest. Pointers and lengths are 32-bit numbers of the guest's memory. A read says
 how long its answer is and writes it only if it fits; the guest then tries again with more room.
@@ -14,18 +14,18 @@ import msgspec
 import structlog
 
 from mooring.api.meta import KubeObject, ObjectMeta
+from mooring.api.pod import Pod
 from mooring.api.protobuf import encode_list
-from mooring.framework import Handle
+from mooring.framework import ActionType, ClusterEvent, Handle
 from mooring.framework.waiting_pods import WaitingPods
-from mooring.loading.wasm.args import GuestArgs
-from mooring.loading.wasm.calls import NO_CALL, Call, json_text
-from mooring.loading.wasm.cluster_events import decode_events
-from mooring.loading.wasm.objects import NodeTexts, pod_bytes
+from mooring.loading.wasm.guest_config import GuestArgs
+from mooring.loading.wasm.shared_memory import EncodedNodes, pod_bytes
 
 if TYPE_CHECKING:
-    from mooring.loading.wasm.memory import GuestMemory
+    from mooring.loading.wasm.shared_memory import GuestMemory
 
-#: What a guest may import, but for what the desk answers: module and function -> the method that serves it.
+
+#: What a guest may import, but for what the shared answers: module and function -> the method that serves it.
 METHODS: Final = {
     ("k8s.io/api", "nodeList"): "node_list",
     ("k8s.io/klog", "log"): "log",
@@ -82,14 +82,14 @@ class EventMessage(msgspec.Struct, rename="pascal"):
 class Host:
     """Answers one instance's calls."""
 
-    def __init__(self, plugin: str, args: GuestArgs, handle: Handle, nodes: NodeTexts) -> None:
+    def __init__(self, plugin: str, args: GuestArgs, handle: Handle, nodes: EncodedNodes) -> None:
         self._plugin = plugin
         self._args = args
         self._handle = handle
         self._nodes = nodes
         self.call: Call = NO_CALL
         self.memory: GuestMemory  # set when the guest is there; before that, it can ask for nothing that needs it
-        #: Whether the guest has asked for the node that it is asked about; from then on the desk has nodes on it.
+        #: Whether the guest has asked for the node that it is asked about; from then on the shared has nodes on it.
         self.reads_nodes = False
 
     # Questions
@@ -228,3 +228,60 @@ class Host:
             self.memory.write(at, bytes(8))
         else:
             self._write(pod_bytes(waiting.pod), at, limit)
+
+
+class Call(msgspec.Struct, kw_only=True):
+    """Questions that the guest may ask, and its answers beyond a number."""
+
+    pod: Pod | None = None
+    #: The pod that is added or removed (AddPod, RemovePod).
+    target: Pod | None = None
+    node_name: str = ""
+    #: JSON texts, made when the guest asks: names of the feasible nodes (PreScore), codes by node (PostFilter), scores
+    #: by node (NormalizeScore).
+    filtered_nodes: Callable[[], bytes] | None = None
+    statuses: Callable[[], bytes] | None = None
+    scores: Callable[[], bytes] | None = None
+
+    node_names: tuple[str, ...] | None = None
+    nominated_node: str = ""
+    events: tuple[ClusterEvent, ...] = ()
+    normalized: dict[str, int] | None = None
+
+
+NO_CALL = Call()
+
+
+def json_text(value: Any) -> bytes:
+    """As Go writes maps: with sorted keys."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+#: Numbers of the interface -> kinds; PodSchedulingContext (4) is gone from Kubernetes.
+_KINDS: Final = {
+    0: "Pod",
+    1: "Node",
+    2: "PersistentVolume",
+    3: "PersistentVolumeClaim",
+    5: "ResourceClaim",
+    6: "StorageClass",
+    7: "CSINode",
+    8: "CSIDriver",
+    9: "CSIStorageCapacity",
+    10: "*",
+}
+#: The interface has no other updates than these four of nodes; all of them together mean any update.
+_ALL_UPDATES: Final = 0b111100
+_KNOWN: Final = 0b111111
+
+
+def decode_events(records: bytes) -> tuple[ClusterEvent, ...]:
+    """Little-endian pairs of a kind's number and action bits; what is unknown is left out."""
+    found = []
+    for kind, bits in struct.iter_unpack("<II", records[: len(records) // 8 * 8]):
+        actions = ActionType(bits & _KNOWN)
+        if bits & _ALL_UPDATES == _ALL_UPDATES:
+            actions |= ActionType.UPDATE
+        if kind in _KINDS and actions:
+            found.append(ClusterEvent(_KINDS[kind], actions))
+    return tuple(found)

@@ -1,6 +1,6 @@
-"""The desk: a memory of its own in which Mooring lays out what an instance of a guest asks for. See desk.wat.
+"""Memories of a guest instance: its own, and the one that it shares with the host (shared_memory.wat).
 
-Hot path: what is here is done for every pod, and in `slots` for every node that is asked about.
+Hot path: the code of `SharedMemory` runs for every pod, and `slots` for every node of a call.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from mooring.api.node import Node
 from mooring.api.pod import Pod
+from mooring.api.protobuf import encode_object
 from mooring.framework import NodeInfo
-from mooring.loading.wasm.objects import NodeTexts, pod_bytes
 
 if TYPE_CHECKING:
     from wasmtime import Memory, Store
+
 
 Words = npt.NDArray[np.uint32]
 PAGE: Final = 1 << 16
@@ -31,10 +32,10 @@ _MAX_BYTES: Final = 256 << 20
 _SLOT_WORDS: Final = 4
 
 
-class Desk:
-    """One instance's desk."""
+class SharedMemory:
+    """One instance's shared."""
 
-    def __init__(self, memory: Memory, store: Store, grow: Callable[[int], object], nodes: NodeTexts) -> None:
+    def __init__(self, memory: Memory, store: Store, grow: Callable[[int], object], nodes: EncodedNodes) -> None:
         self._memory = memory
         self._store = store
         #: Grows the memory by some pages, whatever the guest's own limit is.
@@ -72,7 +73,7 @@ class Desk:
         return at
 
     def _region(self, name: str, size: int) -> int:
-        """Where a part of the desk is that is written anew every time; it grows as needed."""
+        """Where a part of the shared is that is written anew every time; it grows as needed."""
         at, room = self._regions.get(name, (0, 0))
         if room < size:
             at = self._room(2 * size)
@@ -178,3 +179,66 @@ class Desk:
         found = self._bytes[answers : answers + done * width].view(kind).copy()
         where = self._words[reasons // 4 : reasons // 4 + 2 * done]
         return found, lambda place: self._text(int(where[2 * place]), int(where[2 * place + 1]))
+
+
+class GuestMemory:
+    """The memory of a guest. It may grow, and move, whenever the guest runs, so nothing is kept of where it is."""
+
+    def __init__(self, memory: Memory, store: Store) -> None:
+        self._memory = memory
+        self._store = store
+
+    def __len__(self) -> int:
+        return self._memory.data_len(self._store)
+
+    def _address(self, at: int, length: int) -> int:
+        if at < 0 or length < 0 or at + length > len(self):
+            raise IndexError(f"{length} bytes at {at} are outside of the guest's memory of {len(self)} bytes")
+        return ctypes.addressof(self._memory.data_ptr(self._store).contents) + at
+
+    def read(self, at: int, length: int) -> bytes:
+        """Some bytes."""
+        at, length = at % 2**32, length % 2**32
+        return ctypes.string_at(self._address(at, length), length) if length else b""
+
+    def text(self, at: int, length: int) -> str:
+        """Some text; what is no UTF-8 is replaced."""
+        return self.read(at, length).decode("utf-8", "replace")
+
+    def write(self, at: int, content: bytes | memoryview) -> None:
+        """Put bytes somewhere."""
+        at %= 2**32
+        if len(content):
+            ctypes.memmove(self._address(at, len(content)), bytes(content), len(content))
+
+
+_KEPT = "_protobuf"
+
+
+def pod_bytes(pod: Pod) -> bytes:
+    """A pod in protobuf; kept on the pod, which never changes."""
+    kept: bytes | None = vars(pod).get(_KEPT)
+    if kept is None:
+        kept = vars(pod)[_KEPT] = encode_object(pod)
+    return kept
+
+
+class EncodedNodes:
+    """Nodes in protobuf; shared by all instances of a guest."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Node, bytes]] = {}
+
+    def encoded(self, node: Node) -> bytes:
+        """A node in protobuf."""
+        kept = self._kept.get(node.name)
+        if kept is None or kept[0] is not node:
+            kept = self._kept[node.name] = (node, encode_object(node))
+        return kept[1]
+
+    def forget(self) -> None:
+        """Start anew, when there are many nodes in here that are gone."""
+        self._kept.clear()
+
+    def __len__(self) -> int:
+        return len(self._kept)

@@ -12,11 +12,11 @@ import msgspec
 from mooring.config import ConfigError, FieldError, SchedulerConfiguration
 from mooring.config.document import read_document
 from mooring.loading.catalog import NOTHING, Catalog, Requested
-from mooring.loading.errors import PluginLoadError
+from mooring.loading.load_errors import PluginLoadError
 from mooring.loading.plugin_sources import NO_SOURCES, read_sources, split
 from mooring.loading.setup import Setup, load_setup
 from mooring.loading.snapshot import package_files
-from mooring.loading.wasm.configured import guests_in
+from mooring.loading.wasm.guest_config import guests_in
 
 #: Folders with more files than this are looked at in part only.
 _MOST_FILES: Final = 10_000

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from mooring.loading.errors import PluginLoadError, refuse
+from mooring.loading.load_errors import PluginLoadError, refuse
 from mooring.loading.snapshot import Snapshot
 
 #: All plugin modules are below this one, which does not exist as a file.

@@ -9,7 +9,7 @@ import msgspec
 from mooring.config import SchedulerConfiguration
 from mooring.framework.points import CONFIG_POINTS
 from mooring.loading.catalog import Catalog
-from mooring.loading.kinds import POD
+from mooring.loading.plugin_kinds import POD
 
 
 class PluginRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -13,7 +13,7 @@ import pytest
 from mooring.api import ObjectMeta, Service
 from mooring.framework import Plugin
 from mooring.loading import PluginLoadError, Setup, load_setup
-from mooring.loading.reread import SetupFiles
+from mooring.loading.setup_files import SetupFiles
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.scheduler.swap import swap

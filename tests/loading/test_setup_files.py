@@ -9,8 +9,8 @@ import pytest
 
 from mooring.config import ConfigError
 from mooring.loading import PluginLoadError, Requested
-from mooring.loading.modules import loaded_modules
-from mooring.loading.reread import SetupFiles, signature
+from mooring.loading.module_importer import loaded_modules
+from mooring.loading.setup_files import SetupFiles, signature
 
 PLUGIN = (
     "from mooring.framework import Plugin\n\nclass {name}(Plugin):\n    class Args:\n        limit: int = {limit}\n\n"

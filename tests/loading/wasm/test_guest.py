@@ -8,7 +8,7 @@ import pytest
 import wasmtime
 
 from mooring.framework import CycleState, Handle
-from mooring.loading.wasm.errors import GuestError
+from mooring.loading.wasm.guest import GuestError
 from mooring.testing import make_pod
 from tests.loading.wasm.guests import harness, module
 

@@ -28,16 +28,13 @@ from mooring.framework import (
 from mooring.framework.events import CATCH_ALL
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.plugin import ArgsError, decode_args
-from mooring.loading.errors import PluginLoadError
+from mooring.loading.load_errors import PluginLoadError
 from mooring.loading.wasm import abi
-from mooring.loading.wasm.args import GuestArgs
-from mooring.loading.wasm.batch import Batch
-from mooring.loading.wasm.calls import Call, json_text
-from mooring.loading.wasm.engine import engine, require_wasmtime
-from mooring.loading.wasm.errors import GuestError
-from mooring.loading.wasm.guest import Guest, GuestPlan, packed
-from mooring.loading.wasm.pool import Pool
-from mooring.loading.wasm.source import fetch
+from mooring.loading.wasm.batch_interface import Batch
+from mooring.loading.wasm.guest import Guest, GuestError, GuestPlan, Pool, packed
+from mooring.loading.wasm.guest_config import GuestArgs, fetch
+from mooring.loading.wasm.host import Call, json_text
+from mooring.loading.wasm.wasm_engine import engine, require_wasmtime
 
 if TYPE_CHECKING:
     from wasmtime import Module

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mooring.framework import CycleState, Status
-from mooring.loading.wasm.columns import make_column
-from mooring.loading.wasm.errors import GuestError
+from mooring.loading.wasm.batch_interface import make_column
+from mooring.loading.wasm.guest import GuestError
 from mooring.testing import PluginHarness, make_node, make_pod
 from tests.loading.wasm.guests import harness, module
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import structlog
 
-from mooring.loading.errors import refuse
-from mooring.loading.files import Found
 from mooring.loading.isolation.wire import Closed, Late, receive, send
+from mooring.loading.load_errors import refuse
+from mooring.loading.plugin_files import FoundPlugin
 
 log = structlog.get_logger("mooring.plugins")
 
@@ -33,7 +33,7 @@ class PluginProcessError(RuntimeError):
 class PluginProcess:
     """The process of one version of one plugin; several objects of it (one a profile) share it."""
 
-    def __init__(self, found: Found, memory: int) -> None:
+    def __init__(self, found: FoundPlugin, memory: int) -> None:
         """Start it. Raises PluginLoadError where the plugin cannot be loaded there."""
         self._hello = {
             "path": str(found.path), "name": found.name, "sha256": found.sha256, "memory": memory

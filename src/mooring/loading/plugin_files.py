@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 
 from mooring.framework.plugin import Plugin
-from mooring.loading.checks import check_class, check_strays
-from mooring.loading.errors import PluginLoadError, refuse
-from mooring.loading.kinds import KINDS, Kind, plugin_name
-from mooring.loading.modules import import_snapshot, unload
+from mooring.loading.load_errors import PluginLoadError, refuse
+from mooring.loading.module_importer import import_snapshot, unload
+from mooring.loading.plugin_kinds import KINDS, Kind, plugin_name
 from mooring.loading.requirements import check_requirements
 from mooring.loading.snapshot import Snapshot, check_pin, check_writers, read_snapshot
+from mooring.loading.static_checks import check_class, check_strays
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundPlugin(msgspec.Struct, frozen=True):
     """A plugin class that was found, and where."""
 
     name: str
@@ -62,8 +62,8 @@ def load_session_plugin(name: str, path: Path) -> type[Any]:
 
 
 def load_file(
-    path: Path, source: str, *, pin: str = "", allow_writable: bool = True, known: Sequence[Found] = ()
-) -> list[Found]:
+    path: Path, source: str, *, pin: str = "", allow_writable: bool = True, known: Sequence[FoundPlugin] = ()
+) -> list[FoundPlugin]:
     """All plugins of a file or package, imported and checked. Raises PluginLoadError with all that is wrong.
 
     ``known`` are its plugins as they were loaded before; if nothing has changed since, it is they.
@@ -86,7 +86,7 @@ def load_file(
     return found
 
 
-def pick(name: str, path: Path, found: list[Found]) -> Found:
+def pick(name: str, path: Path, found: list[FoundPlugin]) -> FoundPlugin:
     """The plugin of a name among those of a file."""
     for each in found:
         if each.name == name:
@@ -118,7 +118,7 @@ def kind_of(cls: type) -> Kind | None:
     return next((kind for kind in KINDS if kind.claims(cls)), None)
 
 
-def _plugins(module: ModuleType, snapshot: Snapshot, source: str) -> Iterator[Found]:
+def _plugins(module: ModuleType, snapshot: Snapshot, source: str) -> Iterator[FoundPlugin]:
     """The plugins that a module defines or, in a package, brings in from its own modules."""
     version = getattr(module, "__version__", "")
     for cls in list(vars(module).values()):
@@ -127,4 +127,4 @@ def _plugins(module: ModuleType, snapshot: Snapshot, source: str) -> Iterator[Fo
         if kind is None or cls.__name__.startswith("_"):
             continue
         told = str(getattr(cls, "version", "") or version)
-        yield Found(plugin_name(cls), cls, kind, source, snapshot.path, snapshot.sha256, told)
+        yield FoundPlugin(plugin_name(cls), cls, kind, source, snapshot.path, snapshot.sha256, told)

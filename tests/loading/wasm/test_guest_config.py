@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from mooring.cli.main import main
 from mooring.loading import PluginLoadError, load_setup
 from tests.loading.wasm.guests import module
-from tests.loading.wasm.test_pool import NAME, REASON, WHOLE
+from tests.loading.wasm.test_guest_pool import NAME, REASON, WHOLE
 
 CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -12,7 +12,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mooring.loading.errors import PluginLoadError
+from mooring.loading.load_errors import PluginLoadError
 
 if TYPE_CHECKING:
     from wasmtime import Engine as WasmtimeEngine
@@ -76,13 +76,13 @@ class Engine:
 
     @functools.cached_property
     def gate(self) -> Module:
-        """`gate.wat`, compiled."""
-        return self._own("gate.wat")
+        """`guest_imports.wat`, compiled."""
+        return self._own("guest_imports.wat")
 
     @functools.cached_property
-    def desk(self) -> Module:
-        """`desk.wat`, compiled."""
-        return self._own("desk.wat")
+    def shared(self) -> Module:
+        """`shared_memory.wat`, compiled."""
+        return self._own("shared_memory.wat")
 
     def _own(self, name: str) -> Module:
         from wasmtime import Module, wat2wasm

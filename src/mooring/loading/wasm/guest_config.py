@@ -1,0 +1,174 @@
+"""The configuration of a WebAssembly guest: its arguments, where the configuration names it, and its module's bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from mooring.api.quantity import QuantityError, value
+from mooring.api.yaml_nodes import line_of
+from mooring.config.document import Document
+from mooring.config.durations import parse_duration
+from mooring.loading.load_errors import Fault, PluginLoadError
+
+_DIGEST: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+_SCHEMES: Final = ("file://", "http://", "https://")
+
+
+class GuestArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `pluginConfig[].args` may say. `guestURL` is what makes a plugin a guest."""
+
+    #: Where the module is: `file://` (relative paths are relative to where Mooring was started), `http://`, `https://`.
+    guest_url: str = msgspec.field(name="guestURL")
+    #: Handed to the guest as it is.
+    guest_config: str = msgspec.field(name="guestConfig", default="")
+    #: The least severe messages of the guest that are logged: 0 info, 1 warning, 2 error, 3 fatal.
+    log_severity: int = msgspec.field(name="logSeverity", default=0)
+    #: The guest's command line.
+    arguments: tuple[str, ...] = msgspec.field(name="args", default=())
+    #: The same, as the extension spells it.
+    go_arguments: tuple[str, ...] = msgspec.field(name="Args", default=())
+    #: The module's checksum; a module with another one is refused.
+    sha256: str = ""
+    #: How long one call into the guest may take.
+    time_limit: str = msgspec.field(name="timeLimit", default="2s")
+    #: How much memory an instance of the guest may have.
+    memory_limit: str = msgspec.field(name="memoryLimit", default="256Mi")
+
+    def __post_init__(self) -> None:
+        if not self.guest_url.startswith(_SCHEMES):
+            raise ValueError(f"guestURL {self.guest_url!r} must begin with file://, http:// or https://")
+        if not 0 <= self.log_severity <= 3:
+            raise ValueError(f"logSeverity is {self.log_severity}; it must be 0 (info) to 3 (fatal)")
+        if self.sha256 and not _DIGEST.fullmatch(self.sha256.lower()):
+            raise ValueError("sha256 must be 64 hexadecimal digits, as sha256sum prints them")
+        if self.seconds <= 0:
+            raise ValueError(f"timeLimit {self.time_limit!r} must be more than nothing")
+        try:
+            enough = self.memory_bytes >= 1 << 16
+        except QuantityError as error:
+            raise ValueError(f"memoryLimit: {error}") from None
+        if not enough:
+            raise ValueError(f"memoryLimit {self.memory_limit!r} is less than one page of memory (64Ki)")
+
+    @property
+    def digest(self) -> str:
+        """The checksum that the module must have, as plain digits; "" for any."""
+        match = _DIGEST.fullmatch(self.sha256.lower())
+        return match[1] if match else ""
+
+    @property
+    def seconds(self) -> float:
+        """The time limit."""
+        return parse_duration(self.time_limit) / 1e9
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory limit."""
+        return value(self.memory_limit)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The guest's command line."""
+        return self.arguments or self.go_arguments
+
+
+class ConfiguredGuest(msgspec.Struct, frozen=True):
+    """A guest as a configuration names it, and where it does so."""
+
+    name: str
+    args: Mapping[str, Any]
+    source: str
+    path: str
+    line: int
+
+    @property
+    def url(self) -> Any:
+        """Where its module is."""
+        return self.args["guestURL"]
+
+    def fault(self, message: str) -> Fault:
+        """Something that is wrong with it."""
+        return Fault(self.source, self.line, f"{self.path}: {message}")
+
+
+def is_guest(args: object) -> bool:
+    """Whether a plugin with these arguments is a guest."""
+    return isinstance(args, Mapping) and "guestURL" in args
+
+
+def guests_in(document: Document) -> list[ConfiguredGuest]:
+    """The guests of a configuration. Raises PluginLoadError where one name means two modules."""
+    found: dict[str, ConfiguredGuest] = {}
+    profile: dict[str, Any]
+    for i, profile in enumerate(document.values.get("profiles") or []):
+        for j, args in enumerate(profile.get("pluginConfig") or []):
+            if not is_guest(args.value):
+                continue
+            path = f"profiles[{i}].pluginConfig[{j}].args"
+            guest = ConfiguredGuest(args.name, args.value, document.source, path, line_of(document.root, path) or 0)
+            known = found.setdefault(args.name, guest)
+            if (known.url, known.args.get("sha256")) != (guest.url, guest.args.get("sha256")):
+                text = f"another profile has {known.url} under the name {guest.name}; give this one another name"
+                raise PluginLoadError([guest.fault(text)])
+    return list(found.values())
+
+
+#: Real guests have one or two MiB; a few of Go's own have ten.
+_MAX_BYTES: Final = 128 << 20
+_SECONDS: Final = 30.0
+_MAGIC: Final = b"\0asm"
+
+
+def fetch(plugin: str, args: GuestArgs) -> bytes:
+    """The module's bytes. Raises PluginLoadError with what is wrong and what to do."""
+    where = f"{plugin}: guestURL {args.guest_url}"
+    module = _read(where, args.guest_url)
+    found = hashlib.sha256(module).hexdigest()
+    if args.digest and found != args.digest:
+        raise PluginLoadError(
+            f"{where}: its sha256 is {found}, not {args.digest}; if the new module is the one you want, write that"
+        )
+    if not module.startswith(_MAGIC):
+        raise PluginLoadError(f"{where}: is no WebAssembly module; give the .wasm file that your compiler wrote")
+    if args.guest_url.startswith("http://") and not args.digest:
+        structlog.get_logger("mooring").warning(
+            "a guest came over plain http; pin it with sha256", plugin=plugin, url=args.guest_url, sha256=found
+        )
+    return module
+
+
+def _read(where: str, url: str) -> bytes:
+    scheme, _, rest = url.partition("://")
+    if scheme == "file":
+        return _read_file(where, Path(rest))
+    try:
+        with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # the scheme was checked with the arguments
+            module: bytes = answer.read(_MAX_BYTES + 1)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise PluginLoadError(f"{where}: the server answered {error.code} {error.reason}") from None
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise PluginLoadError(f"{where}: cannot be reached: {reason}") from None
+    if len(module) > _MAX_BYTES:
+        raise PluginLoadError(f"{where}: has more than {_MAX_BYTES >> 20} MiB")
+    return module
+
+
+def _read_file(where: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise PluginLoadError(f"{where}: no such file (the path in it is {path})") from None
+    except OSError as error:
+        raise PluginLoadError(f"{where}: {error.strerror or error}") from None
