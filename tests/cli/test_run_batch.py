@@ -159,7 +159,7 @@ def test_the_story_s_command_line_works_unchanged(kubeconfig: Path, tmp_path: Pa
         for pod in ("fits-0", "fits-1"):
             assert kube(kubeconfig, "bound", "--timeout", "60", pod).strip() == "node-2", log.read_text()
         (plugins / "magic.py").write_text(MAGIC.replace("node-2", "node-1"))
-        wait_for(log, "reloaded")
+        wait_for(log, "Reloaded")
         objects.write_text(yaml.safe_dump_all(gang("later", 2)))
         kube(kubeconfig, "apply", "-f", str(objects))
         for pod in ("later-0", "later-1"):

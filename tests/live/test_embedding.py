@@ -116,7 +116,7 @@ async def test_it_must_be_started_and_only_once(embedded: Embedded) -> None:
     with pytest.raises(SchedulerError, match="was not started"):
         await scheduler.ready()
     scheduler.start()
-    with pytest.raises(SchedulerError, match="started before"):
+    with pytest.raises(SchedulerError, match="already started"):
         scheduler.start()
     await scheduler.stop()
 

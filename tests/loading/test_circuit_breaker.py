@@ -315,7 +315,7 @@ def test_the_watchdog_shows_where_a_plugin_hangs() -> None:
         release.set()
 
     world = World(plugin(filter=hanging_here), timeout=0.05)
-    watchdog = Watchdog(world.engine.guards, tell=report)
+    watchdog = Watchdog(world.engine.guards, report=report)
     watchdog.start()
     try:
         assert isinstance(world.attempt(), AssumedPod)
@@ -323,7 +323,7 @@ def test_the_watchdog_shows_where_a_plugin_hangs() -> None:
         watchdog.stop()
     assert release.is_set()
     (first,) = reports[:1]
-    assert first["event"].startswith("plugin hangs")
+    assert first["event"].startswith("Plugin call hangs")
     assert (first["plugin"], first["method"], first["pod"]) == ("Mine", "filter", "default/p1")
     assert "hanging_here" in first["stack"]
     assert world.engine.guards.health.hangs["Mine", "filter"] >= 1
@@ -332,8 +332,8 @@ def test_the_watchdog_shows_where_a_plugin_hangs() -> None:
 async def test_a_loop_that_waits_is_not_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that waits for the lease has nothing to decide for hours."""
     monkeypatch.setattr("mooring.live.watchdog._LOOP_SECONDS", 0.3)
-    monkeypatch.setattr("mooring.live.watchdog._LOOK_SECONDS", 0.01)
-    monkeypatch.setattr("mooring.live.watchdog._BEAT_SECONDS", 0.02)
+    monkeypatch.setattr("mooring.live.watchdog._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("mooring.live.watchdog._HEARTBEAT_SECONDS", 0.02)
     told = threading.Event()
     reports: list[str] = []
 
@@ -341,7 +341,7 @@ async def test_a_loop_that_waits_is_not_one_that_hangs(monkeypatch: pytest.Monke
         reports.append(f"{event} {details['stack']}")
         told.set()
 
-    watchdog = Watchdog(World(plugin()).engine.guards, tell=report)
+    watchdog = Watchdog(World(plugin()).engine.guards, report=report)
     watchdog.start()
     try:
         await asyncio.sleep(0.6)
@@ -350,5 +350,5 @@ async def test_a_loop_that_waits_is_not_one_that_hangs(monkeypatch: pytest.Monke
         assert told.wait(10)
     finally:
         watchdog.stop()
-    assert reports[0].startswith("the scheduler's loop hangs")
+    assert reports[0].startswith("The scheduler's event loop hangs")
     assert "test_a_loop_that_waits" in reports[0]

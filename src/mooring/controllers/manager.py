@@ -23,9 +23,9 @@ from mooring.controllers.volcano_detection import VolcanoDetector
 from mooring.kube import Access, Change, Client, ElectionSettings, ElectionThread, EventRecorder
 from mooring.live import LostLeaseError, ServerSettings
 from mooring.live.custom import Informer
-from mooring.live.endpoints.client_ca import Asking
-from mooring.live.endpoints.endpoint_auth import Guard
-from mooring.live.endpoints.endpoint_server import Server, Sources
+from mooring.live.endpoints.client_ca import ClientCa
+from mooring.live.endpoints.endpoint_auth import EndpointAuth
+from mooring.live.endpoints.endpoint_server import EndpointServer, Sources
 from mooring.live.endpoints.scheduler_endpoints import Endpoints, lease_check, synced_check
 from mooring.live.scheduler import from_thread
 
@@ -101,9 +101,9 @@ class ControllerManager:
             live={"leaderElection": lease_check(lambda: self._election)},
             ready={"informer-sync": synced_check(self._lagging)},
         )
-        asking = Asking(settings, self._client)
-        guard = Guard(asking.authenticate, asking.authorize, settings.guard)
-        return Endpoints(Server(settings, sources, guard), asking)
+        client_ca = ClientCa(settings, self._client)
+        auth = EndpointAuth(client_ca.authenticate, client_ca.authorize, settings.auth)
+        return Endpoints(EndpointServer(settings, sources, auth), client_ca)
 
     def _lagging(self) -> list[str]:
         """Return the kinds that are served but not synced."""

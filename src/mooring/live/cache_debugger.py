@@ -1,7 +1,7 @@
-"""The cache debugger: on a signal, what the scheduler believes is compared with the API server, and told.
+"""The cache debugger: on a signal, compare the cache and the queue with the API server, and log the result.
 
-kube-scheduler has the same on SIGUSR2. Both sides move while they are compared, so only a difference that is there
-twice, some seconds apart, counts.
+kube-scheduler does the same on SIGUSR2. Both sides change during a comparison, so only a difference that is present
+twice, some seconds apart, is reported.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from mooring.scheduler.queue import Place
 
 log = structlog.get_logger("mooring.live")
 
-#: How long the watches have to catch up with a list.
+#: Time for the watches to catch up with a list.
 _CATCH_UP_SECONDS = 3.0
-#: So many nodes and pods are described at most.
-_DESCRIBED = 200
+#: Maximum number of nodes and of pods to dump.
+_MAX_DUMPED = 200
 
 
 class CacheDebugger:
@@ -33,11 +33,11 @@ class CacheDebugger:
         self._engine = engine
 
     async def report(self) -> None:
-        """Compare, and log what came of it: ``Cache comparison`` with the differences, then what is held."""
+        """Compare and log the differences, a summary, and a dump of the cache and the queue."""
         try:
             found = await self.differences()
         except KubeError as error:
-            log.warning("The cache could not be compared", error=str(error))
+            log.warning("Failed to compare the cache", error=str(error))
             return
         for each in sorted(found):
             log.warning("Cache mismatch", difference=each)
@@ -53,7 +53,7 @@ class CacheDebugger:
         self._dump()
 
     async def differences(self) -> set[str]:
-        """What the cache says otherwise than the API server, and the table otherwise than one built from scratch."""
+        """Return differences between the cache and the API server, and inconsistencies of the node table."""
         found = await self._compare()
         if found:
             await asyncio.sleep(_CATCH_UP_SECONDS)
@@ -64,18 +64,18 @@ class CacheDebugger:
         nodes = await self._client.list(Node)
         pods = await self._client.list(Pod)
         found = set(self._engine.cache.table.check())
-        found |= self._about_nodes(nodes.items)
-        found |= self._about_pods([pod for pod in pods.items if not pod.is_finished])
+        found |= self._compare_nodes(nodes.items)
+        found |= self._compare_pods([pod for pod in pods.items if not pod.is_finished])
         return found
 
-    def _about_nodes(self, nodes: Iterable[Node]) -> set[str]:
-        theirs = {node.name for node in nodes}
-        ours = set(self._engine.cache.table.row_of)
-        return {f"node {name} is not in the cache" for name in theirs - ours} | {
-            f"node {name} is in the cache only" for name in ours - theirs
+    def _compare_nodes(self, nodes: Iterable[Node]) -> set[str]:
+        actual = {node.name for node in nodes}
+        cached = set(self._engine.cache.table.row_of)
+        return {f"node {name} is not in the cache" for name in actual - cached} | {
+            f"node {name} is in the cache only" for name in cached - actual
         }
 
-    def _about_pods(self, pods: list[Pod]) -> set[str]:
+    def _compare_pods(self, pods: list[Pod]) -> set[str]:
         engine = self._engine
         placed = {pod.uid: pod for pod in pods if pod.node_name}
         waiting = {pod.uid: pod for pod in pods if not pod.node_name and pod.scheduler_name in engine.profiles.runners}
@@ -84,11 +84,11 @@ class CacheDebugger:
         flying = {each.uid for place, each in engine.queue if place is Place.IN_FLIGHT}
         found = set()
         for uid, pod in placed.items():
-            known = table.get(uid)
-            if known is None:
+            cached = table.get(uid)
+            if cached is None:
                 found.add(f"pod {pod.key} on {pod.node_name} is not in the cache")
-            elif known.pod.node_name != pod.node_name:
-                found.add(f"pod {pod.key} is on {pod.node_name}, in the cache on {known.pod.node_name}")
+            elif cached.pod.node_name != pod.node_name:
+                found.add(f"pod {pod.key} is on {pod.node_name}, in the cache on {cached.pod.node_name}")
             if uid in queued:
                 found.add(f"pod {pod.key} is bound and still in the queue")
         for uid, info in table.items():
@@ -97,21 +97,21 @@ class CacheDebugger:
         found |= {f"pod {uid} is assumed but does not exist" for uid in assumed - placed.keys() - waiting.keys()}
         for uid, pod in waiting.items():
             if uid not in queued and uid not in flying and uid not in assumed and not pod.is_terminating:
-                found.add(f"pod {pod.key} waits but is not in the queue")
+                found.add(f"pod {pod.key} is pending but not in the queue")
         found |= {f"pod {pod.key} is in the queue only" for uid, pod in queued.items() if uid not in waiting}
         nominator = engine.cache.nominator
         for name in list(nominator.nodes()):
             gone = [info.pod.key for info in nominator.on_node(name) if info.pod.uid not in waiting]
-            found |= {f"pod {key} is nominated to {name} but does not wait" for key in gone}
+            found |= {f"pod {key} is nominated to {name} but not pending" for key in gone}
         return found
 
     def _dump(self) -> None:
-        """What is held, for people: nodes with what is asked of them, and the pods that wait."""
+        """Log the cached nodes and the queued pods."""
         engine = self._engine
-        for info in engine.cache.table.nodes[:_DESCRIBED]:
-            promised = [each.pod.key for each in engine.cache.nominator.on_node(info.name)]
-            log.info("Cached node", node=info.name, pods=len(list(info.pods)), nominated=promised)
+        for info in engine.cache.table.nodes[:_MAX_DUMPED]:
+            nominated = [each.pod.key for each in engine.cache.nominator.on_node(info.name)]
+            log.info("Cached node", node=info.name, pods=len(list(info.pods)), nominated=nominated)
         for number, (place, queued) in enumerate(engine.queue):
-            if number == _DESCRIBED:
+            if number == _MAX_DUMPED:
                 break
             log.info("Queued pod", pod=queued.key, queue=place.value, attempts=queued.attempts)

@@ -1,7 +1,7 @@
-"""Scheduler: Mooring inside somebody's own asyncio program.
+"""Scheduler: run Mooring inside another asyncio program.
 
-It does what `mooring run` does and leaves the process alone: no signal handlers, no logging set up, no settings of the
-garbage collector but for moments (while lists are read, it is made to look for cycles less often).
+It does what `mooring run` does without changing the process: it installs no signal handlers, does not configure
+logging, and changes the garbage collector's thresholds only temporarily while it reads lists.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from mooring.scheduler.profile import ProfileError
 
 
 class SchedulerError(Exception):
-    """The scheduler cannot start, or had to stop. The message says what is wrong, where, and what to do about it."""
+    """The scheduler cannot start, or had to stop. The message says what is wrong, where, and how to fix it."""
 
 
 class Scheduler:
-    """Schedules the pods of a cluster, in the program that makes it.
+    """Schedules the pods of a cluster, in the process that creates it.
 
-    Either for a while::
+    Either as a context manager::
 
         async with Scheduler(config="scheduler.yaml", custom_plugin_files={"NodeNumber": "nodenumber.py"}) as scheduler:
             await scheduler.ready()
             ...
 
-    or until cancelled, or stopped by somebody else: ``await scheduler.run()``. An object is good for one run.
+    or with ``await scheduler.run()``, until it is cancelled or stopped. An object can be run once.
     """
 
     def __init__(
@@ -60,19 +60,19 @@ class Scheduler:
         serve: ServerSettings | None = None,
         seed: int | None = None,
     ) -> None:
-        """Read and check everything; nothing is sent yet. Raises SchedulerError.
+        """Read and check the configuration and the plugins, without connecting. Raises SchedulerError.
 
-        ``config`` is a file (KubeSchedulerConfiguration) or a configuration; without one, the defaults hold
-        and the plugins given here are enabled at all their points. The cluster is found as `mooring run` finds it, or
-        given as ``access``. Where ``config`` and plugins are files they are read again when they change, unless
-        ``reload`` is off. ``serve`` says where health, metrics and decisions are served: nowhere, unless given.
+        ``config`` is a file (KubeSchedulerConfiguration) or a configuration. Without one, the default configuration is
+        used, and the given plugins are enabled at all their points. The cluster is found as `mooring run` finds it, or
+        given as ``access``. If ``config`` and plugins are files, they are reloaded when they change, unless ``reload``
+        is False. ``serve`` is the address of health, metrics and decisions; by default they are not served.
         """
         try:
             named = tuple((name, Path(path)) for name, path in (custom_plugin_files or {}).items())
             folders = () if plugins_dir is None else (Path(plugins_dir),)
             requested = Requested(named, folders, classes=tuple((plugins or {}).items()))
             setup, files = _setup(config, requested, leader_elect)
-            #: What it began with.
+            #: The initial configuration.
             self.config = setup.config
             if access is None:
                 found = str(kubeconfig) or self.config.client_connection.kubeconfig
@@ -96,7 +96,7 @@ class Scheduler:
 
     @property
     def url(self) -> str:
-        """Where the endpoints are served, once they are; empty where they are not."""
+        """The URL of the endpoints once they are served; empty if they are not."""
         server = self._live.server
         return server.url if server is not None and server.port else ""
 
@@ -107,19 +107,19 @@ class Scheduler:
         try:
             await asyncio.shield(self._task)
         except asyncio.CancelledError:
-            if not self._task.done():  # it is we who are cancelled
+            if not self._task.done():  # this coroutine was cancelled, not the scheduler
                 await self.stop()
                 raise
         await self.stop()
 
     def start(self) -> None:
-        """Begin, in a task of the running loop; `run` and ``async with`` do this themselves."""
+        """Start a task in the running loop; `run` and ``async with`` call this."""
         if self._task is not None:
-            raise SchedulerError("this Scheduler was started before; make another one")
+            raise SchedulerError("this Scheduler was already started; create another one")
         self._task = asyncio.get_running_loop().create_task(self._live.run(), name="mooring")
 
     async def ready(self) -> None:
-        """Wait until the cluster was read and, where leaders are elected, this one leads. Raises SchedulerError."""
+        """Wait until the caches are synced and, with leader election, this instance leads. Raises SchedulerError."""
         task = self._started()
         waiter = asyncio.ensure_future(self._live.ready.wait())
         try:
@@ -131,7 +131,7 @@ class Scheduler:
             waiter.cancel()
 
     async def stop(self) -> None:
-        """Stop, once what is under way is done. Raises SchedulerError if it had to stop before, and says why."""
+        """Stop after work in progress is done. Raises SchedulerError if the scheduler had already failed."""
         task = self._started()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -141,11 +141,11 @@ class Scheduler:
                 raise SchedulerError(str(error)) from None
 
     def explain(self, pod: str) -> Explanation | None:
-        """Why a pod (``namespace/name``) is where it is, or nowhere; None if nothing is known of it."""
+        """Return why a pod (``namespace/name``) was placed or is pending; None if the pod is unknown."""
         return explain(self._live.engine, pod)
 
     def plugins(self) -> list[PluginRow]:
-        """The plugins, where each came from and how it fares, as `mooring plugin list` shows them."""
+        """Return the status of the plugins, as `mooring plugin list` shows it."""
         live = self._live
         return plugin_status(live.engine, live.catalog, live.reloader)
 
@@ -159,7 +159,7 @@ class Scheduler:
         try:
             await self.stop()
         except SchedulerError:
-            if error is None:  # else the program has its own trouble, and that is to be seen
+            if error is None:  # else the error of the program has to be seen
                 raise
 
     def _started(self) -> asyncio.Task[None]:
@@ -171,7 +171,7 @@ class Scheduler:
 def _setup(
     config: str | Path | SchedulerConfiguration | None, requested: Requested, leader_elect: bool | None
 ) -> tuple[Setup, SetupFiles | None]:
-    """The configuration and the plugins for it, and the files they came from, where all can be read again."""
+    """Return the configuration and its plugins, and the files to reload if there are any."""
 
     def adjust(read: SchedulerConfiguration) -> SchedulerConfiguration:
         if leader_elect is None:

@@ -1,6 +1,6 @@
-"""What a scheduler must be allowed to do on a cluster: the least, for the configuration in force.
+"""RBAC roles with the least permissions that a scheduler needs for its configuration.
 
-One place for the command `mooring rbac`, the Helm chart and the tests that run under exactly this role.
+`mooring rbac`, the Helm chart and the tests all use these roles.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from mooring.live.batch.scheduler import KINDS as BATCH_KINDS
 from mooring.live.informers import KINDS
 
 RBAC: Final = "rbac.authorization.k8s.io"
-#: Where a cluster says by which authority its users' certificates are signed.
+#: The ConfigMap with the client CA of the cluster.
 AUTHENTICATION_NAMESPACE: Final = "kube-system"
 AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
-#: Built-in plugins that write, and what.
+#: Built-in plugin -> the rule for its writes.
 WRITING: Final = {
     "DefaultPreemption": Rule(("",), ("pods",), ("delete",)),
     "DefaultBinder": Rule(("",), ("pods/binding",), ("create",)),
     "VolumeBinding": Rule(("",), ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
 }
-#: To ask who a reader of the endpoints is, and whether they may.
+#: For endpoint authentication and authorization.
 SERVING: Final = (
     Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
     Rule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
 )
 #: In `AUTHENTICATION_NAMESPACE`.
 LOOKING_UP: Final = Rule(("",), ("configmaps",), ("get",), (AUTHENTICATION_CONFIG,))
-#: What is served to those who are let in, beside health.
+#: Paths that need authorization.
 ENDPOINTS: Final = (
     "/configz", "/decisions", "/decisions/*", "/flagz", "/metrics", "/metrics/*", "/plugins", "/statusz"
 )  # fmt: skip
 
 
 class Grantee(msgspec.Struct, frozen=True):
-    """Who is allowed: a service account, or a user if one is named; ``name`` is what the roles are called."""
+    """The subject of the roles: a service account, or a user if one is given. ``name`` is the name of the roles."""
 
     service_account: str = "mooring"
     namespace: str = "kube-system"
@@ -52,7 +52,7 @@ class Grantee(msgspec.Struct, frozen=True):
     user: str = ""
 
     def subject(self) -> dict[str, str]:
-        """As it stands in a binding."""
+        """Return the subject of a binding."""
         if self.user:
             return {"apiGroup": RBAC, "kind": "User", "name": self.user}
         return {"kind": "ServiceAccount", "name": self.service_account, "namespace": self.namespace}
@@ -61,7 +61,7 @@ class Grantee(msgspec.Struct, frozen=True):
 def cluster_rules(
     config: SchedulerConfiguration, *, served: bool = True, batch: bool = False, extra: Iterable[Rule] = ()
 ) -> list[Rule]:
-    """What must be allowed in all namespaces. ``extra`` is what plugins need beside, for resources of their own."""
+    """Return the cluster-wide rules. ``extra`` contains the additional rules of plugins."""
     enabled = {plugin.name for profile in config.profiles for each in profile.plugins.values() for plugin in each}
     rules = [*base_rules(), *(rule for plugin, rule in WRITING.items() if plugin in enabled)]
     rules += [rule for rule in batch_rules() if rule not in rules] if batch else []
@@ -69,10 +69,10 @@ def cluster_rules(
 
 
 def base_rules() -> list[Rule]:
-    """What every scheduler does, whatever its configuration."""
+    """Return the rules for every configuration."""
     return [
         *_reading(),
-        # After an answer was lost, the pod itself tells whether it is bound.
+        # After a lost response, the scheduler reads the pod to see whether it is bound.
         Rule(("",), ("pods",), ("get",)),
         Rule(("",), ("pods/status",), ("patch",)),
         Rule(("events.k8s.io",), ("events",), ("create", "patch")),
@@ -80,19 +80,19 @@ def base_rules() -> list[Rule]:
 
 
 def batch_rules() -> list[Rule]:
-    """What batch sessions do beside: Volcano's resources, the queues that every cluster has, and evictions."""
+    """Return the additional rules for batch sessions: Volcano's resources, creating queues, binding and evicting."""
     volcano = (resource_of(PodGroup).group,)
     rules = [
         *_reading(kind for kind in BATCH_KINDS if kind not in KINDS),
         Rule(volcano, ("queues",), ("create",)),
         Rule(volcano, ("podgroups", "podgroups/status", "queues/status"), ("patch",)),
     ]
-    # Sessions bind, also volumes, and evict, whatever the profiles of the other pods do.
+    # Sessions bind pods and volumes and evict pods, independently of the profiles.
     return [*rules, *WRITING.values()]
 
 
 def plugin_rules(classes: Iterable[type[Plugin]]) -> list[Rule]:
-    """What plugins need beside: to read the kinds that they list and no scheduler reads, and what they ask for."""
+    """Return the additional rules of plugins: to read the kinds that they list, and the rules that they declare."""
     classes = tuple(classes)
     others = [kind for kind in declared_kinds(classes) if kind not in KINDS and not issubclass(kind, CustomResource)]
     places = [resource_of(kind) for kind in others]
@@ -100,7 +100,7 @@ def plugin_rules(classes: Iterable[type[Plugin]]) -> list[Rule]:
 
 
 def namespace_rules(config: SchedulerConfiguration, *, served: bool = True) -> dict[str, list[Rule]]:
-    """What must be allowed in single namespaces."""
+    """Return the rules for individual namespaces."""
     rules: dict[str, list[Rule]] = {}
     election = config.leader_election
     if election.leader_elect:
@@ -112,9 +112,9 @@ def namespace_rules(config: SchedulerConfiguration, *, served: bool = True) -> d
 
 
 def lease_rules(name: str) -> list[Rule]:
-    """What holding a lease of this name takes, in its namespace."""
+    """Return the rules for holding a lease of this name, in its namespace."""
     group, leases = ("coordination.k8s.io",), ("leases",)
-    # A name cannot restrict what does not exist yet.
+    # RBAC cannot restrict create by name.
     return [Rule(group, leases, ("create",)), Rule(group, leases, ("get", "update"), (name,))]
 
 
@@ -127,7 +127,7 @@ def manifests(
     viewer: bool = False,
     extra: Iterable[Rule] = (),
 ) -> list[dict[str, Any]]:
-    """The roles and their bindings; with ``viewer``, also a role (not bound) for those who read the endpoints."""
+    """Return the roles and their bindings; with ``viewer``, also an unbound role for reading the endpoints."""
     rules = cluster_rules(config, served=served, batch=batch, extra=extra)
     found = roles(grantee, rules, namespace_rules(config, served=served))
     if viewer:
@@ -137,7 +137,7 @@ def manifests(
 
 
 def _reading(kinds: Iterable[type[KubeObject]] = KINDS) -> Iterator[Rule]:
-    """Everything that is watched, a rule for each API group."""
+    """Yield a rule for each API group of the watched kinds."""
     groups: dict[str, list[str]] = {}
     for kind in kinds:
         resource = resource_of(kind)
@@ -147,7 +147,7 @@ def _reading(kinds: Iterable[type[KubeObject]] = KINDS) -> Iterator[Rule]:
 
 
 def roles(grantee: Grantee, rules: Iterable[Rule], by_namespace: Mapping[str, Iterable[Rule]]) -> list[dict[str, Any]]:
-    """A role with these rules in all namespaces, one for each namespace with rules of its own, and their bindings."""
+    """Return a ClusterRole with these rules, a Role for each namespace, and their bindings."""
     found = [_object("ClusterRole", grantee.name, rules=_documents(rules)), _binding("Cluster", grantee)]
     for namespace, allowed in by_namespace.items():
         found.append(_object("Role", grantee.name, namespace, rules=_documents(allowed)))

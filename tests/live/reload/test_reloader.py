@@ -166,7 +166,7 @@ async def test_a_version_that_is_wrong_changes_nothing_and_is_told(world: World,
         assert await world.next_node() == "node-1"
         assert scheduler._live.engine.guards.health.reloads == {"failed": 1}
         await until(lambda: bool(world.events("ReloadFailed")))
-        assert "the last good version stays in force" in world.events("ReloadFailed")[0]
+        assert "the last good version stays in effect" in world.events("ReloadFailed")[0]
         (row,) = (row for row in scheduler.plugins() if row.name == "Pick")
         assert row.state.startswith("running; not reloaded: ")
         world.write(2)
@@ -235,7 +235,7 @@ async def test_the_configuration_changes_what_can_change_and_tells_of_the_rest(
         assert await world.next_node() == "node-2"
         assert await world.node_of(waiting) == "node-0"
         assert plugin(scheduler, profile="second").args.digit == "0"
-        assert "holds from the next start: parallelism" in capsys.readouterr().out
+        assert "configuration changes that need a restart: parallelism" in capsys.readouterr().out
         world.config.write_text(CONFIG.format(digit=2, more="nonsense: true"))
         await reloaded(scheduler, 1, failed=1)
         world.config.write_text(CONFIG.format(digit=1, more=""))

@@ -71,7 +71,7 @@ def without_cluster(config: SchedulerConfiguration) -> SchedulerConfiguration:
 
 def served(given: Mapping[str, Any]) -> ServerSettings | None:
     """Return the settings of the endpoints, or None if they are disabled. Ends the command for invalid flags."""
-    from mooring.live.endpoints.endpoint_auth import GuardSettings
+    from mooring.live.endpoints.endpoint_auth import AuthSettings
     from mooring.live.endpoints.endpoint_server import ServerSettings
     from mooring.live.endpoints.endpoint_tls import TlsSettings
 
@@ -91,7 +91,7 @@ def served(given: Mapping[str, Any]) -> ServerSettings | None:
             cipher_suites=given["tls_cipher_suites"],
             client_ca_file=given["client_ca_file"],
         ),
-        guard=GuardSettings(
+        auth=AuthSettings(
             open_paths=given["authorization_always_allow_paths"],
             token_seconds=given["authentication_token_webhook_cache_ttl"] / 1e9,
             allowed_seconds=given["authorization_webhook_cache_authorized_ttl"] / 1e9,

@@ -1,4 +1,4 @@
-"""Asking the cluster about clients of the endpoints: over which connections, and who signs its users' certificates."""
+"""The client CA of the endpoints, read from the cluster, and the connections for endpoint authentication."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mooring.live.rbac_manifests import AUTHENTICATION_CONFIG, AUTHENTICATION_NA
 
 log = structlog.get_logger("mooring.live")
 
-#: How often the cluster is asked: a read of one small object, which a server has at hand.
-_LOOK_SECONDS = 10.0
-_NOT_KNOWN = "clients cannot identify themselves by certificates of the cluster"
+#: Time between two reads of the ConfigMap, which the API server serves from its cache.
+_POLL_SECONDS = 10.0
+_NO_CLIENT_CA = "client certificates of the cluster are not accepted"
 _CONFIG_MAP = f"/api/v1/namespaces/{AUTHENTICATION_NAMESPACE}/configmaps/{AUTHENTICATION_CONFIG}?resourceVersion=0"
 
 
@@ -26,13 +26,13 @@ class _ConfigMap(msgspec.Struct):
     data: dict[str, str] = {}
 
 
-class Asking:
-    """The scheduler's own connection, or others where the flags say so."""
+class ClientCa:
+    """Reads the CA of client certificates from the cluster, over the scheduler's connection or one given by flags."""
 
     def __init__(self, settings: ServerSettings, client: Client) -> None:
         self._settings = settings
-        self._others: list[Client] = []
-        self._following: asyncio.Task[None] | None = None
+        self._connections: list[Client] = []
+        self._polling: asyncio.Task[None] | None = None
         self.authenticate: Call = self._call(settings.authentication, client)
         self.authorize: Call = self._call(settings.authorization, client)
 
@@ -40,34 +40,34 @@ class Asking:
         if access is None:
             return client.call
         other = Client(access, lean=False)
-        self._others.append(other)
+        self._connections.append(other)
         return other.call
 
-    async def look_up(self, trust: Callable[[str], None]) -> None:
-        """Trust the certificates of the cluster's users, if it tells who signs them, and go on asking it.
+    async def start(self, trust: Callable[[str], None]) -> None:
+        """Read the CA, pass it to ``trust``, and poll for changes.
 
-        Raises ServerError where it does not tell now and that is not tolerated.
+        Raises ServerError if the first read fails and that is not tolerated.
         """
         settings = self._settings
         if settings.insecure or settings.tls.client_ca_file or not settings.look_up_authority:
             return
-        problem = await self._look(trust)
+        problem = await self._read(trust)
         if problem and not settings.tolerate_lookup_failure:
-            raise ServerError(f"{_NOT_KNOWN}: {problem}; allow it, or give --authentication-skip-lookup")
-        self._following = asyncio.create_task(self._follow(trust, problem), name="authority of clients")
+            raise ServerError(f"{_NO_CLIENT_CA}: {problem}; grant access to it, or give --authentication-skip-lookup")
+        self._polling = asyncio.create_task(self._poll(trust, problem), name="client CA")
 
-    async def _follow(self, trust: Callable[[str], None], problem: str) -> None:
-        """Ask again and again: authorities are replaced. What was trusted stays so while no answer comes."""
+    async def _poll(self, trust: Callable[[str], None], problem: str) -> None:
+        """Read the CA periodically, because it can be rotated. While reads fail, the last CA stays in effect."""
         if problem:
-            log.info(_NOT_KNOWN, error=problem)
+            log.info(_NO_CLIENT_CA, error=problem)
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            last, problem = problem, await self._look(trust)
+            await asyncio.sleep(_POLL_SECONDS)
+            last, problem = problem, await self._read(trust)
             if problem and problem != last:
-                log.info(_NOT_KNOWN, error=problem)
+                log.info(_NO_CLIENT_CA, error=problem)
 
-    async def _look(self, trust: Callable[[str], None]) -> str:
-        """Ask once; what went wrong, or empty."""
+    async def _read(self, trust: Callable[[str], None]) -> str:
+        """Read the CA once and return the error, or an empty string."""
         try:
             answer = await self.authenticate("GET", _CONFIG_MAP, b"")
             authorities = msgspec.json.decode(answer, type=_ConfigMap).data.get("client-ca-file", "")
@@ -78,8 +78,8 @@ class Asking:
         return ""
 
     async def close(self) -> None:
-        """Ask no more, and close the connections that are not the scheduler's."""
-        if self._following is not None:
-            self._following.cancel()
-        for other in self._others:
+        """Stop polling, and close the connections that are not the scheduler's."""
+        if self._polling is not None:
+            self._polling.cancel()
+        for other in self._connections:
             await other.close()

@@ -1,6 +1,6 @@
-"""Who may read metrics, the configuration and the decisions: whom the cluster knows and lets.
+"""Endpoint authentication and authorization, delegated to the API server.
 
-A client is known by its certificate or by its token, or is anonymous, as with Kubernetes' own components.
+A client is identified by its certificate or its token, or is anonymous, as in Kubernetes' own components.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import msgspec
 
 from mooring.kube import KubeError
 
-#: Sends a request to the API server and gives the body of its answer.
+#: Sends a request to the API server and returns the response body.
 Call = Callable[[str, str, bytes], Awaitable[bytes]]
 
 T = TypeVar("T")
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io/v1", "authorization.k8s.io/v1"
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-#: How many answers of the cluster are remembered.
-_KEPT = 1024
-#: As the standard library shows a client's certificate; None or empty where there is none.
+#: Maximum number of cached decisions of each kind.
+_CACHE_SIZE = 1024
+#: A client certificate as `ssl.SSLSocket.getpeercert` returns it; None or empty if there is none.
 PeerCertificate = Mapping[str, Any] | None
 
 
-class Refusal(Exception):
-    """A request that is not answered: HTTP status and what to tell."""
+class HttpError(Exception):
+    """An error response: HTTP status and text."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -46,10 +46,10 @@ class _User(msgspec.Struct):
 ANONYMOUS: Final = _User(username="system:anonymous", groups=["system:unauthenticated"])
 
 
-class GuardSettings(msgspec.Struct, frozen=True):
-    """What is open to everybody, and for how many seconds the cluster's answers are believed."""
+class AuthSettings(msgspec.Struct, frozen=True):
+    """Paths without authorization, and how many seconds decisions of the API server are cached."""
 
-    #: Paths; one that ends in ``*`` stands for all that begin so. Below a path of health come its single checks.
+    #: Paths without authorization. A trailing ``*`` matches any suffix. A health path includes its individual checks.
     open_paths: tuple[str, ...] = ("/healthz", "/livez", "/readyz")
     token_seconds: float = 10.0
     allowed_seconds: float = 10.0
@@ -75,23 +75,23 @@ class _AccessReview(msgspec.Struct):
     status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
 
 
-class Guard:
-    """Asks the API server who a token belongs to and whether they may read a path.
+class EndpointAuth:
+    """Authenticates and authorizes requests with TokenReviews and SubjectAccessReviews.
 
-    ``authenticate`` asks the first, ``authorize`` the second; by default both are the same connection.
+    ``authenticate`` sends the first, ``authorize`` the second; by default both use the same connection.
     """
 
     def __init__(
         self,
         authenticate: Call,
         authorize: Call | None = None,
-        settings: GuardSettings | None = None,
+        settings: AuthSettings | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._authenticate = authenticate
         self._authorize = authorize or authenticate
-        self._settings = settings or GuardSettings()
+        self._settings = settings or AuthSettings()
         self._clock = clock
         self._users: dict[bytes, tuple[float, _User | None]] = {}
         self._allowed: dict[tuple[bytes, str, str], tuple[float, bool]] = {}
@@ -106,12 +106,12 @@ class Guard:
     async def check(
         self, authorization: str, path: str, verb: str = "get", *, certificate: PeerCertificate = None
     ) -> None:
-        """Return if a client may read a path. Raises Refusal."""
+        """Return if a client may read a path. Raises HttpError."""
         if self.is_open(path):
             return
         scheme, _, token = authorization.partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
-        user = _certified(certificate)
+        user = _certificate_user(certificate)
         try:
             if user is not None:
                 key = hashlib.sha256(msgspec.json.encode(user)).digest()
@@ -119,32 +119,32 @@ class Guard:
                 key = hashlib.sha256(b"token " + token.encode()).digest()
                 user = await self._user(key, token)
                 if user is None:
-                    raise Refusal(401, "Unauthorized: the cluster does not know this token")
+                    raise HttpError(401, "Unauthorized: the token is not valid in this cluster")
             else:
                 key, user = b"", ANONYMOUS
-            if not await self._may(key, user, path, verb):
+            if not await self._is_allowed(key, user, path, verb):
                 hint = "; send a token of the cluster (Authorization: Bearer ...)" if user is ANONYMOUS else ""
-                raise Refusal(403, f'Forbidden: user "{user.username}" cannot {verb} path "{path}"{hint}')
+                raise HttpError(403, f'Forbidden: user "{user.username}" cannot {verb} path "{path}"{hint}')
         except KubeError as error:
-            raise Refusal(503, f"Unavailable: the cluster could not be asked who you are: {error}") from None
+            raise HttpError(503, f"Unavailable: the API server could not authorize the request: {error}") from None
 
     async def _user(self, key: bytes, token: str) -> _User | None:
-        known = self._users.get(key)
+        cached = self._users.get(key)
         now = self._clock()
-        if known is not None and known[0] > now:
-            return known[1]
+        if cached is not None and cached[0] > now:
+            return cached[1]
         spec = {"token": token}
         answer = await self._authenticate("POST", _TOKEN_REVIEWS, _body(_AUTHENTICATION, "TokenReview", spec))
         review = _decoded(answer, _TokenReview)
         user = review.status.user if review.status.authenticated else None
-        _keep(self._users, key, (now + self._settings.token_seconds, user))
+        _store(self._users, key, (now + self._settings.token_seconds, user))
         return user
 
-    async def _may(self, key: bytes, user: _User, path: str, verb: str) -> bool:
-        known = self._allowed.get((key, path, verb))
+    async def _is_allowed(self, key: bytes, user: _User, path: str, verb: str) -> bool:
+        cached = self._allowed.get((key, path, verb))
         now = self._clock()
-        if known is not None and known[0] > now:
-            return known[1]
+        if cached is not None and cached[0] > now:
+            return cached[1]
         spec = {
             "user": user.username,
             "uid": user.uid,
@@ -156,7 +156,7 @@ class Guard:
         review = _decoded(answer, _AccessReview)
         allowed = review.status.allowed and not review.status.denied
         seconds = self._settings.allowed_seconds if allowed else self._settings.denied_seconds
-        _keep(self._allowed, (key, path, verb), (now + seconds, allowed))
+        _store(self._allowed, (key, path, verb), (now + seconds, allowed))
         return allowed
 
 
@@ -164,8 +164,8 @@ def _is_check(path: str, health: str) -> bool:
     return health in ("/healthz", "/livez", "/readyz") and path.startswith(f"{health}/")
 
 
-def _certified(certificate: PeerCertificate) -> _User | None:
-    """Whom a certificate that was verified names: the common name, and its organizations as groups."""
+def _certificate_user(certificate: PeerCertificate) -> _User | None:
+    """Return the user of a verified certificate: its common name, with the organizations as groups."""
     subject = [pair for part in (certificate or {}).get("subject", ()) for pair in part]
     names = [value for field, value in subject if field == "commonName"]
     if not names:
@@ -182,10 +182,10 @@ def _decoded(answer: bytes, model: type[T]) -> T:
     try:
         return msgspec.json.decode(answer, type=model)
     except msgspec.DecodeError as error:
-        raise Refusal(503, f"Unavailable: what the cluster answers cannot be read: {error}") from None
+        raise HttpError(503, f"Unavailable: the API server's response cannot be decoded: {error}") from None
 
 
-def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    if len(kept) >= _KEPT:
-        kept.clear()
-    kept[key] = value
+def _store(cache: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(cache) >= _CACHE_SIZE:
+        cache.clear()
+    cache[key] = value

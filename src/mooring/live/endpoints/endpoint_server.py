@@ -1,8 +1,8 @@
 """The endpoints of a running scheduler: health, metrics, configuration and decisions.
 
-They are served from a thread with a loop of its own, so that health can be told of a scheduler that hangs; what belongs
-to the scheduler is read in the scheduler's loop. Health is open to all; the rest is for those whom the cluster lets,
-or, where there is no cluster to ask, for those on the same machine.
+The server has its own thread and event loop, so that it can report the health of a scheduler that hangs. The
+scheduler's data is read in the scheduler's loop. Health checks need no authorization. All other paths are authorized by
+the API server, or, without one, are served on a loopback address only.
 """
 
 from __future__ import annotations
@@ -23,52 +23,53 @@ from aiohttp import web
 
 from mooring import DECIDES_AS, __version__
 from mooring.kube import Access
-from mooring.live.endpoints.endpoint_auth import Guard, GuardSettings, Refusal
+from mooring.live.endpoints.endpoint_auth import AuthSettings, EndpointAuth, HttpError
 from mooring.live.endpoints.endpoint_tls import CertificateError, ServerTls, TlsSettings
 
 log = structlog.get_logger("mooring.live")
 
 T = TypeVar("T")
-#: What is wrong, or None.
+#: A health check; returns the problem, or None.
 Check = Callable[[], str | None]
 
-#: The scheduler's loop has so long to answer, and counts as hanging when it did not turn for so long.
-_ANSWER_SECONDS, _HANGING_SECONDS = 10.0, 20.0
-_BEAT_SECONDS = 1.0
-#: How often the files of certificates are looked at.
+#: Timeout of a request to the scheduler's loop, and the time without a heartbeat after which the loop is unhealthy.
+_REQUEST_SECONDS, _HANGING_SECONDS = 10.0, 20.0
+_HEARTBEAT_SECONDS = 1.0
+#: Time between two checks for changed certificate files.
 _RENEW_SECONDS = 10.0
-_DECISIONS, _MOST_DECISIONS = 100, 1000
+#: Default and maximum number of listed decisions.
+_DECISIONS, _MAX_DECISIONS = 100, 1000
 
 
 class ServerError(ValueError):
-    """The endpoints cannot be served; the message says what to change."""
+    """The endpoints cannot be served. The message says how to fix it."""
 
 
 class ServerSettings(msgspec.Struct, frozen=True):
-    """Where and how to serve; the names of the flags are in the messages."""
+    """Address, TLS and authorization of the endpoints."""
 
     bind_address: str = "127.0.0.1"
-    #: 0 for any free one.
+    #: 0 for any free port.
     port: int = 10259
     tls: TlsSettings = TlsSettings()
     #: Plain HTTP, on loopback only.
     insecure: bool = False
-    #: If any: plain HTTP for everybody, on any address, and nothing but these paths (health and metrics).
+    #: If given: serve only these paths (health and metrics), over plain HTTP on any address without authorization.
     plain_paths: tuple[str, ...] = ()
-    guard: GuardSettings = GuardSettings()
-    #: How to ask who a client is and what they may read; None: as the scheduler itself.
+    auth: AuthSettings = AuthSettings()
+    #: Access for TokenReviews and SubjectAccessReviews; None: the scheduler's own.
     authentication: Access | None = None
     authorization: Access | None = None
-    #: Whether the cluster is asked for the authority of its users' certificates, and whether it may fail to tell.
+    #: Whether to read the client CA from the cluster, and whether that may fail.
     look_up_authority: bool = True
     tolerate_lookup_failure: bool = True
-    #: SO_REUSEADDR and SO_REUSEPORT; the first is the system's choice unless given.
+    #: SO_REUSEADDR and SO_REUSEPORT; None is the system's default.
     share_address: bool | None = None
     share_port: bool = False
 
     @property
     def on_loopback(self) -> bool:
-        """Whether only this machine can reach the endpoints."""
+        """Whether the endpoints are reachable only from this machine."""
         if self.bind_address == "localhost":
             return True
         try:
@@ -78,7 +79,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
 
 
 class Sources:
-    """Where the answers come from; all are called in the scheduler's loop, but for the checks."""
+    """Functions that return the data to serve. All but the checks are called in the scheduler's loop."""
 
     def __init__(
         self,
@@ -98,20 +99,20 @@ class Sources:
         self.decision = decision
         self.decisions = decisions
         self.plugins = plugins
-        #: Checks of /healthz and /livez; quick, and callable from any thread.
+        #: Checks of /healthz and /livez. They are fast and can be called from any thread.
         self.live = live
-        #: Checks of /readyz beside those.
+        #: Additional checks of /readyz.
         self.ready = ready
 
 
-class Server:
+class EndpointServer:
     """Serves the endpoints from a thread, between ``start`` and ``stop``."""
 
-    def __init__(self, settings: ServerSettings, sources: Sources, guard: Guard | None) -> None:
-        if guard is None and not settings.on_loopback and not settings.plain_paths:
+    def __init__(self, settings: ServerSettings, sources: Sources, auth: EndpointAuth | None) -> None:
+        if auth is None and not settings.on_loopback and not settings.plain_paths:
             raise ServerError(
-                f"--bind-address {settings.bind_address}: without a cluster to ask who may read, the endpoints are "
-                "served on a loopback address only, such as 127.0.0.1"
+                f"--bind-address {settings.bind_address}: without an API server to authorize requests, the endpoints "
+                "are served on a loopback address only, such as 127.0.0.1"
             )
         if settings.insecure and not settings.on_loopback:
             raise ServerError(
@@ -119,7 +120,7 @@ class Server:
             )
         self._settings = settings
         self._sources = sources
-        self._guard = guard
+        self._auth = auth
         self._tls: ServerTls | None = None
         self._scheduler: asyncio.AbstractEventLoop
         self._loop: asyncio.AbstractEventLoop
@@ -128,22 +129,22 @@ class Server:
         self._thread: threading.Thread | None = None
         self._end: asyncio.Event
         self._started: Future[int]
-        #: The port, once it is served.
+        #: The port, once the server is listening.
         self.port = 0
 
     @property
     def url(self) -> str:
-        """Where it is served."""
+        """The URL of the endpoints."""
         address = self._settings.bind_address
         host = f"[{address}]" if ":" in address else address
         return f"{'http' if self._tls is None else 'https'}://{host}:{self.port}"
 
     async def start(self) -> None:
-        """Serve; returns when the port is open. Raises ServerError."""
+        """Start serving; returns when the port is open. Raises ServerError."""
         settings = self._settings
         self._tls = await asyncio.to_thread(_tls, settings)
         self._scheduler = asyncio.get_running_loop()
-        self._beating = self._scheduler.create_task(self._keep_beating(), name="endpoints heartbeat")
+        self._beating = self._scheduler.create_task(self._run_heartbeat(), name="endpoints heartbeat")
         self._started = Future()
         self._thread = threading.Thread(target=self._main, name="mooring-endpoints", daemon=True)
         self._thread.start()
@@ -158,7 +159,7 @@ class Server:
         log.info("Serving endpoints", url=self.url)
 
     def trust_clients(self, authorities: str) -> None:
-        """Let clients identify themselves by certificates of these authorities (PEM), from now on.
+        """Accept client certificates that are signed by these CAs (PEM).
 
         Raises CertificateError.
         """
@@ -171,9 +172,9 @@ class Server:
             self._beating.cancel()
         thread = self._thread
         if thread is not None and thread.is_alive():
-            with contextlib.suppress(RuntimeError):  # it may have ended of itself
+            with contextlib.suppress(RuntimeError):  # the loop may be closed already
                 self._loop.call_soon_threadsafe(self._end.set)
-            await asyncio.to_thread(thread.join, _ANSWER_SECONDS)
+            await asyncio.to_thread(thread.join, _REQUEST_SECONDS)
 
     # The thread
 
@@ -202,11 +203,11 @@ class Server:
                 self._started.set_exception(error)
                 return
             self._started.set_result(int(runner.addresses[0][1]))
-            await self._renew_until_the_end()
+            await self._renew_certificates()
         finally:
             await runner.cleanup()
 
-    async def _renew_until_the_end(self) -> None:
+    async def _renew_certificates(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._end.wait(), _RENEW_SECONDS)
@@ -215,10 +216,10 @@ class Server:
                 if self._tls is not None:
                     self._tls.renew()
             except CertificateError as error:
-                log.warning("certificates cannot be renewed; the old ones stay", error=str(error))
+                log.warning("Failed to reload certificates; the previous ones stay in effect", error=str(error))
 
     def _app(self) -> web.Application:
-        app = web.Application(middlewares=[_refusals])
+        app = web.Application(middlewares=[_error_responses])
         handlers = {
             "/healthz": self._healthy,
             "/healthz/{check}": self._healthy,
@@ -238,38 +239,38 @@ class Server:
         for path, handler in handlers.items():
             if wanted and path not in wanted:
                 continue
-            app.router.add_get(path, self._guarded(handler))
+            app.router.add_get(path, self._authorized(handler))
         return app
 
     # Health
 
     async def _healthy(self, request: web.Request) -> web.Response:
-        return _health(request, {"loop": self._turning, **self._sources.live})
+        return _health(request, {"loop": self._check_loop, **self._sources.live})
 
     async def _ready(self, request: web.Request) -> web.Response:
-        return _health(request, {"loop": self._turning, **self._sources.live, **self._sources.ready})
+        return _health(request, {"loop": self._check_loop, **self._sources.live, **self._sources.ready})
 
-    def _turning(self) -> str | None:
+    def _check_loop(self) -> str | None:
         silent = time.monotonic() - self._beat
-        return f"the scheduler's loop has not turned for {silent:.0f} s" if silent > _HANGING_SECONDS else None
+        return f"no heartbeat from the scheduler's event loop for {silent:.0f} s" if silent > _HANGING_SECONDS else None
 
-    async def _keep_beating(self) -> None:
+    async def _run_heartbeat(self) -> None:
         while True:
             self._beat = time.monotonic()
-            await asyncio.sleep(_BEAT_SECONDS)
+            await asyncio.sleep(_HEARTBEAT_SECONDS)
 
-    # What is not for everybody
+    # Authorized endpoints
 
-    def _guarded(
+    def _authorized(
         self, handler: Callable[[web.Request], Awaitable[web.Response]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            guard = self._guard
-            # What is open must be told even where the scheduler hangs, so its loop is not asked about it.
-            if guard is not None and not guard.is_open(request.path):
+            auth = self._auth
+            # Open paths do not use the scheduler's loop, because they have to work even if it hangs.
+            if auth is not None and not auth.is_open(request.path):
                 authorization = request.headers.get("Authorization", "")
                 certificate = request.get_extra_info("peercert")
-                await self._inside(lambda: guard.check(authorization, request.path, certificate=certificate))
+                await self._in_scheduler_loop(lambda: auth.check(authorization, request.path, certificate=certificate))
             return await handler(request)
 
         return handle
@@ -295,35 +296,35 @@ class Server:
 
     async def _decisions(self, request: web.Request) -> web.Response:
         text = request.query.get("limit", str(_DECISIONS))
-        if not text.isascii() or not text.isdigit() or not 0 < int(text) <= _MOST_DECISIONS:
-            raise Refusal(400, f"limit: {text!r} is not a number from 1 to {_MOST_DECISIONS}")
+        if not text.isascii() or not text.isdigit() or not 0 < int(text) <= _MAX_DECISIONS:
+            raise HttpError(400, f"limit: {text!r} is not a number from 1 to {_MAX_DECISIONS}")
         return _json({"decisions": await self._read(lambda: self._sources.decisions(int(text)))})
 
     async def _decision(self, request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
         found = await self._read(lambda: self._sources.decision(key))
         if found is None:
-            raise Refusal(404, f"nothing is known of pod {key}: it is not there, or another scheduler's")
+            raise HttpError(404, f"pod {key} not found: it does not exist, or belongs to another scheduler")
         return _json(found)
 
     async def _read(self, read: Callable[[], T]) -> T:
         async def inside() -> T:
             return read()
 
-        return await self._inside(inside)
+        return await self._in_scheduler_loop(inside)
 
-    async def _inside(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run something in the scheduler's loop and wait for it."""
+    async def _in_scheduler_loop(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine in the scheduler's loop and return its result."""
         future = asyncio.run_coroutine_threadsafe(make(), self._scheduler)
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(_REQUEST_SECONDS):
                 return await asyncio.wrap_future(future)
         except TimeoutError:
-            raise Refusal(503, f"Unavailable: the scheduler did not answer within {_ANSWER_SECONDS:.0f} s") from None
+            raise HttpError(503, f"Unavailable: the scheduler did not answer within {_REQUEST_SECONDS:.0f} s") from None
 
 
 def _tls(settings: ServerSettings) -> ServerTls | None:
-    """What to serve with; None for plain HTTP."""
+    """Return the TLS setup, or None for plain HTTP."""
     if settings.insecure or settings.plain_paths:
         return None
     try:
@@ -333,14 +334,14 @@ def _tls(settings: ServerSettings) -> ServerTls | None:
 
 
 @web.middleware
-async def _refusals(
+async def _error_responses(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     try:
         return await handler(request)
-    except Refusal as refusal:
-        headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else None
-        return web.Response(status=refusal.status, text=refusal.text + "\n", headers=headers)
+    except HttpError as error:
+        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
+        return web.Response(status=error.status, text=error.text + "\n", headers=headers)
 
 
 def _json(value: object) -> web.Response:
@@ -348,12 +349,12 @@ def _json(value: object) -> web.Response:
 
 
 def _health(request: web.Request, checks: Mapping[str, Check]) -> web.Response:
-    """As Kubernetes' components answer: ``ok``, or a line for each check."""
+    """Return ``ok``, or a line for each check, as Kubernetes components do."""
     wanted = request.match_info.get("check")
     kind = request.path.split("/")[1]
     if wanted is not None:
         if wanted != "ping" and wanted not in checks:
-            raise Refusal(404, f"no such check: {wanted}; there are ping, {', '.join(checks)}")
+            raise HttpError(404, f"no such check: {wanted}; the checks are ping, {', '.join(checks)}")
         checks = {name: check for name, check in checks.items() if name == wanted}
     excluded = frozenset(request.query.getall("exclude", []))
     lines, well = ["[+]ping ok"], True

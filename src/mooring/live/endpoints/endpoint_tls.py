@@ -1,4 +1,4 @@
-"""TLS of the endpoints: a given certificate, or one made for this process; which versions, ciphers and clients."""
+"""TLS of the endpoints: the serving certificate, versions, cipher suites and client certificates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VERSIONS: Final = {
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
-#: Go's names of cipher suites -> OpenSSL's. Those of TLS 1.3 are always on, there as here.
+#: Go's names of cipher suites -> OpenSSL's. The suites of TLS 1.3 are always enabled, as in Go.
 _SUITES: Final = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
@@ -45,34 +45,34 @@ _SUITES: Final = {
     "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
     "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
 }
-_MODERN: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+_TLS13_SUITES: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
 
 
 class CertificateError(ValueError):
-    """TLS cannot be set up so; the message says which file or flag, and what to do."""
+    """TLS cannot be configured. The message names the file or flag and how to fix it."""
 
 
 class TlsSettings(msgspec.Struct, frozen=True):
-    """What the flags say; their names are in the messages."""
+    """The TLS flags."""
 
     cert_file: str = ""
     key_file: str = ""
-    #: Where a self-signed certificate is kept; "" makes one for this process only.
+    #: Directory for the self-signed certificate; "" keeps it in memory.
     cert_dir: str = ""
     min_version: str = ""
     cipher_suites: tuple[str, ...] = ()
-    #: Authorities whose certificates identify clients.
+    #: CA certificates to authenticate clients with.
     client_ca_file: str = ""
 
 
 class ServerTls:
-    """The TLS of a server that goes on listening while its certificate, or its clients' authority, is exchanged."""
+    """The TLS context of a server, whose certificate and client CA can change while it is listening."""
 
     def __init__(self, settings: TlsSettings, *, host: str = "localhost") -> None:
         """Raises CertificateError."""
         self._settings = settings
         self._authorities = ""
-        self._in_force: ssl.SSLContext
+        self._current: ssl.SSLContext
         files = (settings.cert_file, settings.key_file)
         if bool(settings.cert_file) != bool(settings.key_file):
             missing = "--tls-private-key-file" if settings.cert_file else "--tls-cert-file"
@@ -86,38 +86,40 @@ class ServerTls:
             self._made = _make(host)
         self._pair = files
         self._files = tuple(Path(file) for file in (*files, settings.client_ca_file) if file)
-        self._seen = signature(self._files)
-        #: What to listen with. A socket keeps the context that it was opened with, so this one passes every handshake
-        #: on to the one in force.
+        self._signature = signature(self._files)
+        #: The context to listen with. A socket cannot change its context, so this one switches every handshake to the
+        #: current context.
         self.context = self._build()
-        self.context.sni_callback = self._pass_on
-        # A session that is resumed is not verified again, whoever has ceased to be trusted.
+        self.context.sni_callback = self._switch_context
+        # Resumed sessions would skip verification with the current client CA.
         self.context.num_tickets = 0
         self.context.options |= ssl.OP_NO_TICKET
         self._use(self.context)
 
     def trust_clients(self, authorities: str) -> None:
-        """Let clients identify themselves by certificates of these authorities (PEM) only. Raises CertificateError."""
+        """Accept client certificates signed by these CAs (PEM) only. Raises CertificateError."""
         if authorities != self._authorities:
             self._use(self._build(authorities))
             self._authorities = authorities
 
     def renew(self) -> None:
-        """Read the files again if they changed. Raises CertificateError; what was in force stays so."""
+        """Reload changed files. Raises CertificateError; the previous certificates then stay in effect."""
         now = signature(self._files)
-        if now != self._seen:
-            self._seen = now
+        if now != self._signature:
+            self._signature = now
             self._use(self._build(self._authorities))
-            log.info("certificates were read again", files=[str(file) for file in self._files])
+            log.info("Reloaded certificates", files=[str(file) for file in self._files])
 
     def _use(self, context: ssl.SSLContext) -> None:
         if context.verify_mode is not ssl.CERT_NONE:
-            # Whether a certificate is asked for is settled before a handshake is passed on.
+            # The listening context decides whether a client certificate is requested.
             self.context.verify_mode = context.verify_mode
-        self._in_force = context
+        self._current = context
 
-    def _pass_on(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-        connection.context = self._in_force
+    def _switch_context(
+        self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext
+    ) -> None:
+        connection.context = self._current
 
     def _build(self, authorities: str = "") -> ssl.SSLContext:
         settings = self._settings
@@ -143,13 +145,13 @@ def _trust(context: ssl.SSLContext, authorities: str, where: str) -> None:
     try:
         context.load_verify_locations(cadata=authorities)
     except (ssl.SSLError, ValueError):
-        raise CertificateError(f"{where}: no certificates in PEM form can be read from it") from None
+        raise CertificateError(f"{where}: contains no PEM certificates") from None
     context.verify_mode = ssl.CERT_OPTIONAL
 
 
 def _version(name: str) -> ssl.TLSVersion:
     if name in ("VersionTLS10", "VersionTLS11"):
-        raise CertificateError(f"--tls-min-version {name}: not safe any more; use VersionTLS12 or VersionTLS13")
+        raise CertificateError(f"--tls-min-version {name}: no longer secure; use VersionTLS12 or VersionTLS13")
     if name not in _VERSIONS:
         raise CertificateError(f"--tls-min-version: unknown version {name!r}; use VersionTLS12 or VersionTLS13")
     return _VERSIONS[name]
@@ -157,23 +159,23 @@ def _version(name: str) -> ssl.TLSVersion:
 
 def _ciphers(names: tuple[str, ...]) -> str:
     for name in names:
-        if name not in _SUITES and name not in _MODERN:
+        if name not in _SUITES and name not in _TLS13_SUITES:
             raise CertificateError(
-                f"--tls-cipher-suites: {name!r} is unknown or not safe; try TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+                f"--tls-cipher-suites: {name!r} is unknown or insecure; try TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             )
-    # With suites of TLS 1.3 only, none of TLS 1.2 is left.
+    # With only TLS 1.3 suites, no TLS 1.2 suite is enabled.
     return ":".join(_SUITES[name] for name in names if name in _SUITES) or "@SECLEVEL=2"
 
 
 def _load(context: ssl.SSLContext, cert: Path, key: Path) -> None:
     for file in (cert, key):
         if not file.is_file():
-            raise CertificateError(f"{file}: no such file; give the certificate and its key in PEM form")
+            raise CertificateError(f"{file}: no such file; give the certificate and its key as PEM files")
     try:
         context.load_cert_chain(cert, key)
     except (ssl.SSLError, OSError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-        raise CertificateError(f"{cert}, {key}: not a certificate with its key in PEM form ({reason})") from None
+        raise CertificateError(f"{cert}, {key}: not a PEM certificate and its private key ({reason})") from None
 
 
 def _make(host: str) -> Certificate:
@@ -204,4 +206,4 @@ def _read(file: str) -> str:
     except OSError as error:
         raise CertificateError(f"--client-ca-file {file}: {error.strerror or error}") from None
     except UnicodeError:
-        raise CertificateError(f"{file}: no certificates in PEM form can be read from it") from None
+        raise CertificateError(f"{file}: contains no PEM certificates") from None

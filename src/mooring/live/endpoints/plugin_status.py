@@ -1,4 +1,4 @@
-"""What a running scheduler tells of its plugins: state, calls, failures, cost, whether a newer version is refused."""
+"""Status of the plugins of a running scheduler: state, calls, failures, cost, and failed reloads."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from mooring.scheduler.engine import Engine
 
 
 def plugin_status(engine: Engine, catalog: Catalog, reloader: Reloader | None) -> list[PluginRow]:
-    """A row for each plugin of each profile, as `mooring plugin list` shows them."""
+    """Return a row for each plugin of each profile, as `mooring plugin list` shows them."""
     if reloader is not None:
         catalog = reloader.setup.catalog
-    fares = _fares(engine)
+    counters = _counters(engine)
     for name, found in catalog.found.items():
         problem = _problem(reloader, found.path)
         if problem:
-            known = fares.setdefault(name, {})
-            known["state"] = f"{known.get('state', 'running')}; not reloaded: {problem}"
-    return plugin_rows(engine.profiles.config, catalog, fares=fares)
+            row = counters.setdefault(name, {})
+            row["state"] = f"{row.get('state', 'running')}; not reloaded: {problem}"
+    return plugin_rows(engine.profiles.config, catalog, fares=counters)
 
 
 def _problem(reloader: Reloader | None, path: Path | None) -> str:
-    """Why the newest version of a file is not in force; also if that cannot be told from another file's trouble."""
+    """Return why the newest version of a file was not loaded; also if the error names no file."""
     for fault in reloader.state.problems if reloader is not None else ():
         if not fault.path or (path is not None and (Path(fault.path) == path or path in Path(fault.path).parents)):
             return fault.message
     return ""
 
 
-def _fares(engine: Engine) -> dict[str, dict[str, Any]]:
-    """By plugin: what the guards know; of built-in plugins, how often they are asked."""
+def _counters(engine: Engine) -> dict[str, dict[str, Any]]:
+    """Return by plugin the counters of its guard, and for built-in plugins the number of calls."""
     health = engine.guards.health
     found: dict[str, dict[str, Any]] = {}
     times = engine.watch.plugin_times if engine.watch is not None else None
     for plugin, _, _, count in times.calls() if times is not None else ():
-        known = found.setdefault(plugin, {"calls": 0})
-        known["calls"] += count
+        row = found.setdefault(plugin, {"calls": 0})
+        row["calls"] += count
     for name, guard in engine.guards.all().items():
         found[name] = {
             "state": guard.state,

@@ -1,4 +1,7 @@
-"""What the endpoints of a live scheduler answer, put together from its parts."""
+"""The endpoints of a live scheduler: what they serve, and starting and stopping them together.
+
+Call path of a request: EndpointServer (thread) -> EndpointAuth (API server) -> Sources (scheduler's loop).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from mooring.config import SchedulerConfiguration
 from mooring.config.render import effective
 from mooring.kube import Client, ElectionThread
-from mooring.live.endpoints.client_ca import Asking
-from mooring.live.endpoints.endpoint_auth import Guard
-from mooring.live.endpoints.endpoint_server import Check, Server, ServerSettings, Sources
+from mooring.live.endpoints.client_ca import ClientCa
+from mooring.live.endpoints.endpoint_auth import EndpointAuth
+from mooring.live.endpoints.endpoint_server import Check, EndpointServer, ServerSettings, Sources
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.explanation import view
 from mooring.observe.logs import verbosity
@@ -24,39 +27,41 @@ if TYPE_CHECKING:
     from mooring.live.informers import Informers
     from mooring.scheduler.engine import Engine
 
-#: A lease that we believe to hold may have run out for so long before the process counts as unhealthy.
+#: How long a held lease may be expired before the process is unhealthy.
 _OVERDUE_SECONDS = 20.0
 
 
 class Endpoints:
-    """The server of the endpoints, the connections over which it asks who may read them, and plain servers."""
+    """The secure server with its client CA, and the plain HTTP servers."""
 
-    def __init__(self, server: Server | None, asking: Asking | None, plain: Sequence[Server] = ()) -> None:
+    def __init__(
+        self, server: EndpointServer | None, client_ca: ClientCa | None, plain: Sequence[EndpointServer] = ()
+    ) -> None:
         self._server = server
-        self._asking = asking
+        self._client_ca = client_ca
         self._all = (*(() if server is None else (server,)), *plain)
 
     @property
     def url(self) -> str:
-        """Where they are served; empty where there are plain ones only."""
+        """The URL of the secure server; empty if there is none."""
         return self._server.url if self._server is not None else ""
 
     @property
     def port(self) -> int:
-        """Their port, once they are served; 0 before."""
+        """The port of the secure server once it is listening; 0 before."""
         return self._server.port if self._server is not None else 0
 
     async def start(self) -> None:
-        """Serve; returns when all ports are open. Raises ServerError."""
+        """Start serving; returns when all ports are open. Raises ServerError."""
         for server in self._all:
             await server.start()
-        if self._server is not None and self._asking is not None:
-            await self._asking.look_up(self._server.trust_clients)
+        if self._server is not None and self._client_ca is not None:
+            await self._client_ca.start(self._server.trust_clients)
 
     async def stop(self) -> None:
         """Stop serving."""
-        if self._asking is not None:
-            await self._asking.close()
+        if self._client_ca is not None:
+            await self._client_ca.close()
         for server in self._all:
             await server.stop()
 
@@ -72,22 +77,22 @@ def make_watch(clock: Callable[[], float], *, records: bool = True) -> Watch:
 
 
 def lease_check(election: Callable[[], ElectionThread | None]) -> Check:
-    """Whether a lease that we believe to hold has run out for long."""
+    """Return a health check that fails if a held lease expired long ago."""
 
     def check() -> str | None:
         thread = election()
         overdue = thread.overdue() if thread is not None else 0.0
-        return f"the lease ran out {overdue:.0f} s ago" if overdue > _OVERDUE_SECONDS else None
+        return f"the lease expired {overdue:.0f} s ago" if overdue > _OVERDUE_SECONDS else None
 
     return check
 
 
 def synced_check(lagging: Callable[[], list[str]]) -> Check:
-    """Whether everything that is watched was read."""
+    """Return a health check that fails until all watched kinds are listed."""
 
     def check() -> str | None:
         kinds = lagging()
-        return f"not read yet: {', '.join(kinds)}" if kinds else None
+        return f"not synced yet: {', '.join(kinds)}" if kinds else None
 
     return check
 
@@ -104,7 +109,7 @@ def make_server(
     plugins: Callable[[], list[Any]] = list,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Endpoints:
-    """The endpoints, not served yet. Raises ServerError."""
+    """Return the endpoints, not started yet. Raises ServerError."""
     watch = engine.watch
 
     def metrics(accept: str) -> tuple[bytes, str]:
@@ -135,9 +140,9 @@ def make_server(
         live={"leaderElection": lease_check(election)},
         ready={"shutdown": stopping, "sched-handler-sync": synced_check(informers.lagging)},
     )
-    beside = [Server(each, sources, None) for each in plain]
+    plain_servers = [EndpointServer(each, sources, None) for each in plain]
     if settings is None:
-        return Endpoints(None, None, beside)
-    asking = Asking(settings, client)
-    server = Server(settings, sources, Guard(asking.authenticate, asking.authorize, settings.guard))
-    return Endpoints(server, asking, beside)
+        return Endpoints(None, None, plain_servers)
+    client_ca = ClientCa(settings, client)
+    auth = EndpointAuth(client_ca.authenticate, client_ca.authorize, settings.auth)
+    return Endpoints(EndpointServer(settings, sources, auth), client_ca, plain_servers)

@@ -1,6 +1,6 @@
-"""FileWatch: tells when files change, by looking at them several times a second.
+"""FileWatch: poll files for changes.
 
-Looking works on every file system, and for ConfigMaps, whose files are links into a folder that is exchanged whole.
+Polling works on every file system, and for ConfigMap volumes, whose files are links into a directory that is replaced.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from mooring.loading.setup_files import Signature, signature
 
 log = structlog.get_logger("mooring.live")
 
-_LOOK_SECONDS = 0.2
-#: Files that change are left alone until they have been the same for so long: somebody may still be writing.
-_SETTLE_SECONDS = 0.03
-_MOST_LOOKS = 20
+_POLL_SECONDS = 0.2
+#: A change is reported when the files have been unchanged for this time, because a write may be in progress.
+_STABLE_SECONDS = 0.03
+_MAX_CHECKS = 20
 
 
 class _Watched:
-    """Some files, and whom to tell."""
+    """Some files, and the callback for changes."""
 
     def __init__(
         self, paths: Callable[[], Iterable[Path]], changed: Callable[[], Awaitable[None]], seen: Signature | None
     ) -> None:
         self._paths = paths
         self.changed = changed
-        self.seen = self.look() if seen is None else seen
+        self.seen = self.signature() if seen is None else seen
 
-    def look(self) -> Signature:
-        """The state of the files now."""
+    def signature(self) -> Signature:
+        """Return the current state of the files."""
         return signature(self._paths())
 
 
 class FileWatch:
-    """Looks after all files that are read again when they change."""
+    """Polls all files that are reloaded when they change."""
 
     def __init__(self) -> None:
         self._watched: list[_Watched] = []
-        self._said = ""
+        self._last_error = ""
 
     def add(
         self,
@@ -49,32 +49,32 @@ class FileWatch:
         changed: Callable[[], Awaitable[None]],
         seen: Signature | None = None,
     ) -> None:
-        """Call ``changed`` when the files are other than they were ``seen`` (or, without that, than they are now)."""
+        """Call ``changed`` when the files differ from ``seen``, by default from their current state."""
         self._watched.append(_Watched(paths, changed, seen))
 
     async def run(self) -> None:
-        """Look until cancelled, if there is anything to look at."""
+        """Poll until cancelled, if there are any files."""
         while self._watched:
             for each in self._watched:
                 try:
-                    await self._look(each)
-                except Exception as error:  # looking after files must not end the scheduler
+                    await self._check(each)
+                except Exception as error:  # must not stop the scheduler
                     text = f"{type(error).__name__}: {error}"
-                    if text != self._said:
-                        log.error("files cannot be watched", error=text)
-                    self._said = text
-            await asyncio.sleep(_LOOK_SECONDS)
+                    if text != self._last_error:
+                        log.error("Failed to check files for changes", error=text)
+                    self._last_error = text
+            await asyncio.sleep(_POLL_SECONDS)
 
-    async def _look(self, each: _Watched) -> None:
-        now = await asyncio.to_thread(each.look)
+    async def _check(self, each: _Watched) -> None:
+        now = await asyncio.to_thread(each.signature)
         if now != each.seen:
-            each.seen = await self._settled(each, now)
+            each.seen = await self._wait_until_stable(each, now)
             await each.changed()
 
-    async def _settled(self, each: _Watched, last: Signature) -> Signature:
-        for _ in range(_MOST_LOOKS):
-            await asyncio.sleep(_SETTLE_SECONDS)
-            now = await asyncio.to_thread(each.look)
+    async def _wait_until_stable(self, each: _Watched, last: Signature) -> Signature:
+        for _ in range(_MAX_CHECKS):
+            await asyncio.sleep(_STABLE_SECONDS)
+            now = await asyncio.to_thread(each.signature)
             if now == last:
                 break
             last = now

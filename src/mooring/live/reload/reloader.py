@@ -1,7 +1,7 @@
-"""Reloader: plugins and configuration exchanged while the scheduler runs, when their files change.
+"""Reloader: replace plugins and configuration while the scheduler runs, when their files change.
 
-What changed is loaded beside what runs, on a thread; checked and tried on a made-up cluster; and swapped in between two
-attempts. Whatever goes wrong on the way leaves the last good version in force, and is told.
+The new version is loaded and dry-run on a simulated cluster on a thread, then swapped in between two scheduling
+attempts. If anything fails, the error is reported and the last good version stays in effect.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from mooring.scheduler.swap import forget_listeners, swap
 
 log = structlog.get_logger("mooring.live")
 
-#: Loading plugins, and reading the objects that new ones want, may take so long.
+#: Timeouts for loading plugins, and for listing the kinds that new plugins read.
 _LOAD_SECONDS, _READ_SECONDS = 60.0, 30.0
-#: A call in the dry run that takes longer counts as one that hangs.
+#: Timeout of a plugin call in the dry run.
 _CALL_SECONDS = 10.0
-#: What can change while the scheduler runs; the rest of a configuration is for the next start.
-_CHANGEABLE = frozenset(
+#: Configuration fields that can change while the scheduler runs; the others need a restart.
+_RELOADABLE = frozenset(
     {"version", "profiles", "percentage_of_nodes_to_score", "pod_initial_backoff_seconds", "pod_max_backoff_seconds"}
 )
 
 
 class ReloadState(msgspec.Struct, frozen=True, rename="camel"):
-    """How the last reload went."""
+    """The result of the last reload."""
 
-    #: What is wrong with the files as they are now; the version before them is in force.
+    #: Errors in the current files; while there are any, the previous version is in effect.
     problems: tuple[Fault, ...] = ()
-    #: How many reloads there were, and how many came to nothing.
+    #: Numbers of successful and failed reloads.
     reloads: int = 0
     failed: int = 0
 
@@ -71,7 +71,7 @@ class Reloader:
         wake: Callable[[], None],
         collect: bool,
     ) -> None:
-        """``wake`` makes the scheduler look for pods to try; ``collect`` if garbage may be collected at once."""
+        """``wake`` starts scheduling attempts; ``collect`` allows an immediate garbage collection."""
         self.setup = setup
         self.state = ReloadState()
         self._files = files
@@ -84,34 +84,34 @@ class Reloader:
         self._collect = collect
 
     async def reload(self) -> None:
-        """The files changed: put in force what they say now, or go on as before and say why."""
+        """Load the changed files and swap them in, or report why the previous version stays."""
         started = time.perf_counter()
         health, before = self._engine.guards.health, self.setup
         try:
             setup = await asyncio.to_thread(within, _LOAD_SECONDS, self._load)
-            changed = await self._put_in_force(setup)
+            changed = await self._swap_in(setup)
         except Exception as error:
-            problems = tuple(_faults(error))
+            problems = tuple(_problems(error))
             health.reloads["failed"] += 1
             self.state = ReloadState(problems, self.state.reloads, self.state.failed + 1)
             for problem in problems:
-                log.error("not reloaded: the last good version stays in force", problem=str(problem))
-            self._tell("Warning", f"not reloaded, the last good version stays in force: {problems[0]}")
+                log.error("Reload failed; the last good version stays in effect", problem=str(problem))
+            self._record_event("Warning", f"reload failed, the last good version stays in effect: {problems[0]}")
             return
-        await self._settle(before)
+        await self._after_swap(before)
         if changed or self.state.problems:
             health.reloads["ok"] += 1
             self.state = ReloadState((), self.state.reloads + 1, self.state.failed)
             took = f"{(time.perf_counter() - started) * 1000:.0f}ms"
-            log.info("reloaded", changed=changed or "nothing: as before the fault", took=took)
-            self._tell("Normal", f"reloaded: {', '.join(changed) or 'as before the fault'}")
+            log.info("Reloaded", changed=changed or "nothing", took=took)
+            self._record_event("Normal", f"reloaded: {', '.join(changed) or 'unchanged'}")
 
     def _load(self) -> Setup:
-        """Load what the files say and try what is new of it; on a thread."""
+        """Load the files and dry-run new plugins; runs on a thread."""
         before = self.setup
         setup = self._files.load(before)
         try:
-            faults = [fault for name in _new(before.catalog, setup.catalog) for fault in _try(setup, name)]
+            faults = [fault for name in _new(before.catalog, setup.catalog) for fault in _dry_run(setup, name)]
             if faults:
                 raise PluginLoadError(faults)
         except BaseException:
@@ -119,12 +119,12 @@ class Reloader:
             raise
         return setup
 
-    async def _put_in_force(self, setup: Setup) -> list[str]:
-        """Swap; what changed, in words. Raises ProfileError, and nothing has changed then."""
+    async def _swap_in(self, setup: Setup) -> list[str]:
+        """Swap in a setup and return descriptions of the changes. Raises ProfileError; then nothing has changed."""
         before, engine, custom = self.setup, self._engine, self._informers.custom
-        config, kept = _changeable(before.config, setup.config)
+        config, ignored = _reloadable(before.config, setup.config)
         setup = msgspec.structs.replace(setup, config=config)
-        for note in (*kept, *(note for note in setup.notes if note not in before.notes)):
+        for note in (*ignored, *(note for note in setup.notes if note not in before.notes)):
             log.warning(note)
         changed = list(_changes(before, setup))
         kinds = declared_kinds(enabled_classes(config, setup.plugins))
@@ -138,7 +138,7 @@ class Reloader:
             self.setup = setup
             gone = before.catalog.unload(keep=setup.catalog)
         except TimeoutError:
-            raise ProfileError(f"the cluster did not tell within {_READ_SECONDS:g} s what the plugins read") from None
+            raise ProfileError(f"the kinds that the plugins read were not listed within {_READ_SECONDS:g} s") from None
         finally:
             forget_listeners(engine, retired, gone)
             if self.setup is before:
@@ -146,8 +146,8 @@ class Reloader:
             await custom.retain(engine.profiles.kinds)
         return changed
 
-    async def _settle(self, before: Setup) -> None:
-        """What is in force has changed: let the rest of the scheduler follow."""
+    async def _after_swap(self, before: Setup) -> None:
+        """Update the rest of the scheduler after a swap."""
         engine = self._engine
         if self._batch is not None and self.setup.catalog is not before.catalog:
             self._batch.use(self.setup.catalog)
@@ -156,12 +156,12 @@ class Reloader:
             if pod.scheduler_name in new and not pod.node_name:
                 engine.put(pod)
         await self._background.keep(engine.profiles.plugins)
-        self._wake()  # pods that waited may have a node now
+        self._wake()  # pending pods may be schedulable now
         if self._collect:
-            gc.collect()  # modules are cycles, and here the collector comes by rarely
+            gc.collect()  # modules are reference cycles, and automatic collection is rare here
 
-    def _tell(self, kind: EventKind, note: str) -> None:
-        """Record how a reload went, on the lease, which stands for the scheduler."""
+    def _record_event(self, kind: EventKind, note: str) -> None:
+        """Record an event about a reload on the lease, which represents the scheduler."""
         config = self._engine.profiles.config
         lease = ObjectReference(
             api_version="coordination.k8s.io/v1",
@@ -170,11 +170,11 @@ class Reloader:
             name=config.leader_election.resource_name,
         )
         reason = "Reloaded" if kind == "Normal" else "ReloadFailed"
-        component = config.profiles[0].scheduler_name or "mooring"  # without profiles there are only batch sessions
+        component = config.profiles[0].scheduler_name or "mooring"  # empty if there are only batch sessions
         self._events.record(lease, type=kind, reason=reason, action="Reloading", note=note[:1000], component=component)
 
 
-def _faults(error: Exception) -> Iterator[Fault]:
+def _problems(error: Exception) -> Iterator[Fault]:
     if isinstance(error, PluginLoadError):
         yield from error.faults
     elif isinstance(error, ConfigError):
@@ -188,38 +188,36 @@ def _faults(error: Exception) -> Iterator[Fault]:
 
 
 def _new(before: Catalog, after: Catalog) -> Iterator[str]:
-    """The plugins for pods that are others than before."""
+    """Yield the names of profile plugins that are new or changed."""
     for name, found in after.found.items():
         known = before.found.get(name)
         if found.kind is POD and (known is None or known.cls is not found.cls):
             yield name
 
 
-def _try(setup: Setup, name: str) -> Iterator[Fault]:
-    """What goes wrong when a plugin is called on a made-up cluster, with the arguments of each profile that has it."""
+def _dry_run(setup: Setup, name: str) -> Iterator[Fault]:
+    """Yield errors of a plugin on a simulated cluster, with the arguments of each profile that enables it."""
     found = setup.catalog.found[name]
-    tried: list[Any] = []
+    done: list[Any] = []
     for profile in setup.config.profiles:
         args = profile.plugin_config.get(name)
         enabled = any(entry.name == name for point in profile.plugins.values() for entry in point)
-        if enabled and args not in tried:
-            tried.append(args)
+        if enabled and args not in done:
+            done.append(args)
             yield from dry_run_fault(found, args, _CALL_SECONDS)
 
 
-def _changeable(old: SchedulerConfiguration, new: SchedulerConfiguration) -> tuple[SchedulerConfiguration, list[str]]:
-    """The new configuration as far as it can hold now, and what to say of the rest."""
+def _reloadable(old: SchedulerConfiguration, new: SchedulerConfiguration) -> tuple[SchedulerConfiguration, list[str]]:
+    """Return the new configuration without fields that need a restart, and a warning about those."""
     fixed = {
         name: getattr(old, name)
         for name in SchedulerConfiguration.__struct_fields__
-        if name not in _CHANGEABLE and getattr(old, name) != getattr(new, name)
+        if name not in _RELOADABLE and getattr(old, name) != getattr(new, name)
     }
     if not fixed:
         return new, []
     names = ", ".join(sorted(_camel(name) for name in fixed if name != "written_extenders"))
-    return msgspec.structs.replace(new, **fixed), [
-        f"changed in the configuration, but holds from the next start: {names}"
-    ]
+    return msgspec.structs.replace(new, **fixed), [f"configuration changes that need a restart: {names}"]
 
 
 def _camel(name: str) -> str:
@@ -228,7 +226,7 @@ def _camel(name: str) -> str:
 
 
 def _changes(before: Setup, after: Setup) -> Iterable[str]:
-    """What is different, in words."""
+    """Yield descriptions of the differences."""
     old, new = before.catalog.found, after.catalog.found
     for name in sorted({*old, *new}):
         if name not in old:
@@ -240,4 +238,4 @@ def _changes(before: Setup, after: Setup) -> Iterable[str]:
     if before.config != after.config:
         yield "configuration"
     if before.catalog.options() != after.catalog.options():
-        yield "options of plugins"
+        yield "plugin options"
