@@ -12,7 +12,7 @@ from typing import Final
 import yaml
 
 from mooring import __version__
-from mooring.live.reload.reloader import _CHANGEABLE
+from mooring.live.reload.reloader import _RELOADABLE
 
 CHART: Final = Path(__file__).parents[2] / "charts" / "mooring"
 
@@ -49,5 +49,5 @@ def test_what_is_reloaded_is_what_the_scheduler_reloads() -> None:
     """Changes of other fields must make new pods."""
     text = (CHART / "templates" / "_config.tpl").read_text()
     (names,) = re.findall(r"omit \$said (.*?) \|", text)
-    reloaded = {re.sub("_(.)", lambda found: found[1].upper(), name) for name in _CHANGEABLE - {"version"}}
+    reloaded = {re.sub("_(.)", lambda found: found[1].upper(), name) for name in _RELOADABLE - {"version"}}
     assert set(names.replace('"', "").split()) == reloaded | {"apiVersion"}
