@@ -18,7 +18,7 @@ from mooring.cluster.schema.check import DecodeError, check
 from mooring.cluster.schema.kubernetes import definitions, shape_of
 from mooring.cluster.selectors import parse_label_selector
 from mooring.cluster.store import Store
-from mooring.cluster.tables.texts import human_duration
+from mooring.cluster.tables import human_duration
 
 POD = shape_of("", "v1", "Pod")
 

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from mooring.apiserver.documents import Document, replaced, rfc3339, with_metadata
 from mooring.cluster.calls import Call
-from mooring.cluster.errors import ApiError, Target, bad_request, conflict, forbidden, invalid_object, not_supported
+from mooring.cluster.errors import Target, bad_request, conflict, invalid_object, not_supported
 from mooring.cluster.registry import Registry, is_finished
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Stored
@@ -15,8 +15,6 @@ FOREGROUND: Final = "foregroundDeletion"
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 _DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _FINALIZERS: Final = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
-#: Namespaces without which nothing works.
-_PERMANENT: Final = frozenset({"default", "kube-system", "kube-public"})
 
 
 class DeleteOptions(NamedTuple):
@@ -58,7 +56,8 @@ def delete(
 ) -> Deletion:
     """Delete an object, or begin to."""
     old = registry.get(resource, namespace, name)
-    _check(resource, old, options)
+    _check_preconditions(resource, old, options)
+    registry.table.kind(resource).check_deletion(old.document)
     document = old.document
     grace = _grace(document, options)
     metadata = document["metadata"]
@@ -98,7 +97,7 @@ def _marked(document: Document, finalizers: list[str], now: float, grace: int) -
     return new
 
 
-def _check(resource: Resource, old: Stored, options: DeleteOptions) -> None:
+def _check_preconditions(resource: Resource, old: Stored, options: DeleteOptions) -> None:
     metadata = old.document["metadata"]
     name = metadata["name"]
     if options.uid and options.uid != metadata["uid"]:
@@ -113,19 +112,6 @@ def _check(resource: Resource, old: Stored, options: DeleteOptions) -> None:
             f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in record"
             f" ({metadata['resourceVersion']}). The object might have been modified",
         )
-    if resource.stored_as == "namespaces":
-        if name in _PERMANENT:
-            raise forbidden(resource.target(name), "this namespace may not be deleted")
-        if metadata.get("deletionTimestamp") and old.document["spec"].get("finalizers"):
-            raise ApiError(
-                409,
-                "Conflict",
-                f'Operation cannot be fulfilled on namespaces "{name}": The system is ensuring all content is removed'
-                " from this namespace.  Upon completion, this namespace will automatically be purged by the system.",
-                details=resource.target(name).details,
-            )
-    if resource.stored_as == "priorityclasses.scheduling.k8s.io" and name.startswith("system-"):
-        raise forbidden(resource.target(name), "this is a system priority class and cannot be deleted")
 
 
 def _grace(document: Document, options: DeleteOptions) -> int:

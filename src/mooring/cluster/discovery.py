@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from mooring.apiserver.documents import Document
 from mooring.cluster.errors import no_such_path
-from mooring.cluster.resources import Resource, ResourceTable
+from mooring.cluster.resource_table import ResourceTable
+from mooring.cluster.resources import Resource
 
 #: What can be done with each subresource, and the kind that is spoken there where it is not the resource's own.
 _SUBRESOURCES: Final[dict[str, tuple[tuple[str, ...], str, str, str]]] = {

@@ -9,23 +9,24 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from mooring.apiserver.admission import SYSTEM_PRIORITY_CLASSES
 from mooring.apiserver.documents import Document, rfc3339
 from mooring.certificates import Certificate, make_certificate
 from mooring.cluster.access.tokens import ADMIN
 from mooring.cluster.calls import system_call
-from mooring.cluster.controllers.base import ControllerLoop, Tools
-from mooring.cluster.controllers.manager import all_controllers
+from mooring.cluster.controllers.base import Controller, ControllerLoop, Tools
+from mooring.cluster.controllers.garbage import GarbageCollector
 from mooring.cluster.custom.definitions import DEFINITIONS
 from mooring.cluster.errors import ApiError
 from mooring.cluster.http.context import Api
 from mooring.cluster.http.server import HttpServer
+from mooring.cluster.kinds import KINDS
 from mooring.cluster.kubeconfig import kubeconfig_text
 from mooring.cluster.kubelet import Kubelets, node_status
 from mooring.cluster.persistence import SqliteJournal
 from mooring.cluster.store import HISTORY, Store
 
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
-_PRIORITY_CLASSES: Final = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 
 
 class EmbeddedCluster:
@@ -76,7 +77,11 @@ class EmbeddedCluster:
         self._bootstrap()
         if self._with_controllers:
             tools = Tools(self.api.registry)
-            self._loop = all_controllers(tools)
+            controllers: list[type[Controller]] = [
+                GarbageCollector,
+                *(each for kind in KINDS for each in kind.controllers),
+            ]
+            self._loop = ControllerLoop(tools.store, [each(tools) for each in controllers])
             self._kubelets = Kubelets(tools)
             self._loop.start()
             self._kubelets.start()
@@ -168,7 +173,7 @@ class EmbeddedCluster:
         for name in _NAMESPACES:
             self._ensure("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
                                         "spec": {}, "status": {}})  # fmt: skip
-        for name, value in _PRIORITY_CLASSES.items():
+        for name, value in SYSTEM_PRIORITY_CLASSES.items():
             self._ensure(
                 "priorityclasses.scheduling.k8s.io",
                 {

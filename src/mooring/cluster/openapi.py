@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from mooring.apiserver.documents import Document
 from mooring.cluster.errors import no_such_path
-from mooring.cluster.resources import Resource, ResourceTable
+from mooring.cluster.resource_table import ResourceTable
+from mooring.cluster.resources import Resource
 from mooring.cluster.schema.kubernetes import VERSION, definitions, names_by_kind
 from mooring.cluster.store import encode
 

@@ -13,30 +13,29 @@ from mooring.apiserver.admission import add_tolerations
 from mooring.apiserver.documents import Document, copied, rfc3339
 from mooring.apiserver.names import MAX_PREFIX_LENGTH, generated_name
 from mooring.cluster import managed
-from mooring.cluster.admission import admit
 from mooring.cluster.calls import Call
-from mooring.cluster.defaults import set_defaults
 from mooring.cluster.errors import (
     MODIFIED,
+    ApiError,
     FieldError,
+    Target,
     already_exists,
     bad_request,
     conflict,
+    forbidden,
     invalid,
     invalid_object,
     not_found,
     storage_conflict,
     unnamed_failure,
 )
-from mooring.cluster.preparation import prepare
-from mooring.cluster.resources import Resource, ResourceTable
+from mooring.cluster.kind import Kind
+from mooring.cluster.resource_table import ResourceTable
+from mooring.cluster.resources import Resource
 from mooring.cluster.store import Store, Stored
-from mooring.cluster.strategy import Strategy, strategy_for
 from mooring.cluster.validation.common import IMMUTABLE
 from mooring.cluster.validation.metadata import metadata_errors, metadata_update_errors
-from mooring.cluster.validation.pod_parts import part_errors
-from mooring.cluster.validation.rules import RULES, STATUS_RULES
-from mooring.cluster.validation.warnings import warnings_for
+from mooring.cluster.validation.pod_subresources import subresource_errors
 
 #: How often a generated name is drawn before giving up.
 _DRAWS: Final = 8
@@ -61,23 +60,6 @@ class Registry:
         self.table = table
         self.clock = clock
         self._random = rng or random.Random()
-        self._strategies: dict[str, Strategy] = {}
-        #: Strategies of custom resources, kept by whoever serves their definitions.
-        self.custom_strategies: dict[tuple[str, str], Strategy] = {}
-
-    def strategy(self, resource: Resource) -> Strategy:
-        """The rules of a resource."""
-        if resource.is_custom:
-            return self.custom_strategies[resource.stored_as, resource.version]
-        found = self._strategies.get(resource.stored_as)
-        if found is None:
-            found = self._strategies[resource.stored_as] = strategy_for(
-                resource.stored_as,
-                status="status" in resource.subresources,
-                rules=RULES.get(resource.stored_as),
-                status_rule=STATUS_RULES.get(resource.stored_as),
-            )
-        return found
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored:
         """The object of that name; an ApiError where there is none."""
@@ -88,31 +70,57 @@ class Registry:
 
     def create(self, resource: Resource, namespace: str, document: Document, call: Call) -> Stored:
         """Store a new object. The document must be the caller's own: it is completed in place."""
-        storage, strategy = resource.stored_as, self.strategy(resource)
+        storage, kind = resource.stored_as, self.table.kind(resource)
         metadata = document.setdefault("metadata", {})
         self._identify(resource, namespace, metadata)
-        if strategy.generation or resource.is_custom:
+        if kind.counts_generation:
             metadata["generation"] = 1
         else:
             metadata.pop("generation", None)
-        if not resource.is_custom:
-            set_defaults(storage, document)
-        # What the server adds from here on is nobody's: the client may leave it out later and it stays.
-        self._book(resource, document, call)
-        if not resource.is_custom:
-            prepare(storage, document, self.store, self.clock())
-        elif strategy.status:
-            document.pop("status", None)
-        admit(self.store, resource, document)
-        self._validate(resource, document, strategy)
-        if not resource.is_custom:
-            call.warnings += warnings_for(storage, document)
+        kind.set_defaults(document)
+        # No manager owns what the server adds from here on: the client may leave it out later and it stays.
+        self._track(resource, document, call)
+        self._prepare(kind, document)
+        self._check_namespace(resource, document)
+        kind.admit(self.store, document)
+        errors = metadata_errors(document, kind.name_errors, namespaced=resource.namespaced)
+        self._refuse(resource, document, errors + kind.validate(document))
+        call.warnings += kind.warnings(document)
         name, space = self._free_name(resource, metadata), metadata.get("namespace", "")
         if call.dry_run:
             return Stored(document, self.store.version)
         return self.store.put(storage, space, name, document)
 
-    def _book(self, resource: Resource, document: Document, call: Call) -> None:
+    def _prepare(self, kind: Kind, document: Document) -> None:
+        if kind.resource.is_custom:
+            if kind.has_status:
+                document.pop("status", None)
+        elif kind.prepare is not None:
+            kind.prepare(document, self.store, self.clock())
+        elif "status" in document and not kind.keeps_status:
+            document["status"] = dict(kind.initial_status)
+
+    def _check_namespace(self, resource: Resource, document: Document) -> None:
+        if not resource.namespaced:
+            return
+        name = document["metadata"]["namespace"]
+        found = self.store.get("namespaces", "", name)
+        if found is None:
+            raise not_found(Target("", "namespaces", name))
+        if found.document["metadata"].get("deletionTimestamp"):
+            error = forbidden(
+                resource.target(document["metadata"].get("name", "")),
+                f"unable to create new content in namespace {name} because it is being terminated",
+            )
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {name} is being terminated",
+                "field": "metadata.namespace",
+            }
+            details = {**(error.details or {}), "causes": [cause]}
+            raise ApiError(error.code, error.reason, error.message, details=details)
+
+    def _track(self, resource: Resource, document: Document, call: Call) -> None:
         document["metadata"].pop("managedFields", None)
         if call.entries:
             document["metadata"]["managedFields"] = call.entries
@@ -149,11 +157,6 @@ class Registry:
             metadata["name"] = generated_name(prefix, self._random)
         raise already_exists(resource.target(metadata["name"]))
 
-    def _validate(self, resource: Resource, document: Document, strategy: Strategy) -> None:
-        errors = metadata_errors(document, resource.stored_as, namespaced=resource.namespaced)
-        errors += strategy.validate(document)
-        self._refuse(resource, document, errors)
-
     def _refuse(self, resource: Resource, document: Document, errors: list[FieldError]) -> None:
         if errors:
             raise invalid_object(resource.kind, resource.group, document["metadata"].get("name", ""), errors)
@@ -178,22 +181,21 @@ class Registry:
         self._check_identity(resource, namespace, name, metadata)
         self._check_version(resource, old, metadata, call)
         new = self._merged(resource, document, old, subresource)
-        strategy = self.strategy(resource)
-        if not resource.is_custom:
-            set_defaults(resource.stored_as, new)
+        kind = self.table.kind(resource)
+        kind.set_defaults(new)
         if resource.stored_as == "pods" and not subresource:
             add_tolerations(new["spec"])
         errors = metadata_update_errors(new, old.document)
         if subresource == "status":
-            errors += strategy.validate_status(new, old.document)
+            errors += kind.validate_status(new, old.document)
         elif subresource:
-            errors += strategy.validate(new)
-            errors += part_errors(subresource, new["spec"], old.document["spec"])
+            errors += kind.validate(new)
+            errors += subresource_errors(subresource, new["spec"], old.document["spec"])
         if not subresource or resource.is_custom:
-            errors += strategy.validate(new)
-            errors += strategy.validate_update(new, old.document)
+            errors += kind.validate(new)
+            errors += kind.validate_update(new, old.document)
         self._refuse(resource, new, errors)
-        if subresource != "status" and (strategy.generation or resource.is_custom) and _spec_changed(new, old.document):
+        if subresource != "status" and kind.counts_generation and _spec_changed(new, old.document):
             new["metadata"]["generation"] = old.document["metadata"].get("generation", 0) + 1
         return self._write(resource, new, old, call, subresource or booked_as)
 
@@ -214,7 +216,7 @@ class Registry:
             raise storage_conflict(resource.target(name), _path(resource, old.document), uid, before["uid"])
         given = metadata.get("resourceVersion") or ""
         if given in {"", "0"}:
-            if not self.strategy(resource).unconditional:
+            if not self.table.kind(resource).unconditional_update:
                 error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
                 raise invalid_object(resource.plural, resource.group, name, [error])
         elif given != before["resourceVersion"]:
@@ -237,7 +239,7 @@ class Registry:
             merged = {**copied(old.document), "metadata": kept}
             merged.pop("status", None)
             return {**merged, "status": document["status"]} if "status" in document else merged
-        if self.strategy(resource).status:
+        if self.table.kind(resource).has_status:
             document.pop("status", None)
             if "status" in old.document:
                 document["status"] = copied(old.document["status"])

@@ -117,7 +117,8 @@ def selector_of(document: Mapping[str, Any] | None) -> Selector:
 Reader = Callable[[Document], str]
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a value as field selectors compare it."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -125,61 +126,14 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _at(*path: str, default: str = "") -> Reader:
-    return lambda document: _text(look(document, *path)) or default
-
-
-def _job_is_successful(document: Document) -> str:
-    conditions = look(document, "status", "conditions") or ()
-    return _text(any(each["type"] == "Complete" and each["status"] == "True" for each in conditions))
+def field_reader(*path: str, default: str = "") -> Reader:
+    """Return a function that reads the field at a path."""
+    return lambda document: text_of(look(document, *path)) or default
 
 
 _COMMON: Final[dict[str, Reader]] = {
-    "metadata.name": _at("metadata", "name"),
-    "metadata.namespace": _at("metadata", "namespace"),
-}
-
-_EVENT_FIELDS: Final[dict[str, Reader]] = {
-    **{
-        f"involvedObject.{each}": _at("involvedObject", each)
-        for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-    },
-    "reason": _at("reason"),
-    "type": _at("type"),
-    "source": lambda document: _text(look(document, "source", "component") or document.get("reportingComponent")),
-    "reportingComponent": _at("reportingComponent"),
-}
-
-#: The fields by which each resource can be selected, beside name and namespace.
-FIELDS: Final[dict[str, dict[str, Reader]]] = {
-    "pods": {
-        "spec.nodeName": _at("spec", "nodeName"),
-        "spec.restartPolicy": _at("spec", "restartPolicy"),
-        "spec.schedulerName": _at("spec", "schedulerName"),
-        "spec.serviceAccountName": _at("spec", "serviceAccountName"),
-        "spec.hostNetwork": _at("spec", "hostNetwork", default="false"),
-        "status.phase": _at("status", "phase"),
-        "status.podIP": _at("status", "podIP"),
-        "status.nominatedNodeName": _at("status", "nominatedNodeName"),
-    },
-    "nodes": {"spec.unschedulable": _at("spec", "unschedulable", default="false")},
-    "namespaces": {"status.phase": _at("status", "phase")},
-    "secrets": {"type": _at("type")},
-    "services": {"spec.clusterIP": _at("spec", "clusterIP"), "spec.type": _at("spec", "type")},
-    "replicationcontrollers": {"status.replicas": _at("status", "replicas", default="0")},
-    "replicasets.apps": {"status.replicas": _at("status", "replicas", default="0")},
-    "jobs.batch": {"status.successful": _job_is_successful},
-    "events": _EVENT_FIELDS,
-    "resourceslices.resource.k8s.io": {
-        "spec.nodeName": _at("spec", "nodeName"),
-        "spec.driver": _at("spec", "driver"),
-    },
-}
-
-#: The other names that events have in events.k8s.io.
-_EVENT_ALIASES: Final = {"reportingController": "reportingComponent"} | {
-    f"regarding.{each}": f"involvedObject.{each}"
-    for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    "metadata.name": field_reader("metadata", "name"),
+    "metadata.namespace": field_reader("metadata", "namespace"),
 }
 
 
@@ -198,8 +152,8 @@ class FieldSelector:
         return all((read(document) == value) is equal for read, value, equal in self.conditions)
 
 
-def parse_field_selector(text: str, storage: str, extra: Mapping[str, Reader] | None = None) -> FieldSelector | None:
-    """Read `spec.nodeName=a,status.phase!=Failed`; `extra` are the selectable fields of a custom resource."""
+def parse_field_selector(text: str, fields: Mapping[str, Reader]) -> FieldSelector | None:
+    """Parse `spec.nodeName=a,status.phase!=Failed`; `fields` are those of the kind. Raises ApiError."""
     conditions: list[tuple[Reader, str, bool]] = []
     name = None
     for part in filter(None, (each.strip() for each in text.split(","))):
@@ -207,17 +161,10 @@ def parse_field_selector(text: str, storage: str, extra: Mapping[str, Reader] | 
         if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         key, comparison, value = match[1].strip(), match[2], match[3]
-        if storage == "events":
-            key = _EVENT_ALIASES.get(key, key)
-        reader = _COMMON.get(key) or FIELDS.get(storage, {}).get(key) or (extra or {}).get(key)
+        reader = _COMMON.get(key) or fields.get(key)
         if reader is None:
             raise bad_request(f"field label not supported: {key}")
         conditions.append((reader, value, comparison != "!="))
         if key == "metadata.name" and comparison != "!=":
             name = value
     return FieldSelector(tuple(conditions), name) if conditions else None
-
-
-def custom_field_reader(path: str) -> Reader:
-    """A reader for a selectable field of a custom resource, given as `.spec.color`."""
-    return _at(*path.lstrip(".").split("."))

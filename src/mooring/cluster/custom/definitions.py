@@ -1,6 +1,5 @@
 """Serves the resources that CustomResourceDefinitions define, from the moment they are created until they are gone."""
 
-from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from mooring.apiserver.documents import Document, copied, replaced, rfc3339
@@ -9,13 +8,12 @@ from mooring.cluster.custom.shapes import shape_of_schema, with_defaults
 from mooring.cluster.custom.validation import schema_errors
 from mooring.cluster.deletion import CLEANUP
 from mooring.cluster.errors import FieldError
+from mooring.cluster.kind import Kind
 from mooring.cluster.openapi import OpenApi
 from mooring.cluster.registry import Registry
 from mooring.cluster.resources import Resource
-from mooring.cluster.selectors import Reader, custom_field_reader
+from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import ADDED, DELETED, MODIFIED, Change, Stored
-from mooring.cluster.strategy import Strategy
-from mooring.cluster.tables.render import Columns
 from mooring.cluster.watching import Watches
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
@@ -25,8 +23,6 @@ class _Version(NamedTuple):
     """What one version of a custom resource is like."""
 
     schema: Document
-    columns: Columns
-    selectable: dict[str, Reader]
     scale: Document | None
     storage: Resource
 
@@ -89,22 +85,12 @@ class CustomResources:
             resource = _resource(spec, version)
             schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
             key = (group, names["plural"], version["name"])
-            self._versions[key] = _Version(
-                schema,
-                custom_columns(version),
-                {
-                    each["jsonPath"].lstrip("."): custom_field_reader(each["jsonPath"])
-                    for each in version.get("selectableFields", ())
-                },
-                (version.get("subresources") or {}).get("scale"),
-                native,
-            )
-            self._registry.table.add(resource)
-            self._registry.custom_strategies[resource.stored_as, version["name"]] = _strategy(version, schema)
+            self._versions[key] = _Version(schema, (version.get("subresources") or {}).get("scale"), native)
+            self._registry.table.add(_kind(resource, version, schema))
             self._openapi.custom[group, version["name"], names["kind"]] = schema
             before.discard(key)
         if native.version not in {each["name"] for each in versions}:
-            self._registry.custom_strategies[native.stored_as, native.version] = _strategy(storage, {})
+            self._registry.table.define(_kind(native, storage, {}))
         for key in before:
             del self._versions[key]
 
@@ -132,16 +118,6 @@ class CustomResources:
         if found is not None:
             with_defaults(document, found.schema)
 
-    def columns(self, resource: Resource) -> Columns | None:
-        """The columns of a custom resource; None for all others."""
-        found = self._version(resource)
-        return None if found is None else found.columns
-
-    def selectable(self, resource: Resource) -> Mapping[str, Reader] | None:
-        """The fields by which objects can be selected."""
-        found = self._version(resource)
-        return None if found is None else found.selectable
-
     def scale(self, resource: Resource) -> Document | None:
         """Where a custom resource keeps how many replicas it wants and has."""
         found = self._version(resource)
@@ -166,13 +142,19 @@ def _resource(spec: Document, version: Document) -> Resource:
     )
 
 
-def _strategy(version: Document, schema: Document) -> Strategy:
+def _kind(resource: Resource, version: Document, schema: Document) -> Kind:
     def validate(document: Document) -> list[FieldError]:
         part: dict[str, Any] = {key: value for key, value in document.items() if key != "metadata"}
         return schema_errors(part, _without_metadata(schema))
 
-    return Strategy(
-        validate=validate, status="status" in (version.get("subresources") or {}), generation=True, unconditional=False
+    paths = [each["jsonPath"].lstrip(".") for each in version.get("selectableFields", ())]
+    return Kind(
+        resource,
+        validate=validate,
+        columns=custom_columns(version),
+        fields={path: field_reader(*path.split(".")) for path in paths},
+        counts_generation=True,
+        unconditional_update=False,
     )
 
 

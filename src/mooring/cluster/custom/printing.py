@@ -6,8 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from mooring.apiserver.documents import Document
-from mooring.cluster.tables.render import Columns
-from mooring.cluster.tables.texts import age, since
+from mooring.cluster.tables import Columns, age, since
 
 _STEP: Final = re.compile(r"\.([A-Za-z0-9_\-]+|\*)|\[\*\]|\[(\d+)\]|\['([^']+)'\]|\[\?\((@\.[^)]*)\)\]")
 _NAME: Final[Document] = {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}

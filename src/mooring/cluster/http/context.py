@@ -8,10 +8,11 @@ from mooring.cluster.access.reviews import Reviews
 from mooring.cluster.access.tokens import Tokens
 from mooring.cluster.custom.definitions import CustomResources
 from mooring.cluster.discovery import Discovery
+from mooring.cluster.kinds import KINDS
 from mooring.cluster.listing import Lists
 from mooring.cluster.openapi import OpenApi
 from mooring.cluster.registry import Registry
-from mooring.cluster.resources import ResourceTable
+from mooring.cluster.resource_table import ResourceTable
 from mooring.cluster.store import Store
 from mooring.cluster.watching import Watches
 
@@ -22,7 +23,7 @@ class Api:
     def __init__(self, store: Store, *, token: str, clock: Callable[[], float] = time.time) -> None:
         self.store = store
         self.clock = clock
-        self.table = ResourceTable()
+        self.table = ResourceTable(KINDS)
         self.registry = Registry(store, self.table, clock=clock)
         self.watches = Watches(store)
         self.lists = Lists(store, clock)

@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from mooring.cluster.errors import no_such_path
-from mooring.cluster.resources import Resource, ResourceTable
+from mooring.cluster.resource_table import ResourceTable
+from mooring.cluster.resources import Resource
 
 
 class Place(NamedTuple):

@@ -44,7 +44,7 @@ def filter_of(api: Api, resource: Resource, namespace: str | None, query: Mappin
     selector = parse_label_selector(labels) if labels else None
     if selector is not None and selector.is_empty:
         selector = None
-    chosen = parse_field_selector(fields, resource.stored_as, api.custom.selectable(resource)) if fields else None
+    chosen = parse_field_selector(fields, api.table.kind(resource).fields) if fields else None
     return Filter(namespace, selector, chosen)
 
 

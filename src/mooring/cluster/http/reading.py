@@ -17,7 +17,7 @@ from mooring.cluster.http.queries import filter_of, flag, number
 from mooring.cluster.listing import Page
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Stored, encode
-from mooring.cluster.tables.render import Columns, columns_for, partial_metadata, table_document, table_rows
+from mooring.cluster.tables import partial_metadata, table_document, table_rows
 from mooring.cluster.views import encoded_as, seen_as
 from mooring.cluster.watching import Transform, Watch
 
@@ -51,15 +51,10 @@ def answer_object(
     return answer_document(_table(api, resource, [stored], version, request.query), status, warnings)
 
 
-def columns_of(api: Api, resource: Resource) -> Columns:
-    """The columns of a resource, whoever defined it."""
-    return api.custom.columns(resource) or columns_for(resource)
-
-
 def _table(
     api: Api, resource: Resource, items: Iterable[Stored], metadata: Document, query: Mapping[str, str]
 ) -> Document:
-    columns = columns_of(api, resource)
+    columns = api.table.kind(resource).columns
     include = query.get("includeObject") or "Metadata"
     documents = [
         each.document if resource.stored_as == "events" else seen_as(each.document, resource) for each in items
@@ -171,7 +166,7 @@ def _transform(api: Api, resource: Resource, form: Form, query: Mapping[str, str
         return partial_metadata
     if not form.is_table:
         return None
-    columns, include = columns_of(api, resource), query.get("includeObject") or "Metadata"
+    columns, include = api.table.kind(resource).columns, query.get("includeObject") or "Metadata"
     sent: list[Any] = []
 
     def row(document: Document) -> Document:

@@ -15,8 +15,11 @@ from mooring.cluster.http.bodies import check_kind, checked, parse_body, read_pl
 from mooring.cluster.http.context import Api
 from mooring.cluster.http.patches import apply_patch
 from mooring.cluster.http.paths import Place
+from mooring.cluster.kinds.namespace import finalize_namespace
+from mooring.cluster.kinds.pod import bind
+from mooring.cluster.kinds.pod_disruption_budget import evict
+from mooring.cluster.scale import scale_of, set_scale
 from mooring.cluster.schema.kubernetes import VERSION
-from mooring.cluster.subresources import bind, evict, finalize_namespace, scale_of, set_scale
 
 _BINDING: Final = "io.k8s.api.core.v1.Binding"
 _EVICTION: Final = "io.k8s.api.policy.v1.Eviction"

@@ -14,9 +14,9 @@ from mooring.cluster.http.context import Api
 from mooring.cluster.http.paths import Place
 from mooring.cluster.http.queries import filter_of
 from mooring.cluster.http.reading import answer_object
+from mooring.cluster.kinds.event import new_event_errors
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Stored
-from mooring.cluster.validation.others import new_event_errors
 from mooring.cluster.views import seen_as
 
 _ORPHANS: Final = (
@@ -113,7 +113,7 @@ async def remove_all(api: Api, place: Place, request: web.BaseRequest, call: Cal
 
 
 def _deleted(api: Api, resource: Resource, result: Deletion) -> Document:
-    returns = api.registry.strategy(resource).returns_deleted
+    returns = api.table.kind(resource).returns_deleted
     return (
         seen_as(deletion_answer(resource, result, returns_object=returns), resource)
         if (returns or not result.gone)

@@ -6,16 +6,15 @@ from typing import Any, Final
 from mooring.api.labels import label_key_errors, label_value_errors
 from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError, forbidden_field, go_value, invalid, required
-from mooring.cluster.validation.names import name_rule
+from mooring.cluster.validation.names import NameRule
 
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
 
 
-def metadata_errors(document: Document, storage: str, *, namespaced: bool) -> list[FieldError]:
+def metadata_errors(document: Document, rule: NameRule, *, namespaced: bool) -> list[FieldError]:
     """All that is wrong with the metadata of a new object."""
     metadata = document["metadata"]
     errors: list[FieldError] = []
-    rule = name_rule(storage)
     if not metadata.get("name"):
         errors.append(required("metadata.name", "name or generateName is required"))
     else:

@@ -56,20 +56,3 @@ def path_segment(name: str) -> tuple[str, ...]:
     if name in {".", ".."}:
         return (f"may not be '{name}'",)
     return tuple(f"may not contain '{each}'" for each in "/%" if each in name)
-
-
-#: Resources whose names are not DNS subdomains.
-_RULES: Final[dict[str, NameRule]] = {
-    "namespaces": dns_label,
-    "services": dns_label,
-    "events": path_segment,
-    "roles.rbac.authorization.k8s.io": path_segment,
-    "rolebindings.rbac.authorization.k8s.io": path_segment,
-    "clusterroles.rbac.authorization.k8s.io": path_segment,
-    "clusterrolebindings.rbac.authorization.k8s.io": path_segment,
-}
-
-
-def name_rule(storage: str) -> NameRule:
-    """What names of a resource must be like."""
-    return _RULES.get(storage, dns_subdomain)

@@ -1,0 +1,86 @@
+"""The declaration of a kind: its resource, and the rules by which its objects are created, changed and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mooring.apiserver.documents import Document
+from mooring.cluster.errors import FieldError
+from mooring.cluster.resources import Resource
+from mooring.cluster.selectors import Reader
+from mooring.cluster.store import Store
+from mooring.cluster.tables import NAME_AND_AGE, Columns
+from mooring.cluster.validation.names import NameRule, dns_subdomain
+
+if TYPE_CHECKING:
+    from mooring.cluster.controllers.base import Controller
+
+
+def _do_nothing(_document: Document) -> None:
+    pass
+
+
+def _admit(_store: Store, _document: Document) -> None:
+    pass
+
+
+def _no_errors(_document: Document) -> list[FieldError]:
+    return []
+
+
+def _no_update_errors(_new: Document, _old: Document) -> list[FieldError]:
+    return []
+
+
+def _no_warnings(_document: Document) -> list[str]:
+    return []
+
+
+class Kind(NamedTuple):
+    """A kind of object. All functions that take one document change it in place or only read it."""
+
+    resource: Resource
+    #: Other group versions that serve the same objects.
+    aliases: tuple[Resource, ...] = ()
+    set_defaults: Callable[[Document], None] = _do_nothing
+    #: Sets what only the server writes in a new object, such as its status, at a time.
+    prepare: Callable[[Document, Store, float], None] | None = None
+    #: The status of a new object, where there is no `prepare`.
+    initial_status: Mapping[str, Any] = MappingProxyType({})
+    #: Whether a new object keeps the status that the client sends.
+    keeps_status: bool = False
+    #: Completes a new object from other objects, or raises ApiError.
+    admit: Callable[[Store, Document], None] = _admit
+    validate: Callable[[Document], list[FieldError]] = _no_errors
+    #: Finds changes that are not allowed; the new object has passed `validate` already.
+    validate_update: Callable[[Document, Document], list[FieldError]] = _no_update_errors
+    #: The same for the `status` subresource.
+    validate_status: Callable[[Document, Document], list[FieldError]] = _no_update_errors
+    name_errors: NameRule = dns_subdomain
+    #: Returns warnings about a new object.
+    warnings: Callable[[Document], list[str]] = _no_warnings
+    #: Raises ApiError for an object that cannot be deleted.
+    check_deletion: Callable[[Document], None] = _do_nothing
+    columns: Columns = NAME_AND_AGE
+    #: The fields that field selectors can use, beside name and namespace.
+    fields: Mapping[str, Reader] = MappingProxyType({})
+    #: Whether `metadata.generation` counts changes of everything but metadata and status.
+    counts_generation: bool = False
+    #: Whether an update may leave out the resource version that it is based on.
+    unconditional_update: bool = True
+    #: Whether a deletion answers with the deleted object instead of a Status.
+    returns_deleted: bool = False
+    controllers: tuple[type[Controller], ...] = ()
+
+    @property
+    def has_status(self) -> bool:
+        """Whether `status` is written through a subresource only."""
+        return "status" in self.resource.subresources
+
+
+def no_controller_warning(plural: str) -> Callable[[Document], list[str]]:
+    """Return a function that warns that nothing acts on objects of a kind."""
+    message = f"the embedded cluster has no controller for {plural}: it is stored, and nothing happens"
+    return lambda _document: [message]

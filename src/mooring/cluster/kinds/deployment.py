@@ -1,0 +1,404 @@
+"""Deployments: rules, and the controller that rolls out a ReplicaSet for each version of the template."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from mooring.apiserver.documents import (
+    Document,
+    condition,
+    controller_of,
+    look,
+    rfc3339,
+    with_metadata,
+)
+from mooring.apiserver.pod_defaults import set_template_defaults
+from mooring.apiserver.workloads import (
+    TEMPLATE_HASH,
+    replica_set_of,
+)
+from mooring.cluster.controllers.base import Controller, Name
+from mooring.cluster.errors import (
+    FieldError,
+    forbidden_field,
+    invalid,
+    not_supported,
+)
+from mooring.cluster.kind import Kind
+from mooring.cluster.kinds.workload import (
+    WORKLOAD_COLUMNS,
+    container_names,
+    selected_template_errors,
+    selector_update_errors,
+    template_warnings,
+)
+from mooring.cluster.resources import Resource
+from mooring.cluster.store import Change
+from mooring.cluster.tables import (
+    age,
+    columns,
+    selector_text,
+)
+from mooring.cluster.validation.common import (
+    at_most_all,
+    int_or_percent,
+    not_negative,
+    scaled,
+)
+
+DEPLOYMENTS: Final = "deployments.apps"
+REPLICA_SETS: Final = "replicasets.apps"
+REVISION: Final = "deployment.kubernetes.io/revision"
+_DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
+_MAX: Final = "deployment.kubernetes.io/max-replicas"
+_HISTORY: Final = "deployment.kubernetes.io/revision-history"
+_COMPONENT: Final = "deployment-controller"
+#: Annotations that belong to the Deployment alone.
+_NOT_COPIED: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", REVISION, _HISTORY, _DESIRED, _MAX})
+
+
+def _set_deployment_defaults(document: Document) -> None:
+    spec = document["spec"]
+    spec.setdefault("replicas", 1)
+    strategy = spec.setdefault("strategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+    set_template_defaults(spec["template"])
+
+
+def _deployment_errors(document: Document) -> list[FieldError]:
+    spec = document["spec"]
+    errors = not_negative(spec.get("replicas"), "spec.replicas") + selected_template_errors(spec)
+    strategy = spec.get("strategy") or {}
+    kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
+    if kind not in {"Recreate", "RollingUpdate"}:
+        shown = {"Type": kind or "", "RollingUpdate": rolling}
+        errors.append(not_supported("spec.strategy", shown, ("Recreate", "RollingUpdate")))
+    if kind == "Recreate" and rolling is not None:
+        detail = "may not be specified when strategy `type` is 'Recreate'"
+        errors.append(forbidden_field("spec.strategy.rollingUpdate", detail))
+    elif rolling is not None:
+        errors += _rolling(rolling)
+    for key in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
+        errors += not_negative(spec.get(key), f"spec.{key}")
+    deadline = spec.get("progressDeadlineSeconds")
+    if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
+        errors.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
+    return errors
+
+
+def _rolling(rolling: Document) -> list[FieldError]:
+    path = "spec.strategy.rollingUpdate"
+    unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+    errors = int_or_percent(unavailable, f"{path}.maxUnavailable") + int_or_percent(surge, f"{path}.maxSurge")
+    if not errors and not scaled(unavailable, 100, round_up=True) and not scaled(surge, 100, round_up=True):
+        errors.append(invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
+    return errors + at_most_all(unavailable, f"{path}.maxUnavailable")
+
+
+def _deployment_row(document: Document, now: float) -> list[Any]:
+    spec, status = document["spec"], document.get("status", {})
+    return [
+        document["metadata"]["name"],
+        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
+        status.get("updatedReplicas", 0),
+        status.get("availableReplicas", 0),
+        age(document, now),
+        *container_names(document),
+        selector_text(spec.get("selector")),
+    ]
+
+
+class DeploymentController(Controller):
+    """Moves DeploymentController forward."""
+
+    watched = frozenset({DEPLOYMENTS, REPLICA_SETS})
+
+    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
+        """The Deployment itself, or the one that a ReplicaSet belongs to."""
+        metadata = change.stored.document["metadata"]
+        if storage == DEPLOYMENTS:
+            return [(metadata["namespace"], metadata["name"])]
+        owner = controller_of(change.stored.document) if storage == REPLICA_SETS else None
+        return [(metadata["namespace"], owner["name"])] if owner and owner["kind"] == "Deployment" else []
+
+    def reconcile(self, namespace: str, name: str) -> float | None:
+        """One step of a roll-out, and the status."""
+        document = self.tools.find(DEPLOYMENTS, namespace, name)
+        if document is None or document["metadata"].get("deletionTimestamp"):
+            return None
+        sets = self._sets(document)
+        current = self._current(document, sets)
+        paused = document["spec"].get("paused", False)
+        if current is None and not paused:
+            if look(document, "spec", "strategy", "type") == "Recreate" and self._scale_down_all(sets):
+                self._report(document, None)
+                return None
+            current = self._make(document, sets)
+        if current is not None:
+            current = self._revise(document, current, sets)
+            old = [each for each in sets if each["metadata"]["uid"] != current["metadata"]["uid"]]
+            if paused:
+                self._resize_paused(document, [*old, current])
+            elif look(document, "spec", "strategy", "type") == "Recreate":
+                if not self._scale_down_all(old):
+                    self._resize(document, current, document["spec"]["replicas"])
+            else:
+                self._roll(document, current, old)
+            self._clean(document, old)
+        self._report(document, current)
+        return None
+
+    def _sets(self, document: Document) -> list[Document]:
+        found = self.tools.index.controlled(document["metadata"]["uid"], REPLICA_SETS)
+        return sorted(found, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
+
+    def _current(self, document: Document, sets: list[Document]) -> Document | None:
+        wanted = _comparable(document["spec"]["template"])
+        return next((each for each in sets if _comparable(each["spec"]["template"]) == wanted), None)
+
+    def _make(self, document: Document, sets: list[Document]) -> Document | None:
+        replicas = self._first_size(document, sets)
+        made = replica_set_of(document, replicas)
+        made["metadata"]["annotations"] = self._annotations(document, str(_highest(sets) + 1))
+        stored = self.tools.create(REPLICA_SETS, document["metadata"]["namespace"], made)
+        if stored is None:
+            return None
+        if replicas:
+            self._tell(document, stored.document, 0, replicas)
+        return stored.document
+
+    def _first_size(self, document: Document, sets: list[Document]) -> int:
+        wanted = int(document["spec"]["replicas"])
+        if look(document, "spec", "strategy", "type") == "Recreate":
+            return wanted
+        room = wanted + self._surge(document) - sum(each["spec"]["replicas"] for each in sets)
+        return int(max(min(wanted, room), 0))
+
+    def _annotations(self, document: Document, revision: str) -> Document:
+        given = {
+            key: value
+            for key, value in (document["metadata"].get("annotations") or {}).items()
+            if key not in _NOT_COPIED
+        }
+        wanted = document["spec"]["replicas"]
+        return {**given, REVISION: revision, _DESIRED: str(wanted), _MAX: str(wanted + self._surge(document))}
+
+    def _revise(self, document: Document, current: Document, sets: list[Document]) -> Document:
+        """Give the current set the highest revision, and the Deployment the same."""
+        annotations = dict(current["metadata"].get("annotations") or {})
+        others = [each for each in sets if each["metadata"]["uid"] != current["metadata"]["uid"]]
+        revision = annotations.get(REVISION, "0")
+        wanted = str(max(_highest(others) + 1, int(revision)))
+        fresh = {**annotations, **self._annotations(document, wanted)}
+        if revision not in (wanted, "0"):
+            history = annotations.get(_HISTORY)
+            fresh[_HISTORY] = f"{history},{revision}" if history else revision
+        if fresh != annotations:
+            current = self._put(REPLICA_SETS, with_metadata(current, annotations=fresh))
+        own = document["metadata"].get("annotations") or {}
+        if own.get(REVISION) != wanted:
+            self._put(DEPLOYMENTS, with_metadata(self._fresh(document), annotations={**own, REVISION: wanted}))
+        return current
+
+    def _fresh(self, document: Document) -> Document:
+        metadata = document["metadata"]
+        return self.tools.find(DEPLOYMENTS, metadata["namespace"], metadata["name"]) or document
+
+    def _put(self, storage: str, document: Document) -> Document:
+        metadata = document["metadata"]
+        return self.tools.store.put(storage, metadata["namespace"], metadata["name"], document).document
+
+    def _surge(self, document: Document) -> int:
+        rolling = look(document, "spec", "strategy", "rollingUpdate") or {}
+        return scaled(rolling.get("maxSurge", 0), document["spec"]["replicas"], round_up=True)
+
+    def _unavailable(self, document: Document) -> int:
+        rolling = look(document, "spec", "strategy", "rollingUpdate") or {}
+        wanted = document["spec"]["replicas"]
+        most = scaled(rolling.get("maxUnavailable", 0), wanted, round_up=False)
+        # Both rounded to nothing would never move.
+        return 1 if not most and not self._surge(document) else min(most, wanted)
+
+    def _roll(self, document: Document, current: Document, old: list[Document]) -> None:
+        """Grow the new set as far as the surge allows, then shrink the old ones as far as availability allows."""
+        wanted, size = document["spec"]["replicas"], current["spec"]["replicas"]
+        if size > wanted:
+            self._resize(document, current, wanted)
+        elif size < wanted:
+            total = size + sum(each["spec"]["replicas"] for each in old)
+            room = wanted + self._surge(document) - total
+            if room > 0:
+                self._resize(document, current, min(size + room, wanted))
+        current = (
+            self.tools.find(REPLICA_SETS, current["metadata"]["namespace"], current["metadata"]["name"]) or current
+        )
+        self._shrink(document, current, [each for each in old if each["spec"]["replicas"]])
+
+    def _shrink(self, document: Document, current: Document, old: list[Document]) -> None:
+        least = document["spec"]["replicas"] - self._unavailable(document)
+        total = current["spec"]["replicas"] + sum(each["spec"]["replicas"] for each in old)
+        pending = current["spec"]["replicas"] - (look(current, "status", "availableReplicas") or 0)
+        most = total - least - pending
+        for each in old:
+            # Pods that do not serve can go without anybody missing them.
+            idle = each["spec"]["replicas"] - (look(each, "status", "availableReplicas") or 0)
+            cut = min(max(idle, 0), max(most, 0))
+            if cut:
+                self._resize(document, each, each["spec"]["replicas"] - cut)
+                most -= cut
+        serving = (look(current, "status", "availableReplicas") or 0) + sum(
+            look(each, "status", "availableReplicas") or 0 for each in old
+        )
+        spare = serving - least
+        for each in old:
+            now = self.tools.find(REPLICA_SETS, each["metadata"]["namespace"], each["metadata"]["name"]) or each
+            cut = min(now["spec"]["replicas"], max(spare, 0))
+            if cut:
+                self._resize(document, now, now["spec"]["replicas"] - cut)
+                spare -= cut
+
+    def _resize_paused(self, document: Document, sets: list[Document]) -> None:
+        """While paused, only the number of replicas is followed, by the largest set."""
+        largest = max(sets, key=lambda each: each["spec"]["replicas"])
+        others = sum(each["spec"]["replicas"] for each in sets) - largest["spec"]["replicas"]
+        self._resize(document, largest, max(document["spec"]["replicas"] - others, 0))
+
+    def _scale_down_all(self, sets: list[Document]) -> bool:
+        """Scale sets to nothing; whether pods of theirs are still there."""
+        for each in sets:
+            if each["spec"]["replicas"]:
+                self._put(REPLICA_SETS, {**each, "spec": {**each["spec"], "replicas": 0}})
+        return any(self.tools.index.controlled(each["metadata"]["uid"], "pods") for each in sets)
+
+    def _resize(self, document: Document, each: Document, replicas: int) -> None:
+        size = each["spec"]["replicas"]
+        if size == replicas:
+            return
+        generation = each["metadata"].get("generation", 0) + 1
+        changed = with_metadata({**each, "spec": {**each["spec"], "replicas": replicas}}, generation=generation)
+        self._put(REPLICA_SETS, changed)
+        self._tell(document, each, size, replicas)
+
+    def _tell(self, document: Document, each: Document, before: int, after: int) -> None:
+        word = "up" if after > before else "down"
+        name = each["metadata"]["name"]
+        message = f"Scaled {word} replica set {name} from {before} to {after}"
+        self.tools.recorder.record(_COMPONENT, document, "Normal", "ScalingReplicaSet", message)
+
+    def _clean(self, document: Document, old: list[Document]) -> None:
+        """Forget sets of old versions beyond the limit."""
+        limit = document["spec"].get("revisionHistoryLimit", 10)
+        idle = [each for each in old if not each["spec"]["replicas"] and not look(each, "status", "replicas")]
+        idle.sort(key=_revision)
+        for each in idle[: max(len(idle) - limit, 0)]:
+            self.tools.delete(REPLICA_SETS, each["metadata"]["namespace"], each["metadata"]["name"])
+
+    def _report(self, document: Document, current: Document | None) -> None:
+        document = self._fresh(document)
+        sets = self._sets(document)
+        new = next((each for each in sets if current and each["metadata"]["uid"] == current["metadata"]["uid"]), None)
+
+        def total(key: str, among: list[Document]) -> int:
+            return sum(look(each, "status", key) or 0 for each in among)
+
+        wanted = document["spec"]["replicas"]
+        replicas, available = total("replicas", sets), total("availableReplicas", sets)
+        status: Document = {"observedGeneration": document["metadata"].get("generation", 0)}
+        for key, value in (
+            ("replicas", replicas),
+            ("updatedReplicas", total("replicas", [new] if new else [])),
+            ("readyReplicas", total("readyReplicas", sets)),
+            ("availableReplicas", available),
+            ("unavailableReplicas", max(max(replicas, wanted) - available, 0)),
+        ):
+            if value:
+                status[key] = value
+        conditions = self._conditions(document, status, new)
+        self.tools.set_status(DEPLOYMENTS, document, {**status, "conditions": conditions})
+
+    def _conditions(self, document: Document, status: Document, new: Document | None) -> list[Document]:
+        wanted, now = document["spec"]["replicas"], rfc3339(self.tools.now())
+        enough = status.get("availableReplicas", 0) >= wanted - self._unavailable(document)
+        found = [
+            _condition(
+                document, now, "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."
+            )
+            if enough
+            else _condition(
+                document,
+                now,
+                "Available",
+                "False",
+                "MinimumReplicasUnavailable",
+                "Deployment does not have minimum availability.",
+            )
+        ]
+        if new is None:
+            before = condition(document, "Progressing")
+            return [*found, before] if before else found
+        name = new["metadata"]["name"]
+        done = (
+            status.get("updatedReplicas", 0) == wanted
+            and status.get("replicas", 0) == wanted
+            and status.get("availableReplicas", 0) == wanted
+        )
+        if done:
+            reason, message = "NewReplicaSetAvailable", f'ReplicaSet "{name}" has successfully progressed.'
+        else:
+            reason, message = "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.'
+        return [*found, _condition(document, now, "Progressing", "True", reason, message)]
+
+
+def _comparable(template: Document) -> Any:
+    """A template without what the controller itself adds."""
+    metadata = dict(template.get("metadata") or {})
+    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != TEMPLATE_HASH}
+    return {**metadata, "labels": labels}, template.get("spec")
+
+
+def _revision(each: Document) -> int:
+    text = (each["metadata"].get("annotations") or {}).get(REVISION, "0")
+    return int(text) if text.isdigit() else 0
+
+
+def _highest(sets: list[Document]) -> int:
+    return max(map(_revision, sets), default=0)
+
+
+def _condition(document: Document, now: str, kind: str, status: str, reason: str, message: str) -> Document:
+    before = condition(document, kind)
+    if before and (before["status"], before.get("reason"), before.get("message")) == (status, reason, message):
+        return before
+    since = before["lastTransitionTime"] if before and before["status"] == status else now
+    return {
+        "type": kind,
+        "status": status,
+        "lastUpdateTime": now,
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
+    }
+
+
+DEPLOYMENT: Final = Kind(
+    Resource(
+        "apps",
+        "v1",
+        "deployments",
+        "Deployment",
+        short_names=("deploy",),
+        categories=("all",),
+        subresources=("scale", "status"),
+    ),
+    set_defaults=_set_deployment_defaults,
+    validate=_deployment_errors,
+    validate_update=selector_update_errors,
+    warnings=template_warnings,
+    columns=columns(f"Name Ready Up-to-date Available Age {WORKLOAD_COLUMNS}", _deployment_row),
+    counts_generation=True,
+    controllers=(DeploymentController,),
+)

@@ -1,0 +1,43 @@
+"""Leases."""
+
+from typing import Any, Final
+
+from mooring.apiserver.documents import (
+    Document,
+    look,
+)
+from mooring.cluster.errors import (
+    FieldError,
+    invalid,
+)
+from mooring.cluster.kind import Kind
+from mooring.cluster.resources import Resource
+from mooring.cluster.tables import (
+    age,
+    columns,
+)
+from mooring.cluster.validation.common import (
+    NEGATIVE,
+)
+
+
+def _lease_errors(document: Document) -> list[FieldError]:
+    spec = document.get("spec") or {}
+    errors: list[FieldError] = []
+    if "leaseDurationSeconds" in spec and spec["leaseDurationSeconds"] <= 0:
+        errors.append(invalid("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0"))
+    if spec.get("leaseTransitions", 0) < 0:
+        errors.append(invalid("spec.leaseTransitions", spec["leaseTransitions"], NEGATIVE))
+    return errors
+
+
+def _lease_row(document: Document, now: float) -> list[Any]:
+    return [document["metadata"]["name"], look(document, "spec", "holderIdentity") or "", age(document, now)]
+
+
+LEASE: Final = Kind(
+    Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+    validate=_lease_errors,
+    columns=columns("Name Holder Age", _lease_row),
+    unconditional_update=False,
+)

@@ -1,0 +1,278 @@
+"""PodDisruptionBudgets: rules, the controller that counts allowed disruptions, and evictions."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from mooring.apiserver.documents import (
+    Document,
+    condition,
+    controller_of,
+    look,
+    rfc3339,
+    seconds_of,
+)
+from mooring.cluster.calls import Call
+from mooring.cluster.controllers.base import Controller, Name
+from mooring.cluster.deletion import DeleteOptions, delete
+from mooring.cluster.errors import (
+    ApiError,
+    FieldError,
+    invalid,
+    too_many_requests,
+)
+from mooring.cluster.kind import Kind
+from mooring.cluster.kinds.workload import (
+    is_ready,
+)
+from mooring.cluster.registry import Registry
+from mooring.cluster.resources import Resource
+from mooring.cluster.selectors import selector_of
+from mooring.cluster.store import Change
+from mooring.cluster.tables import (
+    age,
+    columns,
+)
+from mooring.cluster.validation.common import (
+    at_most_all,
+    choice,
+    int_or_percent,
+    label_selector,
+    scaled,
+)
+
+BUDGETS: Final = "poddisruptionbudgets.policy"
+#: A pod that was to be evicted and still lives after this many seconds was not evicted after all.
+_FORGET_AFTER: Final = 120.0
+
+
+def _budget_errors(document: Document) -> list[FieldError]:
+    spec = document["spec"]
+    errors: list[FieldError] = []
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        shown = {
+            "MinAvailable": spec["minAvailable"],
+            "Selector": spec.get("selector"),
+            "MaxUnavailable": spec["maxUnavailable"],
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
+        errors.append(invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
+    for key in ("minAvailable", "maxUnavailable"):
+        if key in spec:
+            errors += int_or_percent(spec[key], f"spec.{key}") + at_most_all(spec[key], f"spec.{key}")
+    errors += label_selector(spec.get("selector"), "spec.selector")
+    policies = ("IfHealthyBudget", "AlwaysAllow")
+    return errors + choice(spec.get("unhealthyPodEvictionPolicy"), "spec.unhealthyPodEvictionPolicy", policies)
+
+
+def _disruption_budget_row(document: Document, now: float) -> list[Any]:
+    spec = document["spec"]
+    return [
+        document["metadata"]["name"],
+        str(spec.get("minAvailable", "N/A")),
+        str(spec.get("maxUnavailable", "N/A")),
+        look(document, "status", "disruptionsAllowed") or 0,
+        age(document, now),
+    ]
+
+
+class DisruptionController(Controller):
+    """Keeps the status of budgets."""
+
+    watched = frozenset({BUDGETS, "pods"})
+
+    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
+        """The budget itself, or those that a pod counts for."""
+        metadata = change.stored.document["metadata"]
+        if storage == BUDGETS:
+            return [(metadata["namespace"], metadata["name"])]
+        if storage != "pods":
+            return []
+        labels = metadata.get("labels") or {}
+        return [
+            (metadata["namespace"], each.document["metadata"]["name"])
+            for each in self.tools.store.objects(BUDGETS, metadata["namespace"])
+            if selector_of(each.document["spec"].get("selector")).matches(labels)
+        ]
+
+    def reconcile(self, namespace: str, name: str) -> float | None:
+        """Count the pods and write what is allowed."""
+        budget = self.tools.find(BUDGETS, namespace, name)
+        if budget is None:
+            return None
+        selector = selector_of(budget["spec"].get("selector"))
+        pods = [
+            each.document
+            for each in self.tools.store.objects("pods", namespace)
+            if selector.matches(each.document["metadata"].get("labels") or {})
+            and look(each.document, "status", "phase") not in {"Succeeded", "Failed"}
+        ]
+        disrupted = self._disrupted(budget, pods)
+        expected, desired = self._desired(budget, pods)
+        healthy = sum(
+            is_ready(each)
+            and not each["metadata"].get("deletionTimestamp")
+            and each["metadata"]["name"] not in disrupted
+            for each in pods
+        )
+        allowed = max(healthy - desired, 0) if expected > 0 else 0
+        status: Document = {
+            "observedGeneration": budget["metadata"].get("generation", 0),
+            "disruptionsAllowed": allowed,
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "conditions": [self._condition(budget, allowed)],
+        }
+        if disrupted:
+            status["disruptedPods"] = disrupted
+        self.tools.set_status(BUDGETS, budget, status)
+        return _FORGET_AFTER if disrupted else None
+
+    def _disrupted(self, budget: Document, pods: list[Document]) -> Document:
+        """Pods that are about to be evicted and not yet seen to go."""
+        present = {each["metadata"]["name"]: each for each in pods}
+        now = self.tools.now()
+        return {
+            name: since
+            for name, since in (look(budget, "status", "disruptedPods") or {}).items()
+            if name in present
+            and not present[name]["metadata"].get("deletionTimestamp")
+            and now - seconds_of(since) < _FORGET_AFTER
+        }
+
+    def _desired(self, budget: Document, pods: list[Document]) -> tuple[int, int]:
+        """How many pods there should be, and how many of them must stay healthy."""
+        spec = budget["spec"]
+        least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+        if most is None and not isinstance(least, str):
+            return len(pods), int(least if least is not None else 1)
+        expected = self._expected(pods)
+        if most is not None:
+            return expected, max(expected - scaled(most, expected, round_up=True), 0)
+        return expected, scaled(least, expected, round_up=True)
+
+    def _expected(self, pods: list[Document]) -> int:
+        """How many replicas the controllers of the pods want in all."""
+        wanted: dict[str, int] = {}
+        for pod in pods:
+            owner = controller_of(pod)
+            if owner is None:
+                continue
+            top = self._top(pod, owner)
+            if top is not None:
+                wanted[top["metadata"]["uid"]] = look(top, "spec", "replicas") or look(top, "spec", "parallelism") or 0
+        return sum(wanted.values())
+
+    def _top(self, pod: Document, owner: Document) -> Document | None:
+        """The object that says how many replicas there are: a Deployment rather than its ReplicaSet."""
+        namespace = pod["metadata"]["namespace"]
+        resource = self.tools.registry.table.of_kind(owner["apiVersion"], owner["kind"])
+        if resource is None:
+            return None
+        found = self.tools.find(resource.stored_as, namespace, owner["name"])
+        above = controller_of(found) if found and owner["kind"] == "ReplicaSet" else None
+        if above is not None and above["kind"] == "Deployment":
+            return self.tools.find("deployments.apps", namespace, above["name"]) or found
+        return found
+
+    def _condition(self, budget: Document, allowed: int) -> Document:
+        before = condition(budget, "DisruptionAllowed")
+        status, reason = ("True", "SufficientPods") if allowed else ("False", "InsufficientPods")
+        if before and before["status"] == status and before.get("reason") == reason:
+            return {**before, "observedGeneration": budget["metadata"].get("generation", 0)}
+        return {
+            "type": "DisruptionAllowed",
+            "status": status,
+            "observedGeneration": budget["metadata"].get("generation", 0),
+            "lastTransitionTime": rfc3339(self.tools.now()),
+            "reason": reason,
+            "message": "",
+        }
+
+
+def evict(registry: Registry, resource: Resource, namespace: str, name: str, eviction: Document, call: Call) -> None:
+    """Delete a pod if its disruption budget allows it."""
+    stored = registry.get(resource, namespace, name)
+    document = stored.document
+    options = DeleteOptions.read(eviction.get("deleteOptions") or {}, {})
+    phase = look(document, "status", "phase")
+    if phase not in {"Succeeded", "Failed", "Pending"} and not document["metadata"].get("deletionTimestamp"):
+        _spend_budget(registry, document, call)
+    if not call.dry_run:
+        registry.modify("pods", namespace, name, lambda each: _disrupted(each, rfc3339(registry.clock())))
+    delete(registry, resource, namespace, name, options, call)
+
+
+def _disrupted(document: Document, now: str) -> Document:
+    fresh = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    status = document.get("status", {})
+    others = [each for each in status.get("conditions", ()) if each["type"] != "DisruptionTarget"]
+    return {**document, "status": {**status, "conditions": [*others, fresh]}}
+
+
+def _spend_budget(registry: Registry, pod: Document, call: Call) -> None:
+    metadata = pod["metadata"]
+    labels = metadata.get("labels") or {}
+    budgets = [
+        each
+        for each in registry.store.objects(BUDGETS, metadata["namespace"])
+        if labels and selector_of(each.document["spec"].get("selector")).matches(labels)
+    ]
+    if len(budgets) > 1:
+        raise ApiError(500, "InternalError", "This pod has more than one PodDisruptionBudget, which the eviction"
+                       " subresource does not support.")  # fmt: skip
+    if not budgets:
+        return
+    budget = budgets[0].document
+    status = budget.get("status", {})
+    ready = condition(pod, "Ready")
+    unhealthy = not (ready and ready["status"] == "True")
+    if unhealthy and (
+        look(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow"
+        or status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0
+    ):
+        return
+    _require_budget(budget, status)
+    if call.dry_run:
+        return
+    disrupted = {**status.get("disruptedPods", {}), metadata["name"]: rfc3339(registry.clock())}
+    fresh = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1, "disruptedPods": disrupted}
+    registry.modify(BUDGETS, metadata["namespace"], budget["metadata"]["name"], lambda each: {**each, "status": fresh})
+
+
+def _require_budget(budget: Document, status: Document) -> None:
+    name = budget["metadata"]["name"]
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        cause = {
+            "reason": "DisruptionBudget",
+            "message": f"The disruption budget {name} is still being processed by the server.",
+        }
+        raise too_many_requests(message, causes=[cause], retry_after=10)
+    if status.get("disruptionsAllowed", 0) <= 0:
+        cause = {
+            "reason": "DisruptionBudget",
+            "message": f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods and has"
+            f" {status.get('currentHealthy', 0)} currently",
+        }
+        raise too_many_requests(message, causes=[cause])
+
+
+POD_DISRUPTION_BUDGET: Final = Kind(
+    Resource(
+        "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",), subresources=("status",)
+    ),
+    initial_status={"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0},
+    validate=_budget_errors,
+    columns=columns("Name Min_Available Max_Unavailable Allowed_Disruptions:integer Age", _disruption_budget_row),
+    counts_generation=True,
+    unconditional_update=False,
+    controllers=(DisruptionController,),
+)

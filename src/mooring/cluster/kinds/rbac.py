@@ -1,0 +1,84 @@
+"""Roles, role bindings and service accounts."""
+
+from typing import Any, Final
+
+from mooring.apiserver.documents import (
+    Document,
+)
+from mooring.cluster.errors import (
+    FieldError,
+    invalid,
+    required,
+)
+from mooring.cluster.kind import Kind
+from mooring.cluster.resources import Resource
+from mooring.cluster.tables import (
+    PLAIN,
+    age,
+    columns,
+)
+from mooring.cluster.validation.common import (
+    choice,
+)
+from mooring.cluster.validation.names import path_segment
+
+
+def _set_role_binding_defaults(document: Document) -> None:
+    if document["roleRef"]:
+        document["roleRef"].setdefault("apiGroup", "rbac.authorization.k8s.io")
+    for subject in document.get("subjects", ()):
+        if subject.get("kind") in {"User", "Group"}:
+            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+def _binding_errors(document: Document) -> list[FieldError]:
+    role = document.get("roleRef") or {}
+    kinds = ("ClusterRole",) if document.get("kind") == "ClusterRoleBinding" else ("Role", "ClusterRole")
+    errors = choice(role.get("kind"), "roleRef.kind", kinds, needed=True)
+    return errors if role.get("name") else [*errors, required("roleRef.name")]
+
+
+def _binding_update_errors(new: Document, old: Document) -> list[FieldError]:
+    """A role binding keeps its role."""
+    if new.get("roleRef") == old.get("roleRef"):
+        return []
+    role = new.get("roleRef") or {}
+    shown = {"APIGroup": role.get("apiGroup", ""), "Kind": role.get("kind", ""), "Name": role.get("name", "")}
+    return [invalid("roleRef", shown, "cannot change roleRef")]
+
+
+def _role_binding_row(document: Document, now: float) -> list[Any]:
+    subjects = document.get("subjects", ())
+
+    def named(kind: str) -> str:
+        return ", ".join(each["name"] for each in subjects if each.get("kind") == kind)
+
+    accounts = ", ".join(
+        f"{each.get('namespace', '')}/{each['name']}" for each in subjects if each.get("kind") == "ServiceAccount"
+    )
+    role = f"{document['roleRef'].get('kind')}/{document['roleRef'].get('name')}"
+    return [document["metadata"]["name"], role, age(document, now), named("User"), named("Group"), accounts]
+
+
+_GROUP: Final = "rbac.authorization.k8s.io"
+_BINDING_COLUMNS: Final = columns("Name Role Age +Users +Groups +ServiceAccounts", _role_binding_row)
+
+SERVICE_ACCOUNT: Final = Kind(
+    Resource("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",), subresources=("token",)),
+    returns_deleted=True,
+)
+ROLE: Final = Kind(Resource(_GROUP, "v1", "roles", "Role"), name_errors=path_segment, columns=PLAIN)
+CLUSTER_ROLE: Final = Kind(
+    Resource(_GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False), name_errors=path_segment, columns=PLAIN
+)
+ROLE_BINDING: Final = Kind(
+    Resource(_GROUP, "v1", "rolebindings", "RoleBinding"),
+    set_defaults=_set_role_binding_defaults,
+    validate=_binding_errors,
+    validate_update=_binding_update_errors,
+    name_errors=path_segment,
+    columns=_BINDING_COLUMNS,
+)
+CLUSTER_ROLE_BINDING: Final = ROLE_BINDING._replace(
+    resource=Resource(_GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+)

@@ -1,0 +1,37 @@
+"""RuntimeClasses."""
+
+from typing import Any, Final
+
+from mooring.apiserver.documents import (
+    Document,
+)
+from mooring.cluster.errors import (
+    FieldError,
+    invalid,
+)
+from mooring.cluster.kind import Kind
+from mooring.cluster.resources import Resource
+from mooring.cluster.tables import (
+    age,
+    columns,
+)
+from mooring.cluster.validation.names import dns_label
+
+RUNTIME_CLASSES: Final = "runtimeclasses.node.k8s.io"
+
+
+def _runtime_class_errors(document: Document) -> list[FieldError]:
+    handler = document.get("handler", "")
+    return [invalid("handler", handler, fault) for fault in dns_label(handler)]
+
+
+def _runtime_class_row(document: Document, now: float) -> list[Any]:
+    return [document["metadata"]["name"], document.get("handler", ""), age(document, now)]
+
+
+RUNTIME_CLASS: Final = Kind(
+    Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),
+    validate=_runtime_class_errors,
+    columns=columns("Name Handler Age", _runtime_class_row),
+    unconditional_update=False,
+)

@@ -1,0 +1,239 @@
+"""StatefulSets and ControllerRevisions: rules, and the controller that runs pods with ordinals and claims."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from mooring.apiserver.documents import (
+    Document,
+    controller_of,
+    look,
+)
+from mooring.apiserver.pod_defaults import set_template_defaults
+from mooring.apiserver.workloads import (
+    REVISION_HASH,
+    stateful_claims,
+    stateful_ordinals,
+    stateful_pod,
+    stateful_revision,
+)
+from mooring.cluster.controllers.base import Controller, Name
+from mooring.cluster.errors import (
+    FieldError,
+    forbidden_field,
+)
+from mooring.cluster.kind import Kind
+from mooring.cluster.kinds.volume_controller import CLAIMS
+from mooring.cluster.kinds.workload import (
+    container_names,
+    is_available,
+    is_ready,
+    selected_template_errors,
+    template_warnings,
+)
+from mooring.cluster.resources import Resource
+from mooring.cluster.store import Change
+from mooring.cluster.tables import (
+    NONE,
+    age,
+    columns,
+)
+from mooring.cluster.validation.common import (
+    not_negative,
+)
+
+STATEFUL_SETS: Final = "statefulsets.apps"
+_COMPONENT: Final = "statefulset-controller"
+
+
+def _set_stateful_set_defaults(document: Document) -> None:
+    spec = document["spec"]
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    if "type" not in strategy:
+        strategy["type"] = "RollingUpdate"
+        strategy.setdefault("rollingUpdate", {})
+    if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
+        strategy["rollingUpdate"].setdefault("partition", 0)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    retention.setdefault("whenDeleted", "Retain")
+    retention.setdefault("whenScaled", "Retain")
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("serviceName", "")
+    set_template_defaults(spec["template"])
+    for claim in spec.get("volumeClaimTemplates", ()):
+        claim["spec"].setdefault("volumeMode", "Filesystem")
+        claim["status"].setdefault("phase", "Pending")
+    document["status"].setdefault("replicas", 0)
+    document["status"].setdefault("availableReplicas", 0)
+
+
+def _stateful_set_errors(document: Document) -> list[FieldError]:
+    spec = document["spec"]
+    return not_negative(spec.get("replicas"), "spec.replicas") + selected_template_errors(spec)
+
+
+def _stateful_set_update_errors(new: Document, old: Document) -> list[FieldError]:
+    """Nearly nothing of a StatefulSet may change."""
+    free = ("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
+            "persistentVolumeClaimRetentionPolicy", "minReadySeconds")  # fmt: skip
+
+    def fixed(document: Document) -> Document:
+        return {key: value for key, value in document["spec"].items() if key not in free}
+
+    if fixed(new) == fixed(old):
+        return []
+    shown = (
+        "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit',"
+        " 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
+    )
+    return [forbidden_field("spec", f"updates to statefulset spec for fields other than {shown} are forbidden")]
+
+
+def _stateful_set_row(document: Document, now: float) -> list[Any]:
+    ready = f"{look(document, 'status', 'readyReplicas') or 0}/{document['spec'].get('replicas', 0)}"
+    return [document["metadata"]["name"], ready, age(document, now), *container_names(document)]
+
+
+def _controller_revision_row(document: Document, now: float) -> list[Any]:
+    owner = next(iter(document["metadata"].get("ownerReferences", ())), None)
+    shown = f"{owner['kind'].lower()}.{owner['apiVersion'].partition('/')[0]}/{owner['name']}" if owner else NONE
+    return [document["metadata"]["name"], shown, document.get("revision", 0), age(document, now)]
+
+
+class StatefulSetController(Controller):
+    """Keeps the pods of StatefulSetController."""
+
+    watched = frozenset({STATEFUL_SETS, "pods"})
+
+    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
+        """The set itself, or the one that a pod belongs to."""
+        metadata = change.stored.document["metadata"]
+        if storage == STATEFUL_SETS:
+            return [(metadata["namespace"], metadata["name"])]
+        owner = controller_of(change.stored.document)
+        return [(metadata["namespace"], owner["name"])] if owner and owner["kind"] == "StatefulSet" else []
+
+    def reconcile(self, namespace: str, name: str) -> float | None:
+        """Take the next step, and say in the status how far it is."""
+        sets = self.tools.find(STATEFUL_SETS, namespace, name)
+        if sets is None:
+            return None
+        revision = stateful_revision(sets)
+        if not sets["metadata"].get("deletionTimestamp"):
+            self._step(sets, revision)
+        return self._report(sets, revision)
+
+    def _pods(self, sets: Document) -> dict[int, Document]:
+        found: dict[int, Document] = {}
+        for pod in self.tools.index.controlled(sets["metadata"]["uid"], "pods"):
+            ordinal = pod["metadata"]["name"].rpartition("-")[2]
+            if ordinal.isdigit():
+                found[int(ordinal)] = pod
+        return found
+
+    def _step(self, sets: Document, revision: str) -> None:
+        """Whatever may be done now: ended pods anew, missing ones in order, surplus and outdated ones from the last."""
+        spec, pods = sets["spec"], self._pods(sets)
+        wanted = stateful_ordinals(sets)
+        together = spec.get("podManagementPolicy") == "Parallel"
+        for ordinal in wanted:
+            pod = pods.get(ordinal)
+            if pod is None:
+                self._create(sets, revision, ordinal)
+            elif look(pod, "status", "phase") in {"Succeeded", "Failed"}:
+                self._delete(sets, pod)
+            if not together and not (pod is not None and _is_healthy(pod)):
+                return
+        surplus = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
+        for ordinal in surplus if together else surplus[:1]:
+            self._delete(sets, pods[ordinal])
+        if not surplus and all(each in pods for each in wanted):
+            self._update(sets, revision, [pods[each] for each in wanted])
+
+    def _update(self, sets: Document, revision: str, pods: list[Document]) -> None:
+        """Replace the last pod of an older template, once all others are well."""
+        strategy = sets["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete" or not all(map(_is_healthy, pods)):
+            return
+        partition = look(strategy, "rollingUpdate", "partition") or 0
+        for pod in reversed(pods[partition:]):
+            if _revision(pod) != revision:
+                self._delete(sets, pod)
+                return
+
+    def _create(self, sets: Document, revision: str, ordinal: int) -> None:
+        namespace, name = sets["metadata"]["namespace"], f"{sets['metadata']['name']}-{ordinal}"
+        for claim in stateful_claims(sets, ordinal):
+            if self.tools.find(CLAIMS, namespace, claim["metadata"]["name"]) is None:
+                self.tools.create(CLAIMS, namespace, claim)
+        pod = stateful_pod(sets, ordinal, revision)
+        if self.tools.create("pods", namespace, pod) is not None:
+            message = f"create Pod {name} in StatefulSet {sets['metadata']['name']} successful"
+            self.tools.recorder.record(_COMPONENT, sets, "Normal", "SuccessfulCreate", message)
+
+    def _delete(self, sets: Document, pod: Document) -> None:
+        if pod["metadata"].get("deletionTimestamp"):
+            return
+        name = pod["metadata"]["name"]
+        self.tools.delete("pods", pod["metadata"]["namespace"], name)
+        message = f"delete Pod {name} in StatefulSet {sets['metadata']['name']} successful"
+        self.tools.recorder.record(_COMPONENT, sets, "Normal", "SuccessfulDelete", message)
+
+    def _report(self, sets: Document, revision: str) -> float | None:
+        metadata, now = sets["metadata"], self.tools.now()
+        pods = list(self._pods(sets).values())
+        updated = sum(_revision(each) == revision for each in pods)
+        before = look(sets, "status", "currentRevision") or revision
+        done = updated == len(pods) and all(map(_is_healthy, pods))
+        ready = sum(map(_is_healthy, pods))
+        available = sum(is_available(each, sets["spec"].get("minReadySeconds", 0), now) for each in pods)
+        status: Document = {
+            "observedGeneration": metadata.get("generation", 1),
+            "replicas": len(pods),
+            "availableReplicas": available,
+            "currentRevision": revision if done else before,
+            "updateRevision": revision,
+            "collisionCount": 0,
+        }
+        current = sum(_revision(each) == status["currentRevision"] for each in pods)
+        for key, value in (("readyReplicas", ready), ("currentReplicas", current), ("updatedReplicas", updated)):
+            if value:
+                status[key] = value
+        fresh = self.tools.find(STATEFUL_SETS, metadata["namespace"], metadata["name"])
+        if fresh is not None:
+            self.tools.set_status(STATEFUL_SETS, fresh, status)
+        return 1.0 if available < ready else None
+
+
+def _is_healthy(pod: Document) -> bool:
+    return is_ready(pod) and not pod["metadata"].get("deletionTimestamp")
+
+
+def _revision(pod: Document) -> str:
+    return str((pod["metadata"].get("labels") or {}).get(REVISION_HASH, ""))
+
+
+STATEFUL_SET: Final = Kind(
+    Resource(
+        "apps",
+        "v1",
+        "statefulsets",
+        "StatefulSet",
+        short_names=("sts",),
+        categories=("all",),
+        subresources=("scale", "status"),
+    ),
+    set_defaults=_set_stateful_set_defaults,
+    initial_status={"replicas": 0, "availableReplicas": 0},
+    validate=_stateful_set_errors,
+    validate_update=_stateful_set_update_errors,
+    warnings=template_warnings,
+    columns=columns("Name Ready Age +Containers +Images", _stateful_set_row),
+    counts_generation=True,
+    controllers=(StatefulSetController,),
+)
+CONTROLLER_REVISION: Final = Kind(
+    Resource("apps", "v1", "controllerrevisions", "ControllerRevision"),
+    columns=columns("Name Controller Revision:integer Age", _controller_revision_row),
+)

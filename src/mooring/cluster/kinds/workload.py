@@ -1,0 +1,127 @@
+"""Rules that all workloads share: template validation, and the state of their pods."""
+
+from typing import Any, Final
+
+from mooring.apiserver.documents import (
+    Document,
+    condition,
+    look,
+    seconds_of,
+)
+from mooring.cluster.errors import (
+    FieldError,
+    invalid,
+    not_supported,
+    required,
+)
+from mooring.cluster.kinds.pod_validation import (
+    pod_warnings,
+    template_errors,
+)
+from mooring.cluster.selectors import selector_of
+from mooring.cluster.tables import (
+    container_cells,
+)
+from mooring.cluster.validation.common import (
+    immutable,
+    is_usable,
+    label_selector,
+)
+
+WORKLOAD_COLUMNS: Final = "+Containers +Images +Selector"
+TEMPLATE: Final = "spec.template"
+SELECTOR_MISMATCH: Final = "`selector` does not match template `labels`"
+_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def selected_template_errors(spec: Document, *, restarts: tuple[str, ...] = ("Always",)) -> list[FieldError]:
+    """A selector that takes the pods of its own template, and the template."""
+    selector = spec.get("selector")
+    template = spec.get("template") or {}
+    labels = look(template, "metadata", "labels") or {}
+    errors: list[FieldError] = []
+    if selector is None:
+        errors.append(required("spec.selector"))
+    else:
+        errors += label_selector(selector, "spec.selector")
+        if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+            errors.append(invalid("spec.selector", selector, "empty selector is invalid for deployment"))
+        elif is_usable(selector) and not selector_of(selector).matches(labels):
+            errors.append(invalid(f"{TEMPLATE}.metadata.labels", dict(sorted(labels.items())), SELECTOR_MISMATCH))
+    if selector is None and labels:
+        errors.append(invalid(f"{TEMPLATE}.metadata.labels", dict(sorted(labels.items())), SELECTOR_MISMATCH))
+    errors += template_errors(template, TEMPLATE)
+    policy = look(template, "spec", "restartPolicy")
+    if policy == "Always" and "Always" not in restarts:
+        # Nobody says Always for a Job: it is what saying nothing means.
+        shown = ", ".join(f'"{each}"' for each in restarts)
+        errors.append(required(f"{TEMPLATE}.spec.restartPolicy", f"valid values: {shown}"))
+    elif policy and policy not in restarts:
+        errors.append(not_supported(f"{TEMPLATE}.spec.restartPolicy", policy, restarts))
+    return errors
+
+
+def selector_update_errors(new: Document, old: Document) -> list[FieldError]:
+    """A workload's selector may not change."""
+    return immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
+
+
+def template_warnings(document: Document) -> list[str]:
+    """Return the warnings about the pod template of a workload."""
+    return pod_warnings(document["spec"]["template"]["spec"], "spec.template.spec")
+
+
+def is_active(pod: Document) -> bool:
+    """Whether the pod still counts: it neither ended nor is being deleted."""
+    phase = pod.get("status", {}).get("phase")
+    return phase not in {"Succeeded", "Failed"} and not pod["metadata"].get("deletionTimestamp")
+
+
+def is_ready(pod: Document) -> bool:
+    """Whether the pod serves."""
+    ready = condition(pod, "Ready")
+    return ready is not None and ready["status"] == "True"
+
+
+def is_available(pod: Document, after: int, now: float) -> bool:
+    """Whether the pod has been ready for long enough."""
+    if not is_ready(pod):
+        return False
+    if not after:
+        return True
+    ready = condition(pod, "Ready") or {}
+    return now - seconds_of(ready["lastTransitionTime"]) >= after
+
+
+def deletion_order(pod: Document) -> tuple[Any, ...]:
+    """By what pods are sorted when some must go: the least useful first."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    ready = condition(pod, "Ready") or {}
+    since = ready.get("lastTransitionTime", "") if is_ready(pod) else ""
+    annotations = metadata.get("annotations") or {}
+    return (
+        bool(spec.get("nodeName")),
+        _PHASES.get(pod.get("status", {}).get("phase", ""), 0),
+        is_ready(pod),
+        _cost(annotations.get(_COST, "0")),
+        _newest_first(since),
+        _newest_first(metadata["creationTimestamp"]),
+    )
+
+
+def _cost(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _newest_first(timestamp: str) -> float:
+    return -seconds_of(timestamp) if timestamp else 0.0
+
+
+def container_names(document: Document) -> list[str]:
+    """Return the cells with the names and the images of the containers of a template."""
+    names, images = container_cells(look(document, "spec", "template", "spec", "containers") or ())
+    return [names, images]

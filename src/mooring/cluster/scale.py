@@ -1,0 +1,72 @@
+"""The `scale` subresource of workloads and custom resources."""
+
+from typing import Any
+
+from mooring.apiserver.documents import Document, copied, look
+from mooring.cluster.calls import Call
+from mooring.cluster.errors import invalid, invalid_object
+from mooring.cluster.registry import Registry
+from mooring.cluster.resources import Resource
+from mooring.cluster.store import Stored
+from mooring.cluster.tables import labels_text, selector_text
+
+
+def scale_of(resource: Resource, document: Document, paths: Document | None = None) -> Document:
+    """The Scale of a workload. `paths` says where a custom resource keeps its numbers."""
+    metadata = document["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    if paths is None:
+        wanted = document["spec"].get("replicas", 0)
+        present = look(document, "status", "replicas") or 0
+        selector = _selector_string(resource, document)
+    else:
+        wanted = _at(document, paths["specReplicasPath"]) or 0
+        present = _at(document, paths["statusReplicasPath"]) or 0
+        selector = _at(document, paths.get("labelSelectorPath", "")) or ""
+    status: Document = {"replicas": present}
+    if selector:
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "spec": {"replicas": wanted} if wanted else {},
+        "status": status,
+    }
+
+
+def _selector_string(resource: Resource, document: Document) -> str:
+    if resource.stored_as == "replicationcontrollers":
+        return labels_text(document["spec"].get("selector"))
+    return selector_text(document["spec"].get("selector"))
+
+
+def _at(document: Document, path: str) -> Any:
+    return look(document, *path.lstrip(".").split(".")) if path else None
+
+
+def set_scale(
+    registry: Registry,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    scale: Document,
+    call: Call,
+    paths: Document | None,
+) -> Stored:
+    """Set how many replicas a workload wants."""
+    replicas = look(scale, "spec", "replicas") or 0
+    if replicas < 0:
+        error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid_object("Scale", "autoscaling", name, [error])
+    old = registry.get(resource, namespace, name)
+    document = copied(old.document)
+    steps = paths["specReplicasPath"].lstrip(".").split(".") if paths else ["spec", "replicas"]
+    inner = document
+    for step in steps[:-1]:
+        inner = inner.setdefault(step, {})
+    inner[steps[-1]] = replicas
+    given = look(scale, "metadata", "resourceVersion")
+    document["metadata"]["resourceVersion"] = given or old.document["metadata"]["resourceVersion"]
+    document["metadata"].pop("managedFields", None)
+    return registry.update(resource, namespace, name, document, call, booked_as="scale")
