@@ -38,10 +38,7 @@ def assign_priority(spec: Document, classes: Iterable[Document]) -> None:
         "priority": (chosen or {}).get("value", 0),
         "preemptionPolicy": (chosen or {}).get("preemptionPolicy") or "PreemptLowerPriority",
     }
-    for field, shown in (
-        ("priority", "integer value of priority"),
-        ("preemptionPolicy", "string value of PreemptionPolicy"),
-    ):
+    for field, shown in _COMPUTED.items():
         if spec.get(field, computed[field]) != computed[field]:
             raise AdmissionError(
                 f"spec.{field}",
@@ -55,9 +52,7 @@ def add_tolerations(spec: Document) -> None:
     """Let a pod stay for five minutes on a node that is not ready or unreachable, unless it says otherwise."""
     tolerations = spec.setdefault("tolerations", [])
     for key in _TOLERATED_TAINTS:
-        if not any(
-            each.get("key", "") in {key, ""} and each.get("effect", "") in {"NoExecute", ""} for each in tolerations
-        ):
+        if not any(_covers(each, key) for each in tolerations):
             tolerations.append(
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
             )

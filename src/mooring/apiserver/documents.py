@@ -1,6 +1,6 @@
-"""Objects as the embedded cluster keeps them: plain JSON documents, never changed once stored.
+"""JSON documents of objects. Stored documents are never changed.
 
-Whoever wants to change one makes a new document that shares what stays the same (`replaced`).
+Code that changes an object creates a new document that shares unchanged parts (`replaced`).
 """
 
 import datetime
@@ -11,7 +11,7 @@ Document: TypeAlias = dict[str, Any]
 
 
 def replaced(document: Document, **parts: Any) -> Document:
-    """The document with some fields set anew, or dropped where the new value is None."""
+    """Return the document with some fields replaced, or removed if the new value is None."""
     fresh = {**document, **parts}
     for key, value in parts.items():
         if value is None:
@@ -20,12 +20,12 @@ def replaced(document: Document, **parts: Any) -> Document:
 
 
 def with_metadata(document: Document, **parts: Any) -> Document:
-    """The document with some fields of its metadata set anew, or dropped where the new value is None."""
+    """Return the document with some fields of its metadata replaced, or removed if the new value is None."""
     return {**document, "metadata": replaced(document.get("metadata") or {}, **parts)}
 
 
 def look(document: Any, *path: str) -> Any:
-    """What stands at a path, or None where any part of it is missing."""
+    """Return the value at a path, or None if a part of the path is missing."""
     for key in path:
         if not isinstance(document, dict):
             return None
@@ -41,7 +41,7 @@ def copied(value: Any) -> Any:
 
 
 def controller_of(document: Document) -> Document | None:
-    """The owner reference of the object's controller, if it has one."""
+    """Return the owner reference of the controller of an object."""
     for each in document["metadata"].get("ownerReferences", ()):
         if each.get("controller"):
             return dict(each)
@@ -49,7 +49,7 @@ def controller_of(document: Document) -> Document | None:
 
 
 def condition(document: Document, kind: str) -> Document | None:
-    """A condition of the object's status, by type."""
+    """Return a condition of the status by type."""
     for each in look(document, "status", "conditions") or ():
         if each.get("type") == kind:
             return dict(each)
@@ -57,21 +57,21 @@ def condition(document: Document, kind: str) -> Document | None:
 
 
 def rfc3339(moment: float) -> str:
-    """A point in time (seconds since 1970) as Kubernetes writes it."""
+    """Format seconds since the epoch as Kubernetes does."""
     return _written_second(int(moment))
 
 
 @functools.lru_cache(maxsize=64)
 def _written_second(moment: int) -> str:
-    # In one second much happens, and all of it bears the same time.
+    # Many changes in the same second have the same timestamp.
     return datetime.datetime.fromtimestamp(moment, tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_micro(moment: float) -> str:
-    """A point in time with microseconds, as leases and events have it."""
+    """Format seconds since the epoch with microseconds, as in leases and events."""
     return datetime.datetime.fromtimestamp(moment, tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def seconds_of(text: str) -> float:
-    """Read a timestamp back."""
+    """Parse a timestamp."""
     return datetime.datetime.fromisoformat(text).timestamp()

@@ -1,4 +1,4 @@
-"""How Kubernetes writes a quantity back: `0.5` becomes `500m`, `1024Mi` becomes `1Gi`."""
+"""Canonical quantities: `0.5` becomes `500m`, `1024Mi` becomes `1Gi`."""
 
 import functools
 from typing import Any, Final
@@ -11,12 +11,12 @@ _DECIMAL: Final = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12:
 
 
 class QuantityTextError(ValueError):
-    """A text that is no quantity; the message is Kubernetes'."""
+    """A text that is not a quantity; the message is that of Kubernetes."""
 
 
 @functools.lru_cache(maxsize=65536)
 def canonical_quantity(text: Any) -> str:
-    """The quantity in the form in which Kubernetes stores and shows it."""
+    """Return a quantity as Kubernetes stores and prints it."""
     try:
         amount = parse_quantity(text)
     except (QuantityError, TypeError, AttributeError):

@@ -1,6 +1,7 @@
-"""The embedded cluster: a store with resource versions, the HTTP API that kubectl speaks, and fake nodes.
+"""The embedded cluster: the Kubernetes API, controllers and fake nodes in one process.
 
-`EmbeddedCluster` is all that others need; `mooring.cluster.serving` runs one until it is told to end.
+`EmbeddedCluster` is the interface; `mooring.cluster.serving` runs one until it is stopped. Only the command line and
+the test helpers import this package.
 """
 
 from mooring.cluster.embedded import EmbeddedCluster

@@ -1,4 +1,4 @@
-"""Who asks for something, and how it is to be done."""
+"""Users and the options of their requests."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ from mooring.apiserver.documents import Document
 
 
 class User(NamedTuple):
-    """Who makes a request."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -14,12 +14,12 @@ class User(NamedTuple):
 
     @property
     def is_admin(self) -> bool:
-        """Whether everything is allowed."""
+        """Whether the user may do everything."""
         return "system:masters" in self.groups
 
 
 class Call:
-    """One request's options. Warnings gather here and go out with the answer."""
+    """The options of one request, and the warnings for its response."""
 
     __slots__ = ("dry_run", "entries", "force", "manager", "patching", "user", "validation", "warnings")
 
@@ -27,23 +27,23 @@ class Call:
         self, user: User, *, manager: str = "", dry_run: bool = False, validation: str = "Warn", force: bool = False
     ) -> None:
         self.user = user
-        #: Under which name changed fields are booked; empty books nothing.
+        #: The field manager that owns changed fields; empty to track no fields.
         self.manager = manager
         self.dry_run = dry_run
-        #: What to do about unknown fields: `Strict`, `Warn` or `Ignore`.
+        #: How to handle unknown fields: `Strict`, `Warn` or `Ignore`.
         self.validation = validation
         self.force = force
-        #: Whether the object was made from the stored one by a patch.
+        #: Whether the object is a patched stored object.
         self.patching = False
         self.warnings: list[str] = []
-        #: What `managedFields` of a new object says, where server-side apply has worked it out already.
+        #: The `managedFields` of a new object, if server-side apply has computed them.
         self.entries: list[Document] | None = None
 
 
-#: The cluster's own controllers and kubelets.
+#: The user of controllers and kubelets.
 SYSTEM: Final = User("system:mooring", ("system:masters", "system:authenticated"))
 
 
 def system_call() -> Call:
-    """A call by the cluster itself."""
+    """Return the call of a controller or a kubelet."""
     return Call(SYSTEM, validation="Ignore")

@@ -1,4 +1,4 @@
-"""Deletes objects: at once, after a period of grace, or when the last finalizer is gone."""
+"""Deletion of objects: at once, after a grace period, or when the last finalizer is removed."""
 
 from typing import Final, NamedTuple
 
@@ -11,14 +11,14 @@ from mooring.cluster.store import Stored
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
-#: What holds a CustomResourceDefinition until its objects are gone.
+#: The finalizer of a CustomResourceDefinition until its objects are deleted.
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 _DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _FINALIZERS: Final = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
 
 
 class DeleteOptions(NamedTuple):
-    """How to delete."""
+    """Options of a deletion."""
 
     grace: int | None = None
     uid: str = ""
@@ -27,7 +27,7 @@ class DeleteOptions(NamedTuple):
 
     @classmethod
     def read(cls, body: Document, query: dict[str, str]) -> "DeleteOptions":
-        """From the body, or from the query where there is no body."""
+        """Read options from the body, or from the query if there is no body."""
         conditions = body.get("preconditions") or {}
         grace = body.get("gracePeriodSeconds")
         if grace is None and query.get("gracePeriodSeconds"):
@@ -45,7 +45,7 @@ class DeleteOptions(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """What became of a deletion: the object as it is or was, and whether it is gone."""
+    """The result of a deletion: the object, and whether it is gone."""
 
     stored: Stored
     gone: bool
@@ -54,7 +54,7 @@ class Deletion(NamedTuple):
 def delete(
     registry: Registry, resource: Resource, namespace: str, name: str, options: DeleteOptions, call: Call
 ) -> Deletion:
-    """Delete an object, or begin to."""
+    """Delete an object, or mark it as terminating."""
     old = registry.get(resource, namespace, name)
     _check_preconditions(resource, old, options)
     registry.table.kind(resource).check_deletion(old.document)
@@ -63,7 +63,7 @@ def delete(
     metadata = document["metadata"]
     finalizers = _with_policy(metadata.get("finalizers", []), options.propagation)
     if resource.stored_as == _DEFINITIONS and not metadata.get("deletionTimestamp"):
-        # Its objects go first, whoever deletes it.
+        # Its objects are deleted first.
         finalizers = [*finalizers, CLEANUP]
     if metadata.get("deletionTimestamp"):
         shorter = grace < (metadata.get("deletionGracePeriodSeconds") or 0)
@@ -115,7 +115,7 @@ def _check_preconditions(resource: Resource, old: Stored, options: DeleteOptions
 
 
 def _grace(document: Document, options: DeleteOptions) -> int:
-    """For how long the object may go on. Only pods that run somewhere have anything to finish."""
+    """Return the grace period, which only running pods have."""
     if document.get("kind") != "Pod":
         return 0
     spec, status = document["spec"], document.get("status", {})
@@ -126,7 +126,7 @@ def _grace(document: Document, options: DeleteOptions) -> int:
 
 
 def _with_policy(finalizers: list[str], policy: str) -> list[str]:
-    """The finalizers after a policy was chosen; without one, what there is stays."""
+    """Return the finalizers for a propagation policy, or the existing ones if there is none."""
     if not policy:
         return list(finalizers)
     kept = [each for each in finalizers if each not in _FINALIZERS.values()]
@@ -134,7 +134,7 @@ def _with_policy(finalizers: list[str], policy: str) -> list[str]:
 
 
 def deletion_answer(resource: Resource, result: Deletion, *, returns_object: bool) -> Document:
-    """What a client is told: the object where it lives on or its kind is told so, else that it is done."""
+    """Return the response: the object if it still exists or its kind returns it, and a Status otherwise."""
     if returns_object or not result.gone:
         return result.stored.document
     metadata = result.stored.document["metadata"]

@@ -1,4 +1,4 @@
-"""Tells clients what the API serves, in the old form (a document a version) and the new (all in one)."""
+"""Discovery documents: one for each group version, or all of them aggregated."""
 
 from typing import Any, Final
 
@@ -7,7 +7,7 @@ from mooring.cluster.errors import no_such_path
 from mooring.cluster.resource_table import ResourceTable
 from mooring.cluster.resources import Resource
 
-#: What can be done with each subresource, and the kind that is spoken there where it is not the resource's own.
+#: Verbs of each subresource, and the group, version and kind of its body if they differ from those of the resource.
 _SUBRESOURCES: Final[dict[str, tuple[tuple[str, ...], str, str, str]]] = {
     "status": (("get", "patch", "update"), "", "", ""),
     "scale": (("get", "patch", "update"), "autoscaling", "v1", "Scale"),
@@ -26,7 +26,7 @@ _SUBRESOURCES: Final[dict[str, tuple[tuple[str, ...], str, str, str]]] = {
 
 
 class Discovery:
-    """The documents of discovery, made anew when the resources change."""
+    """Creates discovery documents from the served resources."""
 
     def __init__(self, table: ResourceTable) -> None:
         self._table = table
@@ -65,7 +65,7 @@ class Discovery:
         }
 
     def aggregated(self, *, core: bool) -> Document:
-        """`/api` and `/apis` for clients that take everything at once."""
+        """`/api` and `/apis` for clients that accept aggregated discovery."""
         items = [
             {
                 "metadata": {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None},
@@ -103,7 +103,7 @@ def _entry(resource: Resource) -> Document:
 
 
 class _SubEntry:
-    """Makes the entries of a resource's subresources."""
+    """Creates the entries of subresources of a resource."""
 
     def __init__(self, resource: Resource) -> None:
         self._resource = resource

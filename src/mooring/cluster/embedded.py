@@ -30,9 +30,9 @@ _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease"
 
 
 class EmbeddedCluster:
-    """A cluster in this process, for trying things out and for tests.
+    """A cluster in this process, for experiments and tests.
 
-    It speaks the Kubernetes API over HTTPS on 127.0.0.1 and nowhere else; clients show a random token::
+    It serves the Kubernetes API over HTTPS on 127.0.0.1 only; clients authenticate with a random token::
 
         cluster = EmbeddedCluster()
         await cluster.start()
@@ -40,7 +40,7 @@ class EmbeddedCluster:
         ...
         await cluster.stop()
 
-    With `data`, a folder, everything is written down there and is back after a restart, however the process ended.
+    With `data`, a folder, all objects are stored there and are available again after a restart or a crash.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class EmbeddedCluster:
         controllers: bool = True,
         definitions: Iterable[Document] = (),
     ) -> None:
-        """``definitions`` are the custom resources that it has from the start."""
+        """``definitions`` are CustomResourceDefinitions that exist from the start."""
         self._wanted_port = port
         self._data = data
         self._certificate: Certificate | None = None
@@ -68,7 +68,7 @@ class EmbeddedCluster:
         self._server: HttpServer | None = None
 
     async def start(self) -> None:
-        """Read back what was kept, make what every cluster has, and listen."""
+        """Load stored objects, create the objects that every cluster has, and serve."""
         if self._data is not None:
             await self._open(self._data)
         if self._certificate is None:
@@ -98,7 +98,7 @@ class EmbeddedCluster:
         await journal.open(self.store)
         self.api.durable = journal.durable
         self.api.custom.load()
-        # The same token and certificate as before, so that a kubeconfig stays good.
+        # Keep the token and the certificate, so that existing kubeconfigs stay valid.
         kept = journal.fact("token")
         if kept is None:
             self._certificate = make_certificate()
@@ -110,7 +110,7 @@ class EmbeddedCluster:
             self._certificate = Certificate(*json.loads(journal.fact("certificate") or "[]"))
 
     async def stop(self) -> None:
-        """Stop everything. What was promised to be kept is kept."""
+        """Stop everything. Acknowledged changes are on disk."""
         if self._server is not None:
             await self._server.stop()
             self._server = None
@@ -132,7 +132,7 @@ class EmbeddedCluster:
         labels: Mapping[str, str] | None = None,
         zones: int = 3,
     ) -> list[str]:
-        """Add fake nodes, spread over some zones, and answer with their names; those that exist already stay."""
+        """Add fake nodes in several zones, and return their names. Existing nodes stay unchanged."""
         resource = self.api.table.of("nodes")
         width = len(str(max(count - 1, 0)))
         names: list[str] = []
@@ -146,12 +146,12 @@ class EmbeddedCluster:
 
     @property
     def keeps_data(self) -> bool:
-        """Whether everything is back when the cluster starts again."""
+        """Whether objects are stored on disk."""
         return self._data is not None
 
     @property
     def url(self) -> str:
-        """Where the API is."""
+        """The address of the API."""
         port = self._server.port if self._server else self._wanted_port
         return f"https://127.0.0.1:{port}"
 
@@ -162,11 +162,11 @@ class EmbeddedCluster:
 
     @property
     def authority(self) -> str:
-        """The certificate, as PEM, of the authority that signed the server's."""
+        """The CA certificate of the server, as PEM."""
         return self._certificate.authority if self._certificate else ""
 
     def kubeconfig(self) -> str:
-        """A kubeconfig for the administrator."""
+        """Return a kubeconfig for the administrator."""
         return kubeconfig_text(server=self.url, authority=self.authority, token=self._token)
 
     def _bootstrap(self) -> None:
@@ -216,13 +216,13 @@ class EmbeddedCluster:
             try:
                 self.api.registry.create(resource, namespace, document, system_call())
             except ApiError as error:
-                raise RuntimeError(f"the cluster cannot make its own {resource.kind}: {error.message}") from error
+                raise RuntimeError(f"cannot create the initial {resource.kind}: {error.message}") from error
 
 
 def fake_node(
     name: str, zone: str, capacity: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
 ) -> Document:
-    """A node as a kubelet would register it."""
+    """Return a node as a kubelet would register it."""
     status: Document = {"capacity": dict(capacity)} if capacity else {}
     document: Document = {
         "apiVersion": "v1",
@@ -241,7 +241,7 @@ def fake_node(
         "spec": {},
         "status": status,
     }
-    # Registered ready, as a node that a scheduler can use at once.
+    # The node is ready, so that a scheduler can use it at once.
     document["status"] = node_status(document, rfc3339(time.time()))
     return document
 
@@ -249,7 +249,7 @@ def fake_node(
 def _tls(certificate: Certificate) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])
-    # Python loads certificates from files only; this one is gone as soon as it is read.
+    # Python loads certificates from files only; this one is deleted at once.
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         file.write(certificate.key + certificate.certificate)
         file.flush()

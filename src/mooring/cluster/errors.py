@@ -1,4 +1,4 @@
-"""The ways in which the API says no, each with the code, reason and words that Kubernetes uses."""
+"""API errors, with the code, reason and message that Kubernetes uses."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from mooring.apiserver.documents import Document
 
 
 class ApiError(Exception):
-    """An answer of the API that is not a success; `document` is the Status object that goes over the wire."""
+    """An error response of the API; `document` is its Status object."""
 
     def __init__(
         self, code: int, reason: str, message: str, *, details: Document | None = None, retry_after: int | None = None
@@ -40,7 +40,7 @@ class ApiError(Exception):
 
 
 class Target(NamedTuple):
-    """What a request is about, as messages name it."""
+    """The object of a request, as messages name it."""
 
     group: str
     resource: str
@@ -59,7 +59,7 @@ class Target(NamedTuple):
 
 
 class FieldError(NamedTuple):
-    """One thing wrong with one field of an object."""
+    """An error of one field of an object."""
 
     reason: str
     field: str
@@ -70,7 +70,7 @@ class FieldError(NamedTuple):
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    """A field that must be there."""
+    """A missing field."""
     return FieldError("FieldValueRequired", field, f"Required value: {detail}" if detail else "Required value")
 
 
@@ -80,34 +80,34 @@ def invalid(field: str, value: Any, detail: str) -> FieldError:
 
 
 def forbidden_field(field: str, detail: str) -> FieldError:
-    """A field that may not be there, or not be changed."""
+    """A field that must not be set or changed."""
     return FieldError("FieldValueForbidden", field, f"Forbidden: {detail}")
 
 
 def not_supported(field: str, value: Any, allowed: Iterable[str]) -> FieldError:
-    """A value outside a fixed set, which is told in its order."""
+    """A value outside a fixed set, which the message lists in order."""
     shown = ", ".join(f'"{each}"' for each in allowed)
     detail = f"Unsupported value: {go_value(value)}" + (f": supported values: {shown}" if shown else "")
     return FieldError("FieldValueNotSupported", field, detail)
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    """A value that occurs twice where it may once."""
+    """A value that must be unique and is not."""
     return FieldError("FieldValueDuplicate", field, f"Duplicate value: {go_value(value)}")
 
 
 def missing_reference(field: str, value: Any) -> FieldError:
-    """A name that nothing has."""
+    """A reference to something that does not exist."""
     return FieldError("FieldValueNotFound", field, f"Not found: {go_value(value)}")
 
 
 def too_long(field: str, limit: int) -> FieldError:
-    """More characters or bytes than are allowed."""
+    """A value that is too long."""
     return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {limit} bytes")
 
 
 def go_value(value: Any) -> str:
-    """A value as Kubernetes shows it in a field error."""
+    """Return a value as Kubernetes prints it in a field error."""
     from mooring.api.label_selectors import quote, to_json
 
     if isinstance(value, str):
@@ -132,24 +132,24 @@ def unauthorized() -> ApiError:
 
 
 def forbidden(target: Target, why: str) -> ApiError:
-    """A request that admission or authorization refuses."""
+    """A request that admission or authorization rejects."""
     if not target.name:
         return ApiError(403, "Forbidden", f"{target.qualified} is forbidden: {why}", details=target.details)
     return ApiError(403, "Forbidden", f'{target.qualified} "{target.name}" is forbidden: {why}', details=target.details)
 
 
 def not_found(target: Target) -> ApiError:
-    """There is no such object."""
+    """An object that does not exist."""
     return ApiError(404, "NotFound", f'{target.qualified} "{target.name}" not found', details=target.details)
 
 
 def no_such_path() -> ApiError:
-    """There is no such resource or path."""
+    """A resource or path that does not exist."""
     return ApiError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
 def method_not_allowed(verb: str, target: Target) -> ApiError:
-    """The resource does not do this."""
+    """A verb that the resource does not support."""
     return ApiError(
         405,
         "MethodNotAllowed",
@@ -159,12 +159,12 @@ def method_not_allowed(verb: str, target: Target) -> ApiError:
 
 
 def already_exists(target: Target) -> ApiError:
-    """An object of that name is there already."""
+    """An object whose name is taken."""
     return ApiError(409, "AlreadyExists", f'{target.qualified} "{target.name}" already exists', details=target.details)
 
 
 def conflict(target: Target, why: str) -> ApiError:
-    """The object changed meanwhile, or stands in the way."""
+    """A change that conflicts with the current state of the object."""
     return ApiError(
         409,
         "Conflict",
@@ -177,27 +177,27 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 
 def apply_conflict(causes: Sequence[Document], message: str) -> ApiError:
-    """Somebody else owns fields that are being applied."""
+    """A server-side apply of fields that other managers own."""
     return ApiError(409, "Conflict", message, details={"causes": list(causes)})
 
 
 def expired(message: str) -> ApiError:
-    """A version that is no longer remembered."""
+    """A resource version that is no longer available."""
     return ApiError(410, "Expired", message)
 
 
 def unsupported_patch() -> ApiError:
-    """A patch of a kind that is not spoken here."""
+    """A patch of an unknown type."""
     return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
 
 
 def unnamed_failure(message: str) -> ApiError:
-    """A refusal for which Kubernetes has no reason of its own and says 500."""
+    """An error for which Kubernetes has no reason and responds with 500."""
     return ApiError(500, "", message)
 
 
 def storage_conflict(target: Target, path: str, uid: str, actual: str) -> ApiError:
-    """The object of that name is another one than the client thinks."""
+    """An object whose UID is not the one that the client expects."""
     return conflict(
         target,
         f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion: 0, AdditionalErrorMsg:"
@@ -206,7 +206,7 @@ def storage_conflict(target: Target, path: str, uid: str, actual: str) -> ApiErr
 
 
 def unsupported_media(content_type: str, allowed: Iterable[str]) -> ApiError:
-    """A body in a format that is not spoken here."""
+    """A body in an unsupported format."""
     return ApiError(
         415,
         "UnsupportedMediaType",
@@ -216,13 +216,13 @@ def unsupported_media(content_type: str, allowed: Iterable[str]) -> ApiError:
 
 
 def not_acceptable(allowed: Iterable[str]) -> ApiError:
-    """The client wants a format that is not spoken here."""
+    """A request for a response in an unsupported format."""
     message = f"only the following media types are accepted: {', '.join(allowed)}"
     return ApiError(406, "NotAcceptable", message)
 
 
 def invalid_object(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
-    """An object with wrong fields; all of them are told."""
+    """An object with invalid fields; the message lists all of them."""
     errors = list(dict.fromkeys(errors))
     shown = str(errors[0]) if len(errors) == 1 else "[" + ", ".join(map(str, errors)) + "]"
     qualified = f"{kind}.{group}" if group else kind
@@ -233,13 +233,13 @@ def invalid_object(kind: str, group: str, name: str, errors: Sequence[FieldError
 
 
 def too_many_requests(message: str, *, causes: Sequence[Document] = (), retry_after: int | None = None) -> ApiError:
-    """Not now; try again."""
+    """A request that the client should retry later."""
     details: Document | None = {"causes": list(causes)} if causes else None
     return ApiError(429, "TooManyRequests", message, details=details, retry_after=retry_after)
 
 
 def too_large_version(wanted: int, current: int) -> ApiError:
-    """The client has seen a version that is not here yet."""
+    """A resource version that does not exist yet."""
     return ApiError(
         504,
         "Timeout",

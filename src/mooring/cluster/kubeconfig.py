@@ -1,4 +1,4 @@
-"""The kubeconfig with which kubectl and everybody else reaches the embedded cluster."""
+"""The kubeconfig of an embedded cluster."""
 
 import base64
 import contextlib
@@ -10,24 +10,24 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-#: Begins every kubeconfig that is written here, so that no other file is ever overwritten.
+#: The first line of every kubeconfig that Mooring writes, so that it never overwrites other files.
 _HEAD: Final = "# Written by Mooring for an embedded cluster; it is overwritten when the cluster starts.\n"
-#: How long a cluster has to answer in order to count as running, in seconds.
-_PATIENCE: Final = 2.0
-#: The kubeconfig extension that tells where the scheduler of `mooring up` serves its endpoints.
+#: Seconds that a running cluster has to respond.
+_TIMEOUT: Final = 2.0
+#: The kubeconfig extension with the address of the endpoints of the scheduler of `mooring up`.
 SCHEDULER: Final = "mooring.dev/scheduler"
 
 
 class ForeignFileError(OSError):
-    """There is a file already that must stay: not one of ours, or of a cluster that runs."""
+    """A file that must not be overwritten: Mooring did not write it, or its cluster is running."""
 
 
 def kubeconfig_text(
     *, server: str, authority: str, token: str, name: str = "mooring", scheduler: tuple[str, str] | None = None
 ) -> str:
-    """A kubeconfig with one cluster, one user and one context. JSON is YAML too, but people like to read YAML.
+    """Return a kubeconfig with one cluster, one user and one context.
 
-    `scheduler` is where a scheduler of this cluster serves its endpoints, and the authority of its certificate.
+    `scheduler` is the address of the endpoints of a scheduler of this cluster, and the CA certificate for it.
     """
     return (
         _HEAD + "apiVersion: v1\n"
@@ -66,7 +66,7 @@ def _base64(text: str) -> str:
 
 
 def check_writable(path: Path) -> None:
-    """Raise ForeignFileError where a file of somebody else's would be lost."""
+    """Raise ForeignFileError if the file must not be overwritten."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -78,16 +78,16 @@ def check_writable(path: Path) -> None:
 
 
 def _running(text: str) -> str:
-    """The address of the cluster that a kubeconfig of ours is about, if that still answers; otherwise nothing."""
+    """Return the address of the cluster in a kubeconfig if it is running, and an empty string otherwise."""
     found = re.search(r"server: (https://127\.0\.0\.1:(\d+))\n *certificate-authority-data: (\S+)", text)
     if found is None:
         return ""
     server, port, authority = found.groups()
     try:
-        # Only that cluster has the key to its certificate, whoever else may listen there now.
+        # Another program may use the port now, but only the cluster has the key of its certificate.
         context = ssl.create_default_context(cadata=base64.b64decode(authority).decode())
         with (
-            socket.create_connection(("127.0.0.1", int(port)), _PATIENCE) as plain,
+            socket.create_connection(("127.0.0.1", int(port)), _TIMEOUT) as plain,
             context.wrap_socket(plain, server_hostname="127.0.0.1"),
         ):
             return server
@@ -96,7 +96,7 @@ def _running(text: str) -> str:
 
 
 def write_kubeconfig(text: str, path: Path) -> None:
-    """Write a kubeconfig; it holds the administrator's token, so only its owner may read it."""
+    """Write a kubeconfig that only its owner can read, because it holds the token of the administrator."""
     check_writable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -107,7 +107,7 @@ def write_kubeconfig(text: str, path: Path) -> None:
 
 
 def remove_kubeconfig(text: str, path: Path) -> None:
-    """Remove a kubeconfig whose cluster is gone for good, unless another one has been written there since."""
+    """Remove the kubeconfig of a stopped cluster, unless another one has been written since."""
     with contextlib.suppress(OSError):
         if path.read_text() == text:
             path.unlink()

@@ -1,9 +1,7 @@
-"""Fake nodes: they say that they are ready, and "run" what is bound to them by writing the statuses a kubelet would
-write.
+"""Fake kubelets: they report nodes as ready, and write the statuses of the pods that are bound to them.
 
-Nothing is executed. A pod starts at once and runs until it is deleted; one that is meant to end (its restart policy
-says so) ends well after the time that its annotation or its `sleep` command says, and a Job's pod after a second
-otherwise.
+Nothing is executed. A pod starts at once and runs until it is deleted. A pod that can finish (by its restart policy)
+succeeds after the time in its annotation or its `sleep` command. A pod of a Job succeeds after a second otherwise.
 """
 
 import asyncio
@@ -15,38 +13,40 @@ from typing import Final
 
 import structlog
 
-from mooring.apiserver.documents import Document, condition, controller_of, look, rfc3339, seconds_of
+from mooring.apiserver.documents import Document, condition, controller_of, look, rfc3339, rfc3339_micro, seconds_of
 from mooring.cluster.controllers.base import Tools
 from mooring.cluster.deletion import DeleteOptions
-from mooring.cluster.node_leases import renew_lease
 from mooring.cluster.pod_status import ended_status, restarted_status, running_status
 from mooring.cluster.schema.kubernetes import VERSION
 from mooring.cluster.store import DELETED, Change
 
-#: For how long a pod runs before it ends, such as `5s` or `2m`.
+#: How long a pod runs before it finishes, such as `5s` or `2m`.
 RUN_FOR: Final = "mooring.dev/run-for"
-#: With which code the containers of a pod end.
+#: The exit code of the containers of a pod.
 EXIT_CODE: Final = "mooring.dev/exit-code"
-#: How long a pod takes to go when it is deleted, at most its grace period.
+#: How long a deleted pod takes to terminate, at most its grace period.
 TERMINATE_AFTER: Final = "mooring.dev/terminate-after"
-#: `off` on a node: nobody runs its pods or writes its status.
+#: `off` on a node: no kubelet runs its pods or writes its status.
 KUBELET: Final = "mooring.dev/kubelet"
 
 _log: Final = structlog.get_logger("mooring.cluster")
 _JOB_SECONDS: Final = 1.0
 _ABOUT_NODES: Final = frozenset({"node", "live"})
-#: How often a node renews its lease, in seconds: less often than a kubelet, for there may be thousands in one process.
+#: Seconds between renewals of a lease. A kubelet renews more often, but here one process has thousands of nodes.
 _RENEW_EVERY: Final = 30.0
+_LEASES: Final = "leases.coordination.k8s.io"
+_LEASE_NAMESPACE: Final = "kube-node-lease"
+_LEASE_SECONDS: Final = 120
 _LONGEST_BACKOFF: Final = 300.0
 _UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd]?)")
 _SLEEP: Final = re.compile(r"(?:^|[\s;&/])sleep\s+([0-9]+(?:\.[0-9]+)?[smhd]?)\s*$")
-#: What a node has that says nothing of it.
+#: The capacity of a node that has none.
 _CAPACITY: Final = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "200Gi", "pods": "110"}
 
 
 def seconds(text: str) -> float | None:
-    """A duration such as `5`, `1.5s` or `2m` in seconds; None if it is none."""
+    """Parse a duration such as `5`, `1.5s` or `2m`; None if it is not valid."""
     match = _DURATION.fullmatch(text.strip())
     return None if match is None else float(match[1]) * _UNITS[match[2]]
 
@@ -64,14 +64,14 @@ class Kubelets:
         self._stop_listening = tools.store.listen(self._changed)
 
     def start(self) -> None:
-        """Take up all nodes and pods that there are."""
+        """Handle all existing nodes and pods."""
         for storage in ("nodes", "pods"):
             for stored in list(self._tools.store.objects(storage)):
                 self._changed(storage, Change("ADDED", stored, None, stored.version))
         self._task = asyncio.create_task(self._run(), name="mooring-kubelets")
 
     async def stop(self) -> None:
-        """Stop. Pods stay as they are."""
+        """Stop. Pods keep their statuses."""
         self._stop_listening()
         if self._task is not None:
             self._task.cancel()
@@ -89,7 +89,7 @@ class Kubelets:
                 self._pod(pod, change)
 
     def _pod(self, pod: Document, change: Change) -> None:
-        """Plan what comes next for a pod, if anything changed that a kubelet cares about."""
+        """Schedule the next action for a pod."""
         metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
         if not spec.get("nodeName"):
             return
@@ -116,7 +116,7 @@ class Kubelets:
         return min(grace, asked or 0.0)
 
     def _left(self, pod: Document) -> float | None:
-        """How long a pod still runs; None for ever."""
+        """Return the seconds until a pod finishes, or None if it does not."""
         lifetime = _lifetime(pod)
         if lifetime is None:
             return None
@@ -168,7 +168,7 @@ class Kubelets:
             else:
                 self._tend(action, document)
         except Exception:
-            _log.exception("a fake kubelet failed", action=action, object=f"{namespace}/{name}")
+            _log.exception("fake kubelet failed", action=action, object=f"{namespace}/{name}")
 
     def _tend(self, action: str, pod: Document) -> None:
         node = self._tools.find("nodes", "", pod["spec"]["nodeName"])
@@ -207,7 +207,7 @@ class Kubelets:
             return
         left = self._left(pod)
         if left is None or left > 0.01:
-            # The pod was restarted meanwhile, and runs on.
+            # The containers have been restarted meanwhile.
             return
         text = (pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0")
         code = int(text) if text.isdigit() else 0
@@ -218,24 +218,24 @@ class Kubelets:
             self._tools.set_status("pods", pod, ended_status(pod, now, code))
 
     def _greet(self, node: Document) -> None:
-        """Let a node say that it is ready, and fill in what it left out; from then on it gives signs of life."""
+        """Complete the status of a new node, and start renewing its lease."""
         if not runs(node):
             return
         if condition(node, "Ready") is None:
             self._tools.set_status("nodes", node, node_status(node, rfc3339(self._tools.now())))
-        renew_lease(self._tools, node)
+        _renew_lease(self._tools, node)
         self._plan(random.uniform(0.0, _RENEW_EVERY), "live", node)
 
     def _live(self, node: Document) -> None:
-        """Renew the node's lease, as a kubelet does."""
+        """Renew the lease of a node."""
         if not runs(node):
             return
-        renew_lease(self._tools, node)
+        _renew_lease(self._tools, node)
         self._plan(_RENEW_EVERY, "live", node)
 
 
 def runs(node: Document) -> bool:
-    """Whether a fake kubelet cares for the node."""
+    """Return whether a fake kubelet runs the pods of a node."""
     return (node["metadata"].get("annotations") or {}).get(KUBELET) != "off"
 
 
@@ -244,7 +244,7 @@ def _restarts(pod: Document) -> int:
 
 
 def _lifetime(pod: Document) -> float | None:
-    """How long the containers of a pod run before they end; None where they are meant to go on."""
+    """Return the seconds that the containers of a pod run, or None if they do not finish."""
     if pod["spec"].get("restartPolicy") == "Always":
         return None
     annotated = seconds((pod["metadata"].get("annotations") or {}).get(RUN_FOR, ""))
@@ -263,8 +263,19 @@ def _sleeps(container: Document) -> float | None:
     return None if match is None else seconds(match[1])
 
 
+def _renew_lease(tools: Tools, node: Document) -> None:
+    """Renew the lease of a node, or create it."""
+    metadata, now = node["metadata"], rfc3339_micro(tools.now())
+    name = metadata["name"]
+    spec = {"holderIdentity": name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": now}
+    if tools.registry.modify(_LEASES, _LEASE_NAMESPACE, name, lambda each: {**each, "spec": spec}) is not None:
+        return
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": metadata["uid"]}
+    tools.create(_LEASES, _LEASE_NAMESPACE, {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": spec})
+
+
 def node_status(node: Document, now: str) -> Document:
-    """The status of a node that is well."""
+    """Return the status of a ready node."""
     name, status = node["metadata"]["name"], node.get("status") or {}
     capacity = status.get("capacity") or dict(_CAPACITY)
     conditions = [

@@ -1,4 +1,4 @@
-"""Lists of objects: chosen by selectors, cut into pages that all show the same moment."""
+"""Lists of objects, filtered by selectors and split into consistent pages."""
 
 import base64
 import secrets
@@ -15,7 +15,7 @@ from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import FieldSelector
 from mooring.cluster.store import Store, Stored
 
-#: How many unfinished lists are remembered, and for how long in seconds.
+#: How many unfinished lists are cached, and for how many seconds.
 _KEPT: Final = 256
 _KEPT_FOR: Final = 300.0
 
@@ -28,14 +28,14 @@ _EXPIRED: Final = (
 
 
 class Filter(NamedTuple):
-    """Which objects of a resource are meant."""
+    """A filter for the objects of a resource."""
 
     namespace: str | None = None
     labels: Selector | None = None
     fields: FieldSelector | None = None
 
     def matches(self, document: Document) -> bool:
-        """Whether the object is chosen."""
+        """Return whether an object passes the filter."""
         metadata = document["metadata"]
         if self.namespace is not None and metadata.get("namespace", "") != self.namespace:
             return False
@@ -45,12 +45,12 @@ class Filter(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether every object is chosen."""
+        """Whether every object passes."""
         return self.namespace is None and self.labels is None and self.fields is None
 
     @property
     def selects(self) -> bool:
-        """Whether anything but the namespace chooses."""
+        """Whether the filter has selectors."""
         return self.labels is not None or self.fields is not None
 
 
@@ -70,7 +70,7 @@ class _Rest(NamedTuple):
 
 
 class Lists:
-    """Makes lists, and remembers those that a client has not read to the end."""
+    """Lists objects, and caches the rest of lists that clients have not read to the end."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
@@ -78,13 +78,13 @@ class Lists:
         self._rests: OrderedDict[str, _Rest] = OrderedDict()
 
     def first(self, resource: Resource, chosen: Filter, limit: int) -> Page:
-        """The first page; all of the list where there is no limit."""
+        """Return the first page, or the whole list if there is no limit."""
         found = self._store.objects(resource.stored_as, chosen.namespace)
         items = [each for each in found if chosen.matches(each.document)] if chosen.selects else list(found)
         return self._page(items, self._store.version, limit)
 
     def next(self, token: str, limit: int) -> Page:
-        """The page after the one that gave the token."""
+        """Return the page after the one with the token."""
         try:
             key = msgspec.json.decode(base64.urlsafe_b64decode(token))["key"]
         except (ValueError, KeyError, TypeError, msgspec.DecodeError):
@@ -107,7 +107,7 @@ class Lists:
         return Page(items[:limit], version, token.decode(), len(items) - limit)
 
     def check_version(self, wanted: str, match: str) -> None:
-        """Refuse to list at a version that is not here yet, or exactly at one that is gone."""
+        """Raise ApiError for a resource version that does not exist yet, or an exact one that is gone."""
         if not wanted or wanted == "0":
             return
         if not wanted.isdigit():

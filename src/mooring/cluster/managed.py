@@ -1,4 +1,4 @@
-"""`metadata.managedFields`: which manager set which fields, kept up to date with every write, and server-side apply."""
+"""`metadata.managedFields`: the fields that each manager owns, and server-side apply."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,12 +12,12 @@ from mooring.cluster.resources import Resource
 
 APPLY = "Apply"
 UPDATE = "Update"
-#: Who owns the fields of an object that nobody kept books about when it is first applied to.
+#: The manager of the fields of an object without `managedFields` when it is first applied to.
 BEFORE_FIRST_APPLY = "before-first-apply"
 
 
 class Manager:
-    """One entry: a manager and its fields."""
+    """A manager and the fields that it owns."""
 
     __slots__ = ("api_version", "fields", "name", "operation", "subresource", "time")
 
@@ -31,7 +31,7 @@ class Manager:
 
     @classmethod
     def read(cls, entry: Document) -> "Manager":
-        """The manager of an entry of `managedFields`."""
+        """Decode an entry of `managedFields`."""
         fields = FieldSet.read(entry.get("fieldsV1") or {})
         found = cls(entry.get("manager", ""), entry.get("operation", UPDATE), entry.get("apiVersion", ""),
                     entry.get("subresource", ""), fields)  # fmt: skip
@@ -39,7 +39,7 @@ class Manager:
         return found
 
     def written(self) -> Document:
-        """The entry."""
+        """Encode an entry of `managedFields`."""
         entry: Document = {
             "manager": self.name,
             "operation": self.operation,
@@ -53,12 +53,12 @@ class Manager:
         return entry
 
     def is_for(self, name: str, operation: str, subresource: str) -> bool:
-        """Whether a write of that manager is booked here."""
+        """Return whether the entry is for a manager, an operation and a subresource."""
         return self.name == name and self.operation == operation and self.subresource == subresource
 
     @property
     def shown(self) -> str:
-        """The manager as a conflict names it."""
+        """The manager as conflict messages name it."""
         text = f'"{self.name}"'
         if self.subresource:
             text += f' with subresource "{self.subresource}"'
@@ -66,7 +66,7 @@ class Manager:
 
 
 def kept_entries(old: Document, metadata: Document) -> list[Any]:
-    """The entries that a write starts from: what the client sent, where it sent any, else what there was."""
+    """Return the entries before a write: those that the client sent, if any, or the stored ones."""
     given = metadata.get("managedFields")
     if given is None:
         return list(old["metadata"].get("managedFields", ()))
@@ -76,7 +76,7 @@ def kept_entries(old: Document, metadata: Document) -> list[Any]:
 def track(
     old: Document | None, new: Document, resource: Resource, manager: str, now: str, *, subresource: str = ""
 ) -> None:
-    """Book the fields that a write changed to its manager, and away from all others. Completes `new` in place."""
+    """Assign the fields that a write changes to its manager, in place in `new`."""
     if old is None:
         _track_new(new, resource, manager, now)
         return
@@ -96,7 +96,7 @@ def track(
 
 
 def _track_new(new: Document, resource: Resource, manager: str, now: str) -> None:
-    """Book all fields of a new object to the manager that made it."""
+    """Assign all fields of a new object to its manager."""
     part = owned_part(new, has_status="status" in resource.subresources)
     new["metadata"]["managedFields"] = [
         {
@@ -138,7 +138,7 @@ def apply(
     force: bool,
     subresource: str,
 ) -> Document:
-    """The object after a server-side apply. Raises a conflict where others own what would change, unless forced."""
+    """Return the object after a server-side apply. Raises ApiError if other managers own changed fields."""
     shape, has_status = resource.shape, "status" in resource.subresources
     base: Document = copied(live) if live else {"metadata": {}}
     managers = [Manager.read(each) for each in base["metadata"].get("managedFields", ())]
@@ -170,7 +170,7 @@ def apply(
 
 
 def _settle(others: list[Manager], before: Document, after: Document, resource: Resource, *, force: bool) -> None:
-    """Find conflicts with what others own; take the fields from them where that is forced."""
+    """Find conflicts with other managers, and take their fields if forced."""
     changed = compare(before, after, resource.shape).changed
     conflicts = [(each, each.fields.common(changed)) for each in others]
     conflicts = [(each, shared) for each, shared in conflicts if not shared.is_empty]

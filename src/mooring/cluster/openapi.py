@@ -1,7 +1,6 @@
-"""OpenAPI documents of what is served: enough for kubectl to apply, patch and validate, and for other clients to
-look.
+"""OpenAPI documents of the served resources, for kubectl to apply, patch and validate.
 
-Descriptions are left out: `kubectl explain` shows names and types.
+They have no descriptions: `kubectl explain` shows names and types.
 """
 
 import hashlib
@@ -29,13 +28,13 @@ def _kind(resource: Resource) -> Document:
 
 
 class OpenApi:
-    """Makes the documents, and keeps them until the resources change."""
+    """Creates the documents, and caches them until the resources change."""
 
     def __init__(self, table: ResourceTable) -> None:
         self._table = table
         self._made: dict[str, bytes] = {}
         self._generation = -1
-        #: The schemas of custom resources by (group, version, kind), as their definitions give them.
+        #: The schemas of custom resources by group, version and kind.
         self.custom: dict[tuple[str, str, str], Document] = {}
 
     def index(self) -> Document:
@@ -146,7 +145,7 @@ def _references(value: Any) -> list[str]:
 
 
 def _referring(value: Any, prefix: str) -> Any:
-    """The value with its short references written out for one version of OpenAPI."""
+    """Return a value with references for one version of OpenAPI."""
     if isinstance(value, dict):
         return {
             key: prefix + each[2:] if key == "$ref" and isinstance(each, str) else _referring(each, prefix)
@@ -156,7 +155,7 @@ def _referring(value: Any, prefix: str) -> Any:
 
 
 def _flattened(value: Any) -> Any:
-    """The value as OpenAPI v2 has it: references stand alone, and there is no choice of types."""
+    """Return a value for OpenAPI v2, where references stand alone and a field has one type."""
     if isinstance(value, dict):
         if len(value.get("allOf", ())) == 1:
             rest = {key: each for key, each in value.items() if key.startswith("x-")}

@@ -1,8 +1,7 @@
-"""Writes every change down in SQLite, so that nothing that was acknowledged is lost, however the process ends.
+"""The journal: stores every change in SQLite, so that acknowledged changes survive a crash.
 
-Changes gather while the last batch is being written; then all of them go in one transaction. Nobody is told of a
-change before it is on disk. What code does without waiting is in one batch, so it is there as a whole or not at
-all.
+Changes are collected while the previous batch is written, and written in one transaction. Clients see a change only
+when it is on disk. Changes without an await in between are in one batch, so that all or none of them are stored.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ _FORMAT: Final = "1"
 
 
 class DataError(Exception):
-    """A data folder that cannot be used; the message says why and what to do."""
+    """A data folder that cannot be used."""
 
 
 class _Entry(NamedTuple):
@@ -40,7 +39,7 @@ class _Entry(NamedTuple):
 
 
 class SqliteJournal:
-    """Keeps a store in a file. One thread writes; the event loop never waits for the disk."""
+    """Stores objects in a file. One thread writes; the event loop never waits for the disk."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
@@ -55,7 +54,7 @@ class SqliteJournal:
         self._failure: Exception | None = None
 
     async def open(self, store: Store) -> None:
-        """Read back what was written, and write down all that comes."""
+        """Load stored objects, and store all later changes."""
         loop = asyncio.get_running_loop()
         rows, version = await loop.run_in_executor(self._thread, self._load)
         for storage, namespace, name, number, body in rows:
@@ -90,12 +89,12 @@ class SqliteJournal:
         return rows, int(facts.get("version", "0"))
 
     def fact(self, name: str) -> str | None:
-        """Something small that is kept beside the objects, such as the token."""
+        """Return a stored value, such as the token."""
         row = self._open_connection().execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def set_fact(self, name: str, value: str) -> None:
-        """Keep something small."""
+        """Store a value."""
         self._open_connection().execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     def _open_connection(self) -> sqlite3.Connection:
@@ -104,7 +103,7 @@ class SqliteJournal:
         return self._connection
 
     def append(self, storage: str, namespace: str, name: str, stored: Stored | None, version: int) -> None:
-        """Take one change; it is safe once `durable` for its version returns."""
+        """Add a change; it is on disk when `durable` for its version returns."""
         self._pending.append(_Entry(storage, namespace, name, version, None if stored is None else stored.encoded))
         self._wake.set()
 
@@ -135,7 +134,7 @@ class SqliteJournal:
 
     def _commit(self, batch: list[_Entry]) -> None:
         connection = self._open_connection()
-        # Of several changes of one object only the last one counts.
+        # Only the last change of an object in a batch is stored.
         last = {(each.storage, each.namespace, each.name): each for each in batch}
         connection.execute("BEGIN")
         connection.executemany(
@@ -166,7 +165,7 @@ class SqliteJournal:
         self._waiting = []
 
     async def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write pending changes and close the file."""
         if self._store is not None and self._failure is None:
             await self.durable(self._store.version)
         if self._writer is not None:

@@ -1,4 +1,4 @@
-"""The statuses that a kubelet writes as a pod starts, restarts and ends."""
+"""Pod statuses that a kubelet writes."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _OWN: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersR
 
 
 def running_status(pod: Document, now: str, *, host: str, address: str) -> Document:
-    """A pod whose containers all run."""
+    """Return the status of a pod whose containers run."""
     status = pod.get("status") or {}
     fresh: Document = {
         **status,
@@ -37,7 +37,7 @@ def running_status(pod: Document, now: str, *, host: str, address: str) -> Docum
 
 
 def ended_status(pod: Document, now: str, code: int) -> Document:
-    """A pod whose containers have all ended."""
+    """Return the status of a pod whose containers have terminated."""
     status = pod["status"]
     reason = "" if code else "PodCompleted"
     return {
@@ -57,7 +57,7 @@ def ended_status(pod: Document, now: str, code: int) -> Document:
 
 
 def restarted_status(pod: Document, now: str, code: int) -> Document:
-    """A pod whose containers failed and were started again."""
+    """Return the status of a pod whose containers failed and were restarted."""
     status = pod["status"]
     return {
         **status,
@@ -74,7 +74,7 @@ def restarted_status(pod: Document, now: str, code: int) -> Document:
 
 
 def _gates_open(pod: Document) -> bool:
-    """Whether all conditions hold that the pod itself made part of being ready."""
+    """Return whether the conditions of all readiness gates are true."""
     gates = [each["conditionType"] for each in pod["spec"].get("readinessGates", ())]
     conditions = {each["type"]: each["status"] for each in (pod.get("status") or {}).get("conditions", ())}
     return all(conditions.get(each) == "True" for each in gates)
@@ -84,7 +84,7 @@ def _conditions(pod: Document, now: str, *, ready: bool, reason: str = "") -> li
     before = {each["type"]: each for each in (pod.get("status") or {}).get("conditions", ())}
     fresh: list[Document] = []
     for kind in _OWN:
-        # What is ready for the containers is not undone by a gate, but by their end.
+        # Readiness gates affect `Ready` only; terminated containers affect the others too.
         holds = ready if kind == "Ready" else not reason if kind in {"ContainersReady", _OWN[0]} else True
         each: Document = {
             "type": kind,

@@ -1,6 +1,6 @@
-"""Creates, changes and reads objects by the rules of their kinds, whoever asks: a client over HTTP or a controller.
+"""The registry: creates, updates and reads objects by the rules of their kinds, for clients and controllers.
 
-Between the first look at the store and the write nothing waits, so a version that was checked is still the last one.
+There is no await between reading an object and writing it, so that the resource version that was checked is current.
 """
 
 import random
@@ -37,16 +37,16 @@ from mooring.cluster.validation.common import IMMUTABLE
 from mooring.cluster.validation.metadata import metadata_errors, metadata_update_errors
 from mooring.cluster.validation.pod_subresources import subresource_errors
 
-#: How often a generated name is drawn before giving up.
+#: How many generated names are tried.
 _DRAWS: Final = 8
-#: What only the server writes in an object's metadata.
+#: Metadata that only the server writes.
 _SYSTEM_METADATA: Final = (
     "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink",
 )  # fmt: skip
 
 
 class Registry:
-    """The objects of the cluster with the rules of their kinds."""
+    """The objects of the cluster and the rules of their kinds."""
 
     def __init__(
         self,
@@ -62,14 +62,14 @@ class Registry:
         self._random = rng or random.Random()
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored:
-        """The object of that name; an ApiError where there is none."""
+        """Return an object. Raises ApiError if it does not exist."""
         found = self.store.get(resource.stored_as, namespace, name)
         if found is None:
             raise not_found(resource.target(name))
         return found
 
     def create(self, resource: Resource, namespace: str, document: Document, call: Call) -> Stored:
-        """Store a new object. The document must be the caller's own: it is completed in place."""
+        """Store a new object. The document is completed in place."""
         storage, kind = resource.stored_as, self.table.kind(resource)
         metadata = document.setdefault("metadata", {})
         self._identify(resource, namespace, metadata)
@@ -146,7 +146,7 @@ class Registry:
         metadata["creationTimestamp"] = rfc3339(self.clock())
 
     def _free_name(self, resource: Resource, metadata: Document) -> str:
-        """The name of the new object; a generated one that is taken is drawn again."""
+        """Return the name of a new object, generated again while it is taken."""
         space = metadata.get("namespace", "")
         for _ in range(_DRAWS):
             if self.store.get(resource.stored_as, space, metadata["name"]) is None:
@@ -172,9 +172,9 @@ class Registry:
         subresource: str = "",
         booked_as: str = "",
     ) -> Stored:
-        """Store an object in place of the one of that name. The document must be the caller's own.
+        """Replace an object. The document is completed in place.
 
-        `booked_as` names a subresource through which the change came although it concerns the object itself.
+        `booked_as` is the subresource that owns the changed fields, if it is not the one that is updated.
         """
         old = self.get(resource, namespace, name)
         metadata = document.setdefault("metadata", {})
@@ -223,7 +223,7 @@ class Registry:
             raise conflict(resource.target(name), MODIFIED)
 
     def _merged(self, resource: Resource, document: Document, old: Stored, subresource: str) -> Document:
-        """The new object with what only the server, or only the other endpoint, may write taken from the old one."""
+        """Return the new object with the fields of the old one that the request cannot change."""
         before = old.document["metadata"]
         metadata = document["metadata"]
         for key in _SYSTEM_METADATA:

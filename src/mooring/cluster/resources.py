@@ -13,7 +13,7 @@ METRICS: Final = "metrics.k8s.io"
 
 
 class Resource(NamedTuple):
-    """One resource in one version, such as `deployments` of `apps/v1`."""
+    """A resource in one version, such as `deployments` of `apps/v1`."""
 
     group: str
     version: str
@@ -25,44 +25,44 @@ class Resource(NamedTuple):
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = STORED_VERBS
     singular: str = ""
-    #: The resource under which objects are stored, where several versions share them.
+    #: The resource under which objects are stored, if several resources share them.
     storage: str = ""
-    #: The shape of a custom resource; Kubernetes' own are looked up by kind.
+    #: The shape of a custom resource; those of built-in resources are looked up by kind.
     custom_shape: Shape | None = None
     list_kind: str = ""
 
     @property
     def group_version(self) -> str:
-        """`apps/v1`; for the core group just `v1`."""
+        """`apps/v1`, or `v1` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def stored_as(self) -> str:
-        """What the store files the objects under: the same for every version."""
+        """The name under which the store holds the objects, the same for every version."""
         return self.storage or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property
     def shape(self) -> Shape:
-        """What an object of this kind looks like."""
+        """The structure of the objects."""
         from mooring.cluster.schema.kubernetes import shape_of
 
         return self.custom_shape or shape_of(self.group, self.version, self.kind)
 
     @property
     def singular_name(self) -> str:
-        """The name for one of them."""
+        """The singular name."""
         return self.singular or self.kind.lower()
 
     @property
     def is_custom(self) -> bool:
-        """Whether a CustomResourceDefinition made this resource."""
+        """Whether a CustomResourceDefinition defines the resource."""
         return self.custom_shape is not None
 
     @property
     def lists_as(self) -> str:
-        """The kind of a list of these."""
+        """The kind of a list of objects."""
         return self.list_kind or f"{self.kind}List"
 
     def target(self, name: str = "") -> Target:
-        """How messages name an object of this resource."""
+        """Return the object with a name, for messages."""
         return Target(self.group, self.plural, name)

@@ -12,7 +12,7 @@ from mooring.cluster.tables import labels_text, selector_text
 
 
 def scale_of(resource: Resource, document: Document, paths: Document | None = None) -> Document:
-    """The Scale of a workload. `paths` says where a custom resource keeps its numbers."""
+    """Return the Scale of a workload. `paths` are the fields of a custom resource that hold its numbers."""
     metadata = document["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     if paths is None:
@@ -54,7 +54,7 @@ def set_scale(
     call: Call,
     paths: Document | None,
 ) -> Stored:
-    """Set how many replicas a workload wants."""
+    """Set the number of replicas of a workload."""
     replicas = look(scale, "spec", "replicas") or 0
     if replicas < 0:
         error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")

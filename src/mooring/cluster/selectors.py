@@ -1,4 +1,4 @@
-"""Label and field selectors as they stand in a query, and which fields of which kind can be selected by."""
+"""Label selectors and field selectors."""
 
 import functools
 import re
@@ -27,7 +27,7 @@ _COMPARISONS: Final = {"=": IN, "==": IN, "!=": NOT_IN, ">": GT, "<": LT}
 
 
 class _Tokens:
-    """The words of a selector, read one after the other."""
+    """The tokens of a selector."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -54,7 +54,7 @@ class _Tokens:
 
 @functools.lru_cache(maxsize=1024)
 def parse_label_selector(text: str) -> Selector:
-    """Read `app=web,tier in (a, b),!old`; raises an ApiError for anything else."""
+    """Parse `app=web,tier in (a, b),!old`. Raises ApiError."""
     try:
         tokens = _Tokens(text)
         requirements: list[Requirement] = []
@@ -103,7 +103,7 @@ def _values(tokens: _Tokens) -> list[str]:
 
 
 def selector_of(document: Mapping[str, Any] | None) -> Selector:
-    """Compile a label selector as it stands in an object; absent takes nothing, empty everything."""
+    """Compile a label selector of an object. None selects nothing, an empty selector everything."""
     if document is None:
         return NOTHING
     requirements = [Requirement(key, IN, frozenset((value,))) for key, value in document.get("matchLabels", {}).items()]
@@ -144,11 +144,11 @@ class FieldSelector:
 
     def __init__(self, conditions: tuple[tuple[Reader, str, bool], ...], name: str | None) -> None:
         self.conditions = conditions
-        #: The one name that can match, where the selector says so.
+        #: The name that objects must have, if the selector has one.
         self.name = name
 
     def matches(self, document: Document) -> bool:
-        """Whether the object meets all conditions."""
+        """Return whether an object meets all conditions."""
         return all((read(document) == value) is equal for read, value, equal in self.conditions)
 
 

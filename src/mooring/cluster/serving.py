@@ -1,4 +1,4 @@
-"""Runs an embedded cluster until somebody ends it, and tells people how to reach it."""
+"""Runs an embedded cluster until it is stopped."""
 
 import asyncio
 import contextlib
@@ -12,22 +12,22 @@ from pathlib import Path
 from mooring.cluster.embedded import EmbeddedCluster
 from mooring.cluster.kubeconfig import check_writable, remove_kubeconfig, write_kubeconfig
 
-#: Called once the cluster serves.
+#: Called when the cluster serves.
 Ready = Callable[[EmbeddedCluster], None]
 
 
 async def serve(
     cluster: EmbeddedCluster, *, nodes: int, kubeconfig: Path | None = None, ready: Ready | None = None
 ) -> None:
-    """Start the cluster with some fake nodes, and stop it on SIGINT or SIGTERM.
+    """Start the cluster with fake nodes, and stop it on SIGINT or SIGTERM.
 
-    Without a kubeconfig it belongs to the process that started it: it also ends when its standard input does, which
-    happens however that process ends.
+    Without a kubeconfig the cluster belongs to the process that started it, and also stops when its standard input is
+    closed.
     """
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Not every platform or thread lets signals be handled here; then the caller's own way of ending remains.
+        # Some platforms and threads cannot handle signals; then the caller has to stop the cluster.
         with contextlib.suppress(NotImplementedError, RuntimeError):
             loop.add_signal_handler(number, ended.set)
     if kubeconfig is None:
@@ -59,14 +59,14 @@ def _end_with_input(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> No
 
 
 def run(main: Callable[[], Coroutine[object, object, None]]) -> None:
-    """Run a coroutine function, on uvloop where it is installed: the cluster is half as fast again on it."""
+    """Run a coroutine function, on uvloop if it is installed, which makes the cluster half as fast again."""
     try:
         from uvloop import new_event_loop
     except ImportError:
         factory = None
     else:
         factory = new_event_loop
-    # A cluster is one large, old heap: looking through all of it often costs more than it ever finds.
+    # The heap of a cluster is large and long-lived, so that frequent collections cost more than they free.
     gc.set_threshold(50_000, 50, 100)
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(main())

@@ -1,8 +1,7 @@
-"""Where the objects are: every one with the version of its last change, and the changes that led here.
+"""The store: all objects with their resource versions, and recent changes.
 
-The store knows nothing of kinds. One counter numbers all changes, as etcd's revision does. Everything happens on
-the event loop without waiting in between, so whoever reads and then writes without an await in between needs no
-lock.
+The store does not depend on kinds. One counter numbers all changes, like the revision of etcd. All code runs on the
+event loop, so that reading and writing without an await in between needs no lock.
 """
 
 from collections import deque
@@ -17,26 +16,26 @@ ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
 
-#: How many changes of one resource are remembered for watches that start in the past.
+#: How many changes of one resource are available to watches that start in the past.
 HISTORY: Final = 10_000
 
 encode: Final = msgspec.json.Encoder().encode
 
 
 class Stored:
-    """An object as it stands in the store."""
+    """An object in the store."""
 
     __slots__ = ("document", "encoded", "version")
 
     def __init__(self, document: Document, version: int, encoded: bytes | None = None) -> None:
         self.document = document
         self.version = version
-        #: The document as JSON, made once and sent to everybody.
+        #: The document as JSON, encoded once for all clients.
         self.encoded = encode(document) if encoded is None else encoded
 
 
 class Change:
-    """One change of one object. `stored` is how it is now, or how it was when it was deleted."""
+    """A change of one object. `stored` is the object now, or as it was when it was deleted."""
 
     __slots__ = ("kind", "lines", "previous", "stored", "version")
 
@@ -45,7 +44,7 @@ class Change:
         self.stored = stored
         self.previous = previous
         self.version = version
-        #: The lines that watches send for this change, by what they made of it: each is encoded once.
+        #: The encoded events of watches, by event type and group version.
         self.lines: dict[tuple[str, str], bytes] = {}
 
 
@@ -53,14 +52,14 @@ Listener = Callable[[str, Change], None]
 
 
 class Journal(Protocol):
-    """Where changes are written down so that they survive. `append` may answer before the change is safe."""
+    """A log of changes that survives restarts. `append` may return before the change is on disk."""
 
     def append(self, storage: str, namespace: str, name: str, stored: Stored | None, version: int) -> None:
-        """Take one change; None is a deletion."""
+        """Add one change; None is a deletion."""
 
 
 class Collection:
-    """All objects of one resource, by namespace and name, with the changes of late."""
+    """All objects of one resource by namespace and name, and recent changes."""
 
     __slots__ = ("floor", "history", "objects")
 
@@ -72,7 +71,7 @@ class Collection:
 
 
 class Store:
-    """All objects of the cluster. Changes are published to listeners in order, once they are safe."""
+    """All objects of the cluster. Changes are published to listeners in order when they are on disk."""
 
     def __init__(self, *, history: int = HISTORY, version: int = 0) -> None:
         self.version = version
@@ -87,16 +86,16 @@ class Store:
         self._unpublished: deque[tuple[str, Change]] = deque()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call the listener with every later change and its resource; the answer ends that."""
+        """Call the listener with every later change when it is published; return a function that ends this."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def follow(self, listener: Listener) -> None:
-        """Call the listener with every later change at once, safe or not: for what must agree with the objects."""
+        """Call the listener with every later change at once, before it is on disk."""
         self._insiders.append(listener)
 
     def get(self, storage: str, namespace: str, name: str) -> Stored | None:
-        """The object of that name, or None."""
+        """Return an object, or None."""
         collection = self._collections.get(storage)
         if collection is None:
             return None
@@ -104,7 +103,7 @@ class Store:
         return None if inside is None else inside.get(name)
 
     def put(self, storage: str, namespace: str, name: str, document: Document) -> Stored:
-        """Store an object in place of what was there; its resourceVersion is set here."""
+        """Store or replace an object, and set its resource version."""
         self.version = version = self.version + 1
         document = {**document, "metadata": {**document["metadata"], "resourceVersion": str(version)}}
         stored = Stored(document, version)
@@ -116,7 +115,7 @@ class Store:
         return stored
 
     def remove(self, storage: str, namespace: str, name: str) -> Stored:
-        """Delete an object; the answer is how it was, with the version of its deletion."""
+        """Delete an object; return it with the resource version of the deletion."""
         self.version = version = self.version + 1
         inside = self.collection(storage).objects[namespace]
         previous = inside.pop(name)
@@ -129,17 +128,17 @@ class Store:
         return stored
 
     def load(self, storage: str, namespace: str, name: str, stored: Stored) -> None:
-        """Put back an object that was written down earlier; nobody is told."""
+        """Load an object from disk, without a change."""
         self.collection(storage).objects.setdefault(namespace, {})[name] = stored
 
     def restart(self, version: int) -> None:
-        """Go on from a version after objects were loaded; what led there is not known any more."""
+        """Continue from a version after loading objects, without earlier changes."""
         self.version = self.published = self._start = version
         for collection in self._collections.values():
             collection.floor = version
 
     def objects(self, storage: str, namespace: str | None = None) -> Iterator[Stored]:
-        """The objects of a resource, in one namespace or in all, in the order of their keys."""
+        """Yield the objects of a resource, in one namespace or all, sorted by namespace and name."""
         collection = self._collections.get(storage)
         if collection is None:
             return
@@ -154,23 +153,23 @@ class Store:
                 yield inside[name]
 
     def count(self, storage: str) -> int:
-        """How many objects of a resource there are."""
+        """Return the number of objects of a resource."""
         collection = self._collections.get(storage)
         return 0 if collection is None else sum(map(len, collection.objects.values()))
 
     def storages(self) -> tuple[str, ...]:
-        """The resources of which there are or were objects."""
+        """Return the resources that have or had objects."""
         return tuple(self._collections)
 
     def collection(self, storage: str) -> Collection:
-        """All objects of one resource; made where there were none yet."""
+        """Return the collection of a resource."""
         found = self._collections.get(storage)
         if found is None:
             found = self._collections[storage] = Collection(self._start)
         return found
 
     def since(self, storage: str, version: int) -> list[Change] | None:
-        """The published changes after a version, or None where they are no longer all known."""
+        """Return the published changes after a version, or None if they are no longer available."""
         collection = self.collection(storage)
         if version < collection.floor:
             return None
@@ -184,14 +183,14 @@ class Store:
         return changes
 
     def compact(self) -> None:
-        """Forget all changes, as etcd does when it compacts: watches from before get a 410."""
+        """Drop all changes, as etcd does when it compacts: watches from earlier versions get 410."""
         for collection in self._collections.values():
             collection.history.clear()
             collection.floor = self.published
         self._start = self.published
 
     def publish(self, upto: int) -> None:
-        """Tell the listeners of the changes up to a version, which are safe now."""
+        """Publish the changes up to a version."""
         while self._unpublished and self._unpublished[0][1].version <= upto:
             storage, change = self._unpublished.popleft()
             self._announce(storage, change)

@@ -20,14 +20,14 @@ Row = Callable[[Document, float], list[Any]]
 
 
 class Columns(NamedTuple):
-    """What a table of one kind shows."""
+    """The columns of a kind, and a function that returns the cells of an object."""
 
     definitions: tuple[Document, ...]
     row: Row
 
 
 def columns(text: str, row: Row) -> Columns:
-    """Read `Name Ready:integer +Node`: a type after a colon, a plus for what only `-o wide` shows, `_` for a blank."""
+    """Parse `Name Ready:integer +Node`: a type follows a colon, `+` marks columns of `-o wide`, `_` is a space."""
     found: list[Document] = []
     for word in text.split():
         wide = word.startswith("+")
@@ -62,7 +62,7 @@ PLAIN: Final = Columns(
 
 
 def table_rows(documents: Iterable[Document], columns: Columns, now: float, include: str) -> list[Document]:
-    """A row for each object, with as much of the object as the client asks for."""
+    """Return a row for each object, with as much of the object as `include` says."""
     rows: list[Document] = []
     for document in documents:
         row: Document = {"cells": columns.row(document, now)}
@@ -81,7 +81,7 @@ def table_rows(documents: Iterable[Document], columns: Columns, now: float, incl
 
 
 def partial_metadata(document: Document) -> Document:
-    """Only the metadata of an object."""
+    """Return the metadata of an object."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
@@ -90,7 +90,7 @@ def partial_metadata(document: Document) -> Document:
 
 
 def table_document(columns: Columns, rows: list[Document], metadata: Document, *, headers: bool = True) -> Document:
-    """The Table object."""
+    """Return a Table."""
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -101,7 +101,7 @@ def table_document(columns: Columns, rows: list[Document], metadata: Document, *
 
 
 def human_duration(seconds: float) -> str:
-    """A duration as kubectl writes it: exact when short, coarse when long."""
+    """Format a duration as kubectl does: exact if it is short, rounded if it is long."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
@@ -130,22 +130,22 @@ def _two(whole: int, unit: int, letter: str, small: int, small_letter: str) -> s
 
 
 def since(timestamp: str | None, now: float) -> str:
-    """How long ago something was."""
+    """Format the time since a timestamp."""
     return human_duration(now - seconds_of(timestamp)) if timestamp else UNKNOWN
 
 
 def age(document: Document, now: float) -> str:
-    """How long ago the object was created."""
+    """Format the age of an object."""
     return since(document["metadata"].get("creationTimestamp"), now)
 
 
 def labels_text(labels: Mapping[str, str] | None) -> str:
-    """Labels as `a=1,b=2`."""
+    """Format labels as `a=1,b=2`."""
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) if labels else NONE
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """A label selector as text."""
+    """Format a label selector."""
     if not selector:
         return NONE
     parts = [
@@ -156,12 +156,12 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
 
 
 def container_cells(containers: Iterable[Document]) -> tuple[str, str]:
-    """The names and the images of containers."""
+    """Return the names and the images of containers."""
     found = list(containers)
     return ",".join(each["name"] for each in found), ",".join(each.get("image", "") for each in found)
 
 
 def access_modes_text(modes: Iterable[str] | None) -> str:
-    """Access modes in their short form, in Kubernetes' order."""
+    """Format access modes in their short form, in the order of Kubernetes."""
     present = set(modes or ())
     return ",".join(short for mode, short in _MODES.items() if mode in present)

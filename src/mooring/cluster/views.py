@@ -28,11 +28,6 @@ def seen_as(document: Document, resource: Resource) -> Document:
     return replaced(document, apiVersion=resource.group_version)
 
 
-def stored_form(document: Document, resource: Resource, native: Resource) -> Document:
-    """A document that came in through one version, as it is stored."""
-    return seen_as(document, native) if resource.group_version != native.group_version else document
-
-
 def encoded_as(stored: Stored, resource: Resource) -> bytes:
     """The object as JSON in the version that is asked for; the usual one is at hand."""
     if stored.document["apiVersion"] == resource.group_version:

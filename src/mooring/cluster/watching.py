@@ -1,4 +1,4 @@
-"""Watches: streams of what happens to the objects of one resource, each change encoded once for everybody."""
+"""Watches: streams of changes of a resource. Each change is encoded once for all clients."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -11,17 +11,17 @@ from mooring.cluster.resources import Resource
 from mooring.cluster.store import ADDED, DELETED, MODIFIED, Change, Store, Stored, encode
 from mooring.cluster.views import encoded_as, seen_as
 
-#: A client that is this many bytes behind is cut off; it lists again.
+#: A client with more pending bytes than this is disconnected, and has to list again.
 _MOST_PENDING: Final = 256 * 1024 * 1024
 #: The annotation of the bookmark that ends the initial events of a streamed list.
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
-#: Makes something else than the plain object of a document, such as a row of a table.
+#: Converts a document, for example to a row of a table.
 Transform = Callable[[Document], Document]
 
 
 class Watch:
-    """One client's stream. Lines are put in as changes happen and taken out as the client reads."""
+    """The stream of one client. Changes add lines, and the client takes them."""
 
     def __init__(self, resource: Resource, chosen: Filter, transform: Transform | None = None) -> None:
         self.resource = resource
@@ -29,13 +29,13 @@ class Watch:
         self.transform = transform
         self.lines: list[bytes] = []
         self.size = 0
-        #: The version that the stream began with: what came before is in it already.
+        #: The version that the stream started at; earlier changes are in it already.
         self.version = 0
         self.closed = False
         self.ready = asyncio.Event()
 
     def push(self, change: Change) -> None:
-        """Take note of a change of the resource, if it concerns this watch."""
+        """Add a change of the resource if the client should see it."""
         if change.version <= self.version:
             return
         kind, stored = self._seen(change)
@@ -43,7 +43,7 @@ class Watch:
             self._add(self._line(change, kind, stored))
 
     def _seen(self, change: Change) -> tuple[str, Stored]:
-        """What the change is to somebody who sees only the chosen objects."""
+        """Return the event type for a client that sees only the selected objects."""
         chosen = self.chosen
         if chosen.is_open:
             return change.kind, change.stored
@@ -56,7 +56,7 @@ class Watch:
             return "", change.stored
         if change.kind == DELETED:
             return DELETED, change.stored
-        # The object is no longer chosen: the client gets it as it knew it, with the version at which it left.
+        # The object is no longer selected: the client gets its last selected state with the version of the change.
         metadata = {**previous.document["metadata"], "resourceVersion": str(change.version)}
         return DELETED, Stored({**previous.document, "metadata": metadata}, change.version)
 
@@ -72,14 +72,14 @@ class Watch:
         return line
 
     def add_existing(self, stored: Stored) -> None:
-        """Begin with an object that is there already."""
+        """Add an object that exists already."""
         if self.transform is not None:
             self._add(_line(ADDED, encode(self.transform(seen_as(stored.document, self.resource)))))
         else:
             self._add(_line(ADDED, encoded_as(stored, self.resource)))
 
     def bookmark(self, version: int, *, end_of_initial: bool = False) -> None:
-        """Tell the client how far it has seen."""
+        """Add a bookmark with a resource version."""
         metadata: Document = {"resourceVersion": str(version), "creationTimestamp": None}
         if end_of_initial:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
@@ -100,7 +100,7 @@ class Watch:
         self.ready.set()
 
     def take(self) -> bytes:
-        """All that is waiting to be sent."""
+        """Return all lines that are waiting to be sent."""
         chunk = b"".join(self.lines)
         self.lines.clear()
         self.size = 0
@@ -121,7 +121,7 @@ def _line(kind: str, encoded: bytes) -> bytes:
 
 
 class Watches:
-    """All streams that are open, told of every change of the store."""
+    """All open streams."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -133,7 +133,7 @@ class Watches:
             watch.push(change)
 
     def start(self, watch: Watch, version: str, *, initial: bool, bookmarks: bool) -> None:
-        """Open a stream from a version on; from the present objects where there is none, or where asked."""
+        """Open a stream after a version, or with the existing objects if there is none."""
         storage = watch.resource.stored_as
         if initial or version in {"", "0"}:
             self._send_present(watch, self._store.objects(storage, watch.chosen.namespace))
@@ -171,7 +171,7 @@ class Watches:
                     watch.close()
 
     def close(self) -> None:
-        """Close everything."""
+        """Close all streams."""
         self._stop()
         self.cut()
 

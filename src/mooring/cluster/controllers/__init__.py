@@ -1,1 +1,1 @@
-"""What makes the cluster live: the loops that turn wishes into objects, as kube-controller-manager's do."""
+"""The controller framework, and controllers that do not belong to one kind."""

@@ -1,7 +1,7 @@
-"""What a controller is, and the loop that runs them all.
+"""The base class of controllers, and the loop that runs them.
 
-A controller says which objects to look at when something changes, and then makes one of them right. It does so
-without waiting, so that all its writes belong together: after a crash either all of them are there or none.
+A controller returns the keys of the objects that a change affects, and reconciles one object at a time. Reconciling
+never awaits, so that all of its writes are in one transaction.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from mooring.apiserver.documents import Document
-from mooring.cluster.calls import Call, system_call
+from mooring.cluster.calls import system_call
 from mooring.cluster.controllers.index import Index
 from mooring.cluster.controllers.recorder import Recorder
 from mooring.cluster.deletion import DeleteOptions, delete
@@ -22,15 +22,15 @@ from mooring.cluster.store import Change, Store, Stored
 
 _log: Final = structlog.get_logger("mooring.cluster")
 
-#: Namespace and name of the object that a controller is to look at.
-Name = tuple[str, str]
-#: How many objects are looked at before others get their turn.
+#: Namespace and name of an object.
+Key = tuple[str, str]
+#: How many objects are reconciled before the event loop runs other tasks.
 _AT_ONCE: Final = 64
 _RETRY: Final = 1.0
 
 
 class Tools:
-    """What controllers work with."""
+    """The store, registry, index and event recorder that controllers share."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -43,16 +43,16 @@ class Tools:
         return self.registry.store
 
     def now(self) -> float:
-        """The time, in seconds since 1970."""
+        """Return the time in seconds since the epoch."""
         return self.registry.clock()
 
     def find(self, storage: str, namespace: str, name: str) -> Document | None:
-        """An object, or None."""
+        """Return the document of an object, or None."""
         stored = self.registry.store.get(storage, namespace, name)
         return None if stored is None else stored.document
 
     def create(self, storage: str, namespace: str, document: Document) -> Stored | None:
-        """Create an object; None where it is refused, which the log tells."""
+        """Create an object. Return None and log if it is rejected."""
         resource = self.registry.table.of(storage)
         document = {"apiVersion": resource.group_version, "kind": resource.kind, **document}
         for key in resource.shape.always:
@@ -60,70 +60,66 @@ class Tools:
         try:
             return self.registry.create(resource, namespace, document, system_call())
         except ApiError as error:
-            _log.debug("a controller could not create an object", kind=resource.kind, why=error.message)
+            _log.debug("controller cannot create object", kind=resource.kind, why=error.message)
             return None
 
     def delete(self, storage: str, namespace: str, name: str, options: DeleteOptions | None = None) -> None:
-        """Delete an object; it is fine if it is gone already."""
+        """Delete an object if it exists."""
         resource = self.registry.table.of(storage)
         try:
-            delete(self.registry, resource, namespace, name, options or DeleteOptions(), self.call())
+            delete(self.registry, resource, namespace, name, options or DeleteOptions(), system_call())
         except ApiError as error:
-            _log.debug("a controller could not delete an object", kind=resource.kind, why=error.message)
+            _log.debug("controller cannot delete object", kind=resource.kind, why=error.message)
 
     def set_status(self, storage: str, document: Document, status: Document) -> None:
-        """Give an object a new status, if it differs."""
+        """Replace the status of an object if it differs."""
         metadata = document["metadata"]
         if document.get("status") != status:
             self.registry.modify(
                 storage, metadata.get("namespace", ""), metadata["name"], lambda each: {**each, "status": status}
             )
 
-    def call(self) -> Call:
-        """A call by the cluster itself."""
-        return system_call()
-
 
 class Controller(ABC):
-    """Keeps objects of one kind as they should be."""
+    """Reconciles the objects of one kind."""
 
-    #: The resources whose changes it wants to see; empty for all.
+    #: The resources whose changes the controller handles; empty for all.
     watched: frozenset[str] = frozenset()
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
 
     @abstractmethod
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """The objects to look at because of a change."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return the keys of the objects that a change affects."""
 
     @abstractmethod
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Make an object right; the answer is when to look again, in seconds."""
+        """Bring an object to its desired state, and return the seconds until the next time, if any."""
 
 
 class ControllerLoop:
-    """Runs controllers one object at a time."""
+    """Runs controllers, one object at a time."""
 
     def __init__(self, store: Store, controllers: Iterable[Controller]) -> None:
         self._store = store
         self._controllers = tuple(controllers)
         self._interested: dict[str, tuple[Controller, ...]] = {}
-        self._waiting: dict[tuple[Controller, Name], None] = {}
-        self._timers: dict[tuple[Controller, Name], asyncio.TimerHandle] = {}
+        self._waiting: dict[tuple[Controller, Key], None] = {}
+        self._timers: dict[tuple[Controller, Key], asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stop_listening = store.listen(self._changed)
 
     def start(self) -> None:
-        """Look at everything once, and from then on at what changes."""
+        """Reconcile all objects once, and then those that change."""
         for storage in self._store.storages():
             for stored in self._store.objects(storage):
                 self._changed(storage, Change("ADDED", stored, None, stored.version))
         self._task = asyncio.create_task(self._run(), name="mooring-controllers")
 
     async def stop(self) -> None:
-        """Stop."""
+        """Stop reconciling."""
         self._stop_listening()
         for timer in self._timers.values():
             timer.cancel()
@@ -137,7 +133,7 @@ class ControllerLoop:
             interested = tuple(each for each in self._controllers if not each.watched or storage in each.watched)
             self._interested[storage] = interested
         for controller in interested:
-            for name in controller.concerns(storage, change):
+            for name in controller.keys_for(storage, change):
                 self._waiting[controller, name] = None
         if self._waiting:
             self._wake.set()
@@ -149,23 +145,23 @@ class ControllerLoop:
             while self._waiting:
                 for key in list(self._waiting)[:_AT_ONCE]:
                     del self._waiting[key]
-                    self._look(*key)
+                    self._reconcile(*key)
                 await asyncio.sleep(0)
 
-    def _look(self, controller: Controller, name: Name) -> None:
+    def _reconcile(self, controller: Controller, name: Key) -> None:
         timer = self._timers.pop((controller, name), None)
         if timer is not None:
             timer.cancel()
         try:
             again = controller.reconcile(*name)
         except Exception:
-            _log.exception("a controller failed", controller=type(controller).__name__, object="/".join(name))
+            _log.exception("controller failed; retrying", controller=type(controller).__name__, object="/".join(name))
             again = _RETRY
         if again is not None:
             loop = asyncio.get_running_loop()
             self._timers[controller, name] = loop.call_later(max(again, 0.001), self._due, controller, name)
 
-    def _due(self, controller: Controller, name: Name) -> None:
+    def _due(self, controller: Controller, name: Key) -> None:
         self._timers.pop((controller, name), None)
         self._waiting[controller, name] = None
         self._wake.set()

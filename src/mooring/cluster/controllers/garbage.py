@@ -1,10 +1,10 @@
-"""Deletes what has lost its owner, and sees to it that owners go before or after what they own, as was asked."""
+"""The garbage collector: deletes objects whose owners are gone, in the order of the propagation policy."""
 
 from collections.abc import Iterable
 from typing import Final
 
 from mooring.apiserver.documents import Document, with_metadata
-from mooring.cluster.controllers.base import Controller, Name
+from mooring.cluster.controllers.base import Controller, Key
 from mooring.cluster.deletion import FOREGROUND, ORPHAN, DeleteOptions
 from mooring.cluster.store import ADDED, DELETED, Change
 
@@ -12,13 +12,13 @@ _SEPARATOR: Final = "\x00"
 
 
 class GarbageCollector(Controller):
-    """Looks at owners that go, and at objects whose owner may never have been.
+    """Deletes objects without owners, and finishes the deletion of owners.
 
-    An object is named here by its resource and namespace, put together, and its name.
+    The namespace of a key holds the resource and the namespace.
     """
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """An object that is going, and those that it owned."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return a deleted object, and the objects that it owned."""
         document = change.stored.document
         metadata = document["metadata"]
         own = (f"{storage}{_SEPARATOR}{metadata.get('namespace', '')}", metadata["name"])
@@ -33,9 +33,9 @@ class GarbageCollector(Controller):
             return [own]
         return []
 
-    def _blocked(self, document: Document) -> list[Name]:
-        """The owners of an object that is gone, which may have waited for it."""
-        found: list[Name] = []
+    def _blocked(self, document: Document) -> list[Key]:
+        """Return the owners of a deleted object, which may have waited for it."""
+        found: list[Key] = []
         for owner in document["metadata"].get("ownerReferences", ()):
             place = self._place(owner, document["metadata"].get("namespace", ""))
             if place is not None:
@@ -43,14 +43,14 @@ class GarbageCollector(Controller):
         return found
 
     def _place(self, owner: Document, namespace: str) -> tuple[str, str] | None:
-        """The resource and namespace in which an owner would be, if its kind is known."""
+        """Return the resource and the namespace of an owner, or None if its kind is not served."""
         resource = self.tools.registry.table.of_kind(owner.get("apiVersion", ""), owner.get("kind", ""))
         if resource is None:
             return None
         return resource.stored_as, namespace if resource.namespaced else ""
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Let an owner go that waits, or an object whose owners are all gone."""
+        """Finish the deletion of an owner, or delete an object without owners."""
         storage, _, space = namespace.partition(_SEPARATOR)
         document = self.tools.find(storage, space, name)
         if document is None:
@@ -77,7 +77,7 @@ class GarbageCollector(Controller):
     def _exists(self, owner: Document, namespace: str) -> bool:
         place = self._place(owner, namespace)
         if place is None:
-            # Nobody knows the kind, so nobody can say that the owner is gone.
+            # The kind is not served, so that the owner may exist elsewhere.
             return True
         found = self.tools.find(*place, owner["name"])
         return found is not None and found["metadata"]["uid"] == owner["uid"]
@@ -106,7 +106,7 @@ class GarbageCollector(Controller):
             )
 
     def _delete_owned(self, uid: str) -> bool:
-        """Delete what an owner owns; whether anything of it is still there that holds the owner up."""
+        """Delete the dependents of an owner, and return whether some of them still block its deletion."""
         for kind, namespace, name in self.tools.index.owned_keys(uid):
             self.tools.delete(kind, namespace, name, DeleteOptions(propagation="Foreground"))
         return any(

@@ -1,4 +1,4 @@
-"""Who owns whom and which pod is where, kept current with every change so that no controller has to search."""
+"""Indexes of objects by owner and of pods by node, updated with every change."""
 
 from mooring.apiserver.documents import Document, controller_of
 from mooring.cluster.store import DELETED, Change, Store
@@ -8,7 +8,7 @@ Key = tuple[str, str, str]
 
 
 class Index:
-    """Objects by their owners, pods by their nodes, and pods that have no controller."""
+    """Objects by owner, pods by node, and pods without a controller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -21,7 +21,7 @@ class Index:
         store.follow(self._changed)
 
     def owned(self, uid: str, storage: str | None = None) -> list[Document]:
-        """The objects that name this owner; of one resource, if asked."""
+        """Return the dependents of an owner, all or those of one resource."""
         found: list[Document] = []
         for key in sorted(self._owned.get(uid, ())):
             if storage is None or key[0] == storage:
@@ -31,24 +31,20 @@ class Index:
         return found
 
     def owned_keys(self, uid: str) -> list[Key]:
-        """The keys of the objects that name this owner."""
+        """Return the keys of the dependents of an owner."""
         return sorted(self._owned.get(uid, ()))
 
     def controlled(self, uid: str, storage: str) -> list[Document]:
-        """The objects of a resource whose controller this is."""
+        """Return the objects of a resource that an owner controls."""
         return [each for each in self.owned(uid, storage) if (controller_of(each) or {}).get("uid") == uid]
 
     def on_node(self, name: str) -> list[Document]:
-        """The pods that are bound to a node."""
+        """Return the pods that are bound to a node."""
         stored = [self._store.get("pods", *key) for key in sorted(self._on_node.get(name, ()))]
         return [each.document for each in stored if each is not None]
 
-    def nodes_with_pods(self) -> list[str]:
-        """The names of nodes to which pods are bound, whether the nodes exist or not."""
-        return [name for name, pods in self._on_node.items() if pods]
-
     def orphans(self, namespace: str) -> list[Document]:
-        """The pods of a namespace that no controller has."""
+        """Return the pods of a namespace without a controller."""
         stored = [self._store.get("pods", namespace, name) for name in sorted(self._orphans.get(namespace, ()))]
         return [each.document for each in stored if each is not None]
 
@@ -87,7 +83,7 @@ class Index:
 
 
 def _same(before: Document, after: Document) -> bool:
-    """Whether nothing changed that the index is about."""
+    """Return whether a change does not affect the index."""
     if before["metadata"].get("ownerReferences") != after["metadata"].get("ownerReferences"):
         return False
     return bool((before.get("spec") or {}).get("nodeName") == (after.get("spec") or {}).get("nodeName"))

@@ -1,4 +1,4 @@
-"""Writes events about what controllers and kubelets do; the same event again is counted, not repeated."""
+"""The event recorder of controllers and kubelets. It counts repeated events instead of writing them again."""
 
 from collections import OrderedDict
 from typing import Final
@@ -12,14 +12,14 @@ _REMEMBERED: Final = 4096
 
 
 class Recorder:
-    """Writes events in the form of the core group, as kube-controller-manager does."""
+    """Writes events of the core group, as kube-controller-manager does."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._known: OrderedDict[tuple[str, str, str, str], tuple[str, str]] = OrderedDict()
 
     def record(self, component: str, about: Document, kind: str, reason: str, message: str) -> None:
-        """Write that something happened to an object."""
+        """Write an event about an object."""
         metadata = about["metadata"]
         key = (metadata["uid"], component, reason, message)
         now = rfc3339(self._registry.clock())
@@ -40,7 +40,7 @@ class Recorder:
                 system_call(),
             )
         except ApiError:
-            # The namespace is going away; its events with it.
+            # The namespace is terminating.
             return
         self._known[key] = (namespace, stored.document["metadata"]["name"])
         while len(self._known) > _REMEMBERED:

@@ -4,7 +4,6 @@ from typing import Any, Final, NamedTuple
 
 from mooring.apiserver.documents import Document, copied, replaced, rfc3339
 from mooring.cluster.custom.printing import custom_columns
-from mooring.cluster.custom.shapes import shape_of_schema, with_defaults
 from mooring.cluster.custom.validation import schema_errors
 from mooring.cluster.deletion import CLEANUP
 from mooring.cluster.errors import FieldError
@@ -12,10 +11,12 @@ from mooring.cluster.kind import Kind
 from mooring.cluster.openapi import OpenApi
 from mooring.cluster.registry import Registry
 from mooring.cluster.resources import Resource
+from mooring.cluster.schema.shape import ANY, BOOLEAN, INT_OR_STRING, INTEGER, LIST, MAP, NUMBER, OBJECT, STRING, Shape
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import ADDED, DELETED, MODIFIED, Change, Stored
 from mooring.cluster.watching import Watches
 
+_SCALARS: Final = {"string": STRING, "integer": INTEGER, "number": NUMBER, "boolean": BOOLEAN}
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 
 
@@ -116,7 +117,7 @@ class CustomResources:
         """Fill in the defaults of the schema in place."""
         found = self._version(resource)
         if found is not None:
-            with_defaults(document, found.schema)
+            _set_defaults(document, found.schema)
 
     def scale(self, resource: Resource) -> Document | None:
         """Where a custom resource keeps how many replicas it wants and has."""
@@ -137,7 +138,7 @@ def _resource(spec: Document, version: Document) -> Resource:
         tuple(names.get("categories", ())),
         tuple(each for each in ("scale", "status") if each in subresources),
         singular=names.get("singular", ""),
-        custom_shape=shape_of_schema((version.get("schema") or {}).get("openAPIV3Schema") or {}),
+        custom_shape=_shape_of((version.get("schema") or {}).get("openAPIV3Schema") or {}),
         list_kind=names.get("listKind", ""),
     )
 
@@ -188,3 +189,55 @@ def _accepted(document: Document, now: str) -> Document:
 def _without_cleanup(document: Document) -> Document:
     rest = [each for each in document["metadata"].get("finalizers", ()) if each != CLEANUP]
     return {**document, "metadata": replaced(document["metadata"], finalizers=rest or None)}
+
+
+def _shape_of(schema: dict[str, Any]) -> Shape:
+    """The shape that a structural schema describes."""
+    kind = schema.get("type")
+    if schema.get("x-kubernetes-int-or-string"):
+        return Shape(INT_OR_STRING)
+    if kind == "object":
+        shape = _object_shape(schema)
+    elif kind == "array":
+        shape = Shape(LIST)
+        shape.item = _shape_of(schema.get("items") or {})
+        shape.list_type = schema.get("x-kubernetes-list-type", "atomic")
+        shape.list_keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
+    else:
+        shape = Shape(_SCALARS.get(kind or "", ANY))
+    shape.nullable = bool(schema.get("nullable"))
+    shape.default = schema.get("default")
+    return shape
+
+
+def _object_shape(schema: dict[str, Any]) -> Shape:
+    extra = schema.get("additionalProperties")
+    properties = schema.get("properties") or {}
+    shape = Shape(MAP if extra and not properties else OBJECT)
+    shape.fields = {key: _shape_of(each) for key, each in properties.items()}
+    shape.required = frozenset(schema.get("required", ()))
+    shape.open = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or bool(extra)
+    shape.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+    shape.atomic = schema.get("x-kubernetes-map-type") == "atomic"
+    if isinstance(extra, dict):
+        shape.item = _shape_of(extra)
+    return shape
+
+
+def _set_defaults(value: Any, schema: dict[str, Any]) -> None:
+    """Fill in the defaults of a schema in place. Null counts as absent where null is not allowed."""
+    if isinstance(value, dict):
+        for key, each in (schema.get("properties") or {}).items():
+            if value.get(key) is None and not each.get("nullable") and ("default" in each or key in value):
+                value.pop(key, None)
+                if "default" in each:
+                    value[key] = copied(each["default"])
+            if key in value:
+                _set_defaults(value[key], each)
+        extra = schema.get("additionalProperties")
+        if isinstance(extra, dict):
+            for each in value.values():
+                _set_defaults(each, extra)
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for each in value:
+            _set_defaults(each, schema["items"])

@@ -1,5 +1,7 @@
 """Reads the body of a request: a document of the right kind, checked as strictly as the client asks."""
 
+import json
+from collections import Counter
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +14,6 @@ from mooring.cluster.calls import Call
 from mooring.cluster.errors import ApiError, bad_request, unsupported_media
 from mooring.cluster.resources import Resource
 from mooring.cluster.schema.check import DecodeError, check
-from mooring.cluster.schema.duplicates import duplicate_fields
 from mooring.cluster.schema.kubernetes import definitions
 from mooring.cluster.schema.structural import prune_custom
 
@@ -63,7 +64,7 @@ def read_document(body: bytes, content_type: str, resource: Resource, call: Call
         )
     check_kind(parsed, resource)
     is_json = not content_type or "json" in content_type
-    doubled = duplicate_fields(body) if is_json and call.validation == "Strict" else []
+    doubled = _duplicate_fields(body) if is_json and call.validation == "Strict" else []
     return checked(parsed, resource, call, doubled)
 
 
@@ -132,3 +133,35 @@ def read_plain(body: bytes, content_type: str, definition: str, kind: str) -> Do
     except DecodeError as error:
         raise bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {error}') from None
     return parsed
+
+
+class _Marked(dict[str, Any]):
+    """A JSON object with the names of the fields that it has more than once."""
+
+    doubled: tuple[str, ...] = ()
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> Document:
+    found = _Marked(pairs)
+    if len(found) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        found.doubled = tuple(key for key, count in counts.items() if count > 1)
+    return found
+
+
+def _duplicate_fields(body: bytes) -> list[str]:
+    """Return the paths of fields that occur more than once."""
+    found: list[str] = []
+    _collect_duplicates(json.loads(body, object_pairs_hook=_pairs), "", found)
+    return found
+
+
+def _collect_duplicates(value: Any, path: str, found: list[str]) -> None:
+    if isinstance(value, dict):
+        found.extend(f"{path}.{key}" if path else key for key in getattr(value, "doubled", ()))
+        for key, each in value.items():
+            if isinstance(each, (dict, list)):
+                _collect_duplicates(each, f"{path}.{key}" if path else key, found)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            _collect_duplicates(each, f"{path}[{index}]", found)

@@ -19,7 +19,6 @@ from mooring.cluster.errors import (
     unsupported_media,
     unsupported_patch,
 )
-from mooring.cluster.gotext import go_map
 from mooring.cluster.http.bodies import check_kind, checked, cleaned, metadata_of, parse_body
 from mooring.cluster.http.context import Api
 from mooring.cluster.http.paths import Place
@@ -88,7 +87,7 @@ def _prepared(resource: Resource, patched: Document, old: Stored, call: Call, pa
     try:
         return cleaned(new, resource, call)
     except DecodeError as error:
-        shown = encoded.decode() if patch is None else go_map(patch)
+        shown = encoded.decode() if patch is None else _go_map(patch)
         raise invalid_object("", "", "", [invalid("patch", shown, str(error))]) from None
 
 
@@ -155,3 +154,16 @@ def _store(
         stored = create_document(api, resource, place.namespace or "", result, booked)
     warnings = [*call.warnings, *booked.warnings]
     return answer_object(api, resource, stored, request, 201 if created else 200, warnings)
+
+
+def _go_map(value: Any) -> str:
+    """Format a value as `%v` of Go does: `map[spec:map[replicas:3]]`."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{_go_map(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(_go_map, value)) + "]"
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -2,23 +2,13 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-)
-from mooring.cluster.errors import (
-    FieldError,
-    forbidden_field,
-)
+from mooring.apiserver.documents import Document
+from mooring.cluster.errors import FieldError, forbidden_field
 from mooring.cluster.kind import Kind
 from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader
-from mooring.cluster.tables import (
-    age,
-    columns,
-)
-from mooring.cluster.validation.common import (
-    immutable,
-)
+from mooring.cluster.tables import age, columns
+from mooring.cluster.validation.common import immutable
 
 
 def _set_config_map_defaults(document: Document) -> None:
@@ -37,7 +27,6 @@ def _set_secret_defaults(document: Document) -> None:
 
 
 def _update_errors(new: Document, old: Document) -> list[FieldError]:
-    """An immutable ConfigMap or Secret stays what it is."""
     errors: list[FieldError] = []
     if old.get("immutable"):
         if not new.get("immutable"):

@@ -3,24 +3,13 @@
 import re
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-)
-from mooring.cluster.errors import (
-    FieldError,
-    invalid,
-    required,
-)
+from mooring.apiserver.documents import Document
+from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Store
-from mooring.cluster.tables import (
-    PLAIN,
-)
-from mooring.cluster.validation.common import (
-    choice,
-    immutable,
-)
+from mooring.cluster.tables import PLAIN
+from mooring.cluster.validation.common import choice, immutable
 from mooring.cluster.validation.names import dns_1035_label, dns_subdomain
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
@@ -85,14 +74,14 @@ def _versions(versions: list[Document]) -> list[FieldError]:
         if schema is None:
             errors.append(required(f"{path}.schema.openAPIV3Schema"))
         else:
-            # With one version Kubernetes speaks of the schema where it stood before there were versions.
+            # With one version, Kubernetes names the field that held the schema before there were versions.
             place = "spec.validation.openAPIV3Schema" if len(versions) == 1 else f"{path}.schema.openAPIV3Schema"
             errors += _schema(schema, place, root=True)
     return errors
 
 
 def _schema(schema: Any, path: str, *, root: bool = False) -> list[FieldError]:
-    """A schema must be structural: it says at every place what stands there."""
+    """Return the errors of a schema that is not structural."""
     if not isinstance(schema, dict):
         return []
     errors: list[FieldError] = []
@@ -128,7 +117,6 @@ def _own(schema: Document, path: str, *, root: bool) -> list[FieldError]:
 
 
 def _definition_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """A definition keeps its group, scope and names."""
     fresh, before = new["spec"], old["spec"]
     errors = immutable(fresh.get("group"), before.get("group"), "spec.group")
     errors += immutable(fresh.get("scope"), before.get("scope"), "spec.scope")

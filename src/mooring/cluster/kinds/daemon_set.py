@@ -9,24 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from mooring.api.node import Node
-from mooring.apiserver.documents import (
-    Document,
-    controller_of,
-    look,
-)
+from mooring.apiserver.documents import Document, controller_of, look
 from mooring.apiserver.names import template_hash
 from mooring.apiserver.pod_defaults import set_template_defaults
-from mooring.apiserver.workloads import (
-    REVISION_HASH,
-    daemon_affinity,
-    daemon_nodes,
-    daemon_pod,
-    daemon_target,
-)
-from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.errors import (
-    FieldError,
-)
+from mooring.apiserver.workloads import REVISION_HASH, daemon_affinity, daemon_nodes, daemon_pod, daemon_target
+from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.errors import FieldError
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.workload import (
     WORKLOAD_COLUMNS,
@@ -40,15 +28,8 @@ from mooring.cluster.kinds.workload import (
 )
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import DELETED, Change, Store
-from mooring.cluster.tables import (
-    age,
-    columns,
-    labels_text,
-    selector_text,
-)
-from mooring.cluster.validation.common import (
-    scaled,
-)
+from mooring.cluster.tables import age, columns, labels_text, selector_text
+from mooring.cluster.validation.common import scaled
 
 DAEMON_SETS: Final = "daemonsets.apps"
 _COMPONENT: Final = "daemonset-controller"
@@ -104,12 +85,12 @@ def _daemon_set_row(document: Document, now: float) -> list[Any]:
 
 
 class DaemonSetController(Controller):
-    """Keeps the pods of DaemonSetController."""
+    """Keeps a pod of each DaemonSet on every eligible node."""
 
     watched = frozenset({DAEMON_SETS, "pods", "nodes"})
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """The set itself, the one that a pod belongs to, or all where a node came, went or changed its mind."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return the DaemonSet, the owner of a pod, or all DaemonSets when a node changes."""
         document = change.stored.document
         metadata = document["metadata"]
         if storage == DAEMON_SETS:
@@ -123,7 +104,7 @@ class DaemonSetController(Controller):
         return [(each["namespace"], each["name"]) for each in found]
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Make and delete pods, and say in the status how many there are."""
+        """Create, replace and delete pods, and update the status."""
         daemons = self.tools.find(DAEMON_SETS, namespace, name)
         if daemons is None or daemons["metadata"].get("deletionTimestamp"):
             return None
@@ -135,7 +116,7 @@ class DaemonSetController(Controller):
         return self._report(daemons, revision, fitting)
 
     def _pods(self, daemons: Document) -> dict[str, list[Document]]:
-        """The set's pods by the node that each is on or meant for; the oldest first."""
+        """Return the pods of a DaemonSet by the node that they run on or are meant for, the oldest first."""
         found: dict[str, list[Document]] = {}
         pods = self.tools.index.controlled(daemons["metadata"]["uid"], "pods")
         for pod in sorted(pods, key=lambda each: str(each["metadata"]["creationTimestamp"])):
@@ -150,7 +131,7 @@ class DaemonSetController(Controller):
             for pod in ended + (active[1:] if node in fitting else active):
                 self._delete(daemons, pod)
         for node in sorted(fitting):
-            # One that is on its way out still has the node's ports: its successor waits for it.
+            # A terminating pod still uses the ports of the node, so that its successor has to wait.
             if not any(look(each, "status", "phase") not in {"Succeeded", "Failed"} for each in pods.get(node, ())):
                 self._create(daemons, revision, node)
 
@@ -169,7 +150,7 @@ class DaemonSetController(Controller):
             self.tools.recorder.record(_COMPONENT, daemons, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
 
     def _update(self, daemons: Document, revision: str, wanted: int) -> None:
-        """Replace pods of an older template, so many at a time."""
+        """Replace pods of older templates, at most `maxUnavailable` at a time."""
         strategy = daemons["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":
             return
@@ -215,7 +196,7 @@ def _revision(pod: Document) -> str:
 
 
 def _same(before: Document, after: Document) -> bool:
-    """Whether nothing changed by which a node is chosen."""
+    """Return whether a node still has the labels and the spec that decide about its pods."""
     return bool(
         before["metadata"].get("labels") == after["metadata"].get("labels") and before.get("spec") == after.get("spec")
     )

@@ -3,26 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    condition,
-    controller_of,
-    look,
-    rfc3339,
-    with_metadata,
-)
+from mooring.apiserver.documents import Document, condition, controller_of, look, rfc3339, with_metadata
 from mooring.apiserver.pod_defaults import set_template_defaults
-from mooring.apiserver.workloads import (
-    TEMPLATE_HASH,
-    replica_set_of,
-)
-from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.errors import (
-    FieldError,
-    forbidden_field,
-    invalid,
-    not_supported,
-)
+from mooring.apiserver.workloads import TEMPLATE_HASH, replica_set_of
+from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.errors import FieldError, forbidden_field, invalid, not_supported
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.workload import (
     WORKLOAD_COLUMNS,
@@ -33,17 +18,8 @@ from mooring.cluster.kinds.workload import (
 )
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Change
-from mooring.cluster.tables import (
-    age,
-    columns,
-    selector_text,
-)
-from mooring.cluster.validation.common import (
-    at_most_all,
-    int_or_percent,
-    not_negative,
-    scaled,
-)
+from mooring.cluster.tables import age, columns, selector_text
+from mooring.cluster.validation.common import at_most_all, int_or_percent, not_negative, scaled
 
 DEPLOYMENTS: Final = "deployments.apps"
 REPLICA_SETS: Final = "replicasets.apps"
@@ -52,7 +28,7 @@ _DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 _MAX: Final = "deployment.kubernetes.io/max-replicas"
 _HISTORY: Final = "deployment.kubernetes.io/revision-history"
 _COMPONENT: Final = "deployment-controller"
-#: Annotations that belong to the Deployment alone.
+#: Annotations that are not copied to ReplicaSets.
 _NOT_COPIED: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", REVISION, _HISTORY, _DESIRED, _MAX})
 
 
@@ -113,12 +89,12 @@ def _deployment_row(document: Document, now: float) -> list[Any]:
 
 
 class DeploymentController(Controller):
-    """Moves DeploymentController forward."""
+    """Rolls out Deployments."""
 
     watched = frozenset({DEPLOYMENTS, REPLICA_SETS})
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """The Deployment itself, or the one that a ReplicaSet belongs to."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return the Deployment, or the owner of a ReplicaSet."""
         metadata = change.stored.document["metadata"]
         if storage == DEPLOYMENTS:
             return [(metadata["namespace"], metadata["name"])]
@@ -126,7 +102,7 @@ class DeploymentController(Controller):
         return [(metadata["namespace"], owner["name"])] if owner and owner["kind"] == "Deployment" else []
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """One step of a roll-out, and the status."""
+        """Take one step of a rollout, and update the status."""
         document = self.tools.find(DEPLOYMENTS, namespace, name)
         if document is None or document["metadata"].get("deletionTimestamp"):
             return None
@@ -188,7 +164,7 @@ class DeploymentController(Controller):
         return {**given, REVISION: revision, _DESIRED: str(wanted), _MAX: str(wanted + self._surge(document))}
 
     def _revise(self, document: Document, current: Document, sets: list[Document]) -> Document:
-        """Give the current set the highest revision, and the Deployment the same."""
+        """Give the current ReplicaSet the highest revision, and the Deployment the same one."""
         annotations = dict(current["metadata"].get("annotations") or {})
         others = [each for each in sets if each["metadata"]["uid"] != current["metadata"]["uid"]]
         revision = annotations.get(REVISION, "0")
@@ -220,11 +196,11 @@ class DeploymentController(Controller):
         rolling = look(document, "spec", "strategy", "rollingUpdate") or {}
         wanted = document["spec"]["replicas"]
         most = scaled(rolling.get("maxUnavailable", 0), wanted, round_up=False)
-        # Both rounded to nothing would never move.
+        # A rollout with neither surge nor unavailability would make no progress.
         return 1 if not most and not self._surge(document) else min(most, wanted)
 
     def _roll(self, document: Document, current: Document, old: list[Document]) -> None:
-        """Grow the new set as far as the surge allows, then shrink the old ones as far as availability allows."""
+        """Scale up the new ReplicaSet within `maxSurge`, then scale down the old ones within `maxUnavailable`."""
         wanted, size = document["spec"]["replicas"], current["spec"]["replicas"]
         if size > wanted:
             self._resize(document, current, wanted)
@@ -244,7 +220,7 @@ class DeploymentController(Controller):
         pending = current["spec"]["replicas"] - (look(current, "status", "availableReplicas") or 0)
         most = total - least - pending
         for each in old:
-            # Pods that do not serve can go without anybody missing them.
+            # Unavailable pods can be removed without reducing availability.
             idle = each["spec"]["replicas"] - (look(each, "status", "availableReplicas") or 0)
             cut = min(max(idle, 0), max(most, 0))
             if cut:
@@ -262,13 +238,13 @@ class DeploymentController(Controller):
                 spare -= cut
 
     def _resize_paused(self, document: Document, sets: list[Document]) -> None:
-        """While paused, only the number of replicas is followed, by the largest set."""
+        """Scale the largest ReplicaSet of a paused Deployment."""
         largest = max(sets, key=lambda each: each["spec"]["replicas"])
         others = sum(each["spec"]["replicas"] for each in sets) - largest["spec"]["replicas"]
         self._resize(document, largest, max(document["spec"]["replicas"] - others, 0))
 
     def _scale_down_all(self, sets: list[Document]) -> bool:
-        """Scale sets to nothing; whether pods of theirs are still there."""
+        """Scale ReplicaSets down to zero, and return whether they still have pods."""
         for each in sets:
             if each["spec"]["replicas"]:
                 self._put(REPLICA_SETS, {**each, "spec": {**each["spec"], "replicas": 0}})
@@ -290,7 +266,7 @@ class DeploymentController(Controller):
         self.tools.recorder.record(_COMPONENT, document, "Normal", "ScalingReplicaSet", message)
 
     def _clean(self, document: Document, old: list[Document]) -> None:
-        """Forget sets of old versions beyond the limit."""
+        """Delete old ReplicaSets beyond the revision history limit."""
         limit = document["spec"].get("revisionHistoryLimit", 10)
         idle = [each for each in old if not each["spec"]["replicas"] and not look(each, "status", "replicas")]
         idle.sort(key=_revision)
@@ -354,7 +330,7 @@ class DeploymentController(Controller):
 
 
 def _comparable(template: Document) -> Any:
-    """A template without what the controller itself adds."""
+    """Return a template without the label that the controller adds."""
     metadata = dict(template.get("metadata") or {})
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != TEMPLATE_HASH}
     return {**metadata, "labels": labels}, template.get("spec")

@@ -3,28 +3,15 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    look,
-    seconds_of,
-)
-from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.errors import (
-    FieldError,
-    invalid,
-    required,
-)
+from mooring.apiserver.documents import Document, look, seconds_of
+from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader, text_of
 from mooring.cluster.store import ADDED, Change
-from mooring.cluster.tables import (
-    columns,
-    since,
-)
-from mooring.cluster.validation.common import (
-    label_name,
-)
+from mooring.cluster.tables import columns, since
+from mooring.cluster.validation.common import label_name
 from mooring.cluster.validation.names import path_segment
 
 LIFETIME: Final = 3600.0
@@ -63,7 +50,7 @@ def _event_errors(document: Document) -> list[FieldError]:
 
 
 def new_event_errors(document: Document) -> list[FieldError]:
-    """All that is wrong with an event of events.k8s.io, which must say more than one of the core group."""
+    """Return the errors of an event of events.k8s.io, which has more required fields than one of the core group."""
     errors: list[FieldError] = [] if document.get("eventTime") else [required("eventTime")]
     controller = document.get("reportingController", "")
     if not controller:
@@ -100,12 +87,12 @@ def _event_row(document: Document, now: float) -> list[Any]:
 
 
 class EventExpiryController(Controller):
-    """Deletes events when their time is up. One look at the oldest is planned at a time."""
+    """Deletes events after an hour. At most one reconciliation is scheduled at a time."""
 
     watched = frozenset({"events"})
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """Only the first event starts the clock; afterwards it winds itself up."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Start with the first event; afterwards `reconcile` returns the next time."""
         if storage != "events" or change.kind != ADDED or self._planned:
             return []
         self._planned = True
@@ -114,7 +101,7 @@ class EventExpiryController(Controller):
     _planned = False
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Delete what is too old; the answer is when the next one will be."""
+        """Delete expired events, and return the time until the next one expires."""
         now = self.tools.now()
         youngest_to_go = now - LIFETIME
         oldest = now

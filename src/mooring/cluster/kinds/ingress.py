@@ -2,18 +2,10 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    look,
-)
+from mooring.apiserver.documents import Document, look
 from mooring.cluster.kind import Kind, no_controller_warning
 from mooring.cluster.resources import Resource
-from mooring.cluster.tables import (
-    NONE,
-    age,
-    columns,
-    selector_text,
-)
+from mooring.cluster.tables import NONE, age, columns, selector_text
 
 
 def _set_ingress_defaults(document: Document) -> None:

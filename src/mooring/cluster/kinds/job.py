@@ -14,22 +14,11 @@ from mooring.apiserver.documents import (
     with_metadata,
 )
 from mooring.apiserver.pod_defaults import set_template_defaults
-from mooring.apiserver.workloads import (
-    COMPLETION_INDEX,
-    JOB_TRACKING,
-    job_pod,
-    label_job,
-)
-from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.errors import (
-    FieldError,
-    invalid,
-    required,
-)
+from mooring.apiserver.workloads import COMPLETION_INDEX, JOB_TRACKING, job_pod, label_job
+from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind, no_controller_warning
-from mooring.cluster.kinds.pod_validation import (
-    template_errors,
-)
+from mooring.cluster.kinds.pod_validation import template_errors
 from mooring.cluster.kinds.workload import (
     TEMPLATE,
     WORKLOAD_COLUMNS,
@@ -42,24 +31,12 @@ from mooring.cluster.kinds.workload import (
 from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import text_of
 from mooring.cluster.store import Change, Store
-from mooring.cluster.tables import (
-    NONE,
-    age,
-    columns,
-    container_cells,
-    human_duration,
-    selector_text,
-    since,
-)
-from mooring.cluster.validation.common import (
-    choice,
-    immutable,
-    not_negative,
-)
+from mooring.cluster.tables import NONE, age, columns, container_cells, human_duration, selector_text, since
+from mooring.cluster.validation.common import choice, immutable, not_negative
 
 JOBS: Final = "jobs.batch"
 _COMPONENT: Final = "job-controller"
-#: After a failure the next try waits this long, twice as long each time, up to the longest.
+#: Seconds to wait after the first failure; doubled with each one up to the maximum.
 _BACKOFF: Final = 10.0
 _LONGEST: Final = 600.0
 _UID: Final = "batch.kubernetes.io/controller-uid"
@@ -112,7 +89,6 @@ def _job_errors(document: Document) -> list[FieldError]:
 
 
 def _job_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """What of a Job may not change."""
     fresh, before = new["spec"], old["spec"]
     errors: list[FieldError] = []
     if before.get("completionMode") != "Indexed" or fresh.get("completions") != fresh.get("parallelism"):
@@ -150,12 +126,12 @@ def _job_is_successful(document: Document) -> str:
 
 
 class JobController(Controller):
-    """Runs JobController."""
+    """Runs the pods of Jobs."""
 
     watched = frozenset({JOBS, "pods"})
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """The Job itself, or the one that a pod belongs to."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return the Job, or the owner of a pod."""
         metadata = change.stored.document["metadata"]
         if storage == JOBS:
             return [(metadata["namespace"], metadata["name"])]
@@ -163,7 +139,7 @@ class JobController(Controller):
         return [(metadata["namespace"], owner["name"])] if owner and owner["kind"] == "Job" else []
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Count what ended, start what is missing, and say when all is done."""
+        """Count finished pods, create missing ones, and update the status."""
         job = self.tools.find(JOBS, namespace, name)
         if job is None:
             self._release(namespace, name)
@@ -192,7 +168,7 @@ class JobController(Controller):
         return self.tools.index.controlled(job["metadata"]["uid"], "pods")
 
     def _release(self, namespace: str, name: str) -> None:
-        """Let go of pods whose Job is gone."""
+        """Remove the tracking finalizer from pods whose Job is gone."""
         for stored in list(self.tools.store.objects("pods", namespace)):
             owner = controller_of(stored.document)
             if owner and owner["kind"] == "Job" and owner["name"] == name:
@@ -203,7 +179,7 @@ class JobController(Controller):
         self.tools.registry.modify("pods", metadata["namespace"], metadata["name"], _without_tracking)
 
     def _counted(self, job: Document, status: Document) -> Document:
-        """Add up pods that ended since the last time, each once: then its finalizer goes."""
+        """Add pods that have finished since the last time to the status, and remove their finalizer."""
         indexes = set(_numbers(status.get("completedIndexes", "")))
         indexed = job["spec"].get("completionMode") == "Indexed"
         for pod in self._pods(job):
@@ -237,7 +213,7 @@ class JobController(Controller):
         self._write(job, status, [])
 
     def _verdict(self, job: Document, status: Document, pods: list[Document]) -> tuple[str, str, str] | None:
-        """Whether the Job is over: the condition, its reason and its message."""
+        """Return type, reason and message of the condition that ends the Job, if it is finished."""
         spec = job["spec"]
         restarts = sum(
             each.get("restartCount", 0)
@@ -278,7 +254,7 @@ class JobController(Controller):
         return self._expire({**job, "status": status})
 
     def _start(self, job: Document, status: Document, pods: list[Document]) -> float | None:
-        """Make the pods that are missing; the answer is when to look again."""
+        """Create missing pods, and return when to reconcile again."""
         spec = job["spec"]
         active = [each for each in pods if is_active(each)]
         limit = spec.get("parallelism", 1)
@@ -304,7 +280,7 @@ class JobController(Controller):
         return ends
 
     def _backoff(self, status: Document, pods: list[Document]) -> float:
-        """How long to wait because of the last failure."""
+        """Return the seconds to wait after the last failure."""
         failed = status.get("failed", 0)
         if not failed:
             return 0.0
@@ -341,7 +317,7 @@ class JobController(Controller):
         self.tools.set_status(JOBS, current, status)
 
     def _expire(self, job: Document) -> float | None:
-        """Delete a Job that ended long enough ago."""
+        """Delete a Job that finished `ttlSecondsAfterFinished` ago, or return the seconds until then."""
         after = job["spec"].get("ttlSecondsAfterFinished")
         ended = condition(job, "Complete") or condition(job, "Failed")
         if after is None or ended is None:
@@ -354,7 +330,7 @@ class JobController(Controller):
 
 
 def _is_finished(job: Document) -> bool:
-    """Whether the Job is over, for better or worse."""
+    """Return whether the Job is complete or failed."""
     return any((condition(job, kind) or {}).get("status") == "True" for kind in ("Complete", "Failed"))
 
 
@@ -392,14 +368,14 @@ def _index(pod: Document) -> int | None:
 
 
 def _numbers(text: str) -> Iterable[int]:
-    """The numbers that `0-3,5` means."""
+    """Parse indexes such as `0-3,5`."""
     for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")
         yield from range(int(low), int(high or low) + 1)
 
 
 def _ranges(numbers: set[int]) -> str:
-    """Numbers as `0-3,5`."""
+    """Format indexes as `0-3,5`."""
     runs: list[list[int]] = []
     for each in sorted(numbers):
         if runs and each == runs[-1][1] + 1:

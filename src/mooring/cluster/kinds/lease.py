@@ -2,23 +2,12 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    look,
-)
-from mooring.cluster.errors import (
-    FieldError,
-    invalid,
-)
+from mooring.apiserver.documents import Document, look
+from mooring.cluster.errors import FieldError, invalid
 from mooring.cluster.kind import Kind
 from mooring.cluster.resources import Resource
-from mooring.cluster.tables import (
-    age,
-    columns,
-)
-from mooring.cluster.validation.common import (
-    NEGATIVE,
-)
+from mooring.cluster.tables import age, columns
+from mooring.cluster.validation.common import NEGATIVE
 
 
 def _lease_errors(document: Document) -> list[FieldError]:

@@ -3,27 +3,15 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    look,
-    replaced,
-)
-from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.errors import (
-    Target,
-    bad_request,
-    conflict,
-    forbidden,
-)
+from mooring.apiserver.documents import Document, look, replaced
+from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.errors import Target, bad_request, conflict, forbidden
 from mooring.cluster.kind import Kind
 from mooring.cluster.registry import Registry
 from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import DELETED, Change, Store, Stored
-from mooring.cluster.tables import (
-    age,
-    columns,
-)
+from mooring.cluster.tables import age, columns
 from mooring.cluster.validation.names import dns_label
 
 _RETRY_AFTER: Final = 0.2
@@ -65,10 +53,10 @@ def _check_deletion(document: Document) -> None:
 
 
 class NamespaceController(Controller):
-    """Gives new namespaces their service account, and empties those that are deleted."""
+    """Creates the service account of new namespaces, and empties deleted ones."""
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """The namespace itself, or the one that an object left."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return the namespace, or the terminating one that an object was deleted from."""
         metadata = change.stored.document["metadata"]
         if storage == "namespaces":
             return [("", metadata["name"])]
@@ -78,7 +66,7 @@ class NamespaceController(Controller):
         return [("", metadata["namespace"])] if space and space["metadata"].get("deletionTimestamp") else []
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Fill or empty the namespace."""
+        """Create the service account, or delete the contents."""
         document = self.tools.find("namespaces", "", name)
         if document is None:
             return None
@@ -97,7 +85,7 @@ class NamespaceController(Controller):
         return _RETRY_AFTER
 
     def _empty(self, name: str) -> bool:
-        """Delete everything in the namespace; whether nothing is left."""
+        """Delete everything in the namespace, and return whether it is empty."""
         left = False
         for storage in self.tools.store.storages():
             for stored in list(self.tools.store.objects(storage, name)):
@@ -109,7 +97,7 @@ class NamespaceController(Controller):
 
 
 def finalize_namespace(registry: Registry, resource: Resource, name: str, document: Document) -> Stored:
-    """Set which finalizers of a namespace are still to do their work."""
+    """Set the finalizers of a namespace that have not finished."""
     registry.get(resource, "", name)
     finalizers = look(document, "spec", "finalizers") or []
     if not isinstance(finalizers, list):

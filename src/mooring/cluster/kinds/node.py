@@ -3,33 +3,20 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    condition,
-    look,
-    rfc3339,
-    seconds_of,
-)
-from mooring.cluster.controllers.base import Controller, Name, Tools
+from mooring.apiserver.documents import Document, condition, look, rfc3339, seconds_of
+from mooring.cluster.controllers.base import Controller, Key, Tools
 from mooring.cluster.deletion import DeleteOptions
-from mooring.cluster.errors import (
-    FieldError,
-    forbidden_field,
-)
+from mooring.cluster.errors import FieldError, forbidden_field
 from mooring.cluster.kind import Kind
+from mooring.cluster.kinds.workload import mark_disrupted
 from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import DELETED, Change
-from mooring.cluster.tables import (
-    NONE,
-    UNKNOWN,
-    age,
-    columns,
-)
+from mooring.cluster.tables import NONE, UNKNOWN, age, columns
 from mooring.cluster.validation.placement import taints_errors
 from mooring.cluster.validation.resource_amounts import amount_errors
 
-#: What Kubernetes writes of a node's system, known or not.
+#: The fields of `nodeInfo`, which are written even when they are empty.
 _NODE_INFO = (
     "architecture",
     "bootID",
@@ -43,18 +30,18 @@ _NODE_INFO = (
     "systemUUID",
 )
 _ROLE_PREFIX = "node-role.kubernetes.io/"
-UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
-NOT_READY: Final = "node.kubernetes.io/not-ready"
-UNREACHABLE: Final = "node.kubernetes.io/unreachable"
-#: Taints that say which condition of the node is true.
+_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
+_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+#: The taint of each condition that is bad when it is true.
 _PRESSURES: Final = {
     "MemoryPressure": "node.kubernetes.io/memory-pressure",
     "DiskPressure": "node.kubernetes.io/disk-pressure",
     "PIDPressure": "node.kubernetes.io/pid-pressure",
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
-_MANAGED_TAINTS: Final = frozenset({UNSCHEDULABLE, NOT_READY, UNREACHABLE, *_PRESSURES.values()})
-#: How long pods of a node that is gone are left alone, in seconds.
+_MANAGED_TAINTS: Final = frozenset({_UNSCHEDULABLE, _NOT_READY, _UNREACHABLE, *_PRESSURES.values()})
+#: Seconds between the deletion of a node and the deletion of its pods.
 _ORPHANED_FOR: Final = 1.0
 
 
@@ -80,7 +67,6 @@ def _node_errors(document: Document) -> list[FieldError]:
 
 
 def _node_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """What of a node may not change once it is set."""
     errors: list[FieldError] = []
     for key, field in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
         before = old["spec"].get(key)
@@ -126,18 +112,18 @@ def _roles(document: Document) -> list[str]:
 
 
 class NodeTaintController(Controller):
-    """Keeps the taints that follow from a node's spec and conditions."""
+    """Sets the taints that follow from the spec and the conditions of a node."""
 
     watched = frozenset({"nodes"})
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """The node itself."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return the node."""
         return (
             [("", change.stored.document["metadata"]["name"])] if storage == "nodes" and change.kind != DELETED else []
         )
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Write the taints, if they differ."""
+        """Update the taints if they differ."""
         node = self.tools.find("nodes", "", name)
         if node is None:
             return None
@@ -163,10 +149,10 @@ class NodeTaintController(Controller):
 def _wanted(node: Document) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if node["spec"].get("unschedulable"):
-        found.append((UNSCHEDULABLE, "NoSchedule"))
+        found.append((_UNSCHEDULABLE, "NoSchedule"))
     ready = condition(node, "Ready")
     if ready is not None and ready["status"] != "True":
-        key = NOT_READY if ready["status"] == "False" else UNREACHABLE
+        key = _NOT_READY if ready["status"] == "False" else _UNREACHABLE
         found += [(key, "NoSchedule"), (key, "NoExecute")]
     for kind, key in _PRESSURES.items():
         if (condition(node, kind) or {}).get("status") == "True":
@@ -175,12 +161,12 @@ def _wanted(node: Document) -> list[tuple[str, str]]:
 
 
 class TaintEvictionController(Controller):
-    """Deletes pods from nodes whose NoExecute taints they do not put up with, at once or when their time is up."""
+    """Deletes pods that do not tolerate a NoExecute taint, at once or after `tolerationSeconds`."""
 
     watched = frozenset({"nodes", "pods"})
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """The node, or the one that a pod was put on."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return a tainted node, or the node that a pod was bound to."""
         document = change.stored.document
         if storage == "nodes":
             return [("", document["metadata"]["name"])] if document["spec"].get("taints") else []
@@ -190,7 +176,7 @@ class TaintEvictionController(Controller):
         return [] if before else [("", document["spec"]["nodeName"])]
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Evict whom the taints of a node drive away."""
+        """Delete pods that do not tolerate the taints, and return when the next toleration ends."""
         node = self.tools.find("nodes", "", name)
         taints = [each for each in (node or {}).get("spec", {}).get("taints", ()) if each["effect"] == "NoExecute"]
         if not taints:
@@ -202,14 +188,14 @@ class TaintEvictionController(Controller):
                 continue
             if left <= 0:
                 message = "Taint manager: deleting due to NoExecute taint"
-                disrupt(self.tools.registry.clock(), self, pod, "DeletionByTaintManager", message)
+                mark_disrupted(self.tools.registry, pod, "DeletionByTaintManager", message)
                 self.tools.delete("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
             else:
                 again = left if again is None else min(again, left)
         return again
 
     def _left(self, pod: Document, taints: list[Document]) -> float | None:
-        """How long the pod may stay: None for ever, nothing if it must go."""
+        """Return the seconds that a pod may stay, or None if there is no limit."""
         tolerations, now = pod["spec"].get("tolerations") or (), self.tools.now()
         shortest: float | None = None
         for taint in taints:
@@ -241,8 +227,8 @@ class OrphanedPodController(Controller):
         super().__init__(tools)
         self._missing_since: dict[str, float] = {}
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """The node that went, or the one that a pod was put on."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return a deleted node, or the missing node of a pod."""
         document = change.stored.document
         if storage == "nodes":
             return [("", document["metadata"]["name"])] if change.kind == DELETED else []
@@ -252,7 +238,7 @@ class OrphanedPodController(Controller):
         return [("", name)] if name and self.tools.find("nodes", "", name) is None else []
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Delete the pods, unless the node came back; first wait whether it does."""
+        """Delete the pods if the node is still missing after the grace period."""
         if self.tools.find("nodes", "", name) is not None:
             self._missing_since.pop(name, None)
             return None
@@ -262,30 +248,9 @@ class OrphanedPodController(Controller):
             return _ORPHANED_FOR - (now - since)
         del self._missing_since[name]
         for pod in self.tools.index.on_node(name):
-            message = "PodGC: node no longer exists"
-            disrupt(now, self, pod, "DeletionByPodGC", message)
+            mark_disrupted(self.tools.registry, pod, "DeletionByPodGC", "PodGC: node no longer exists")
             self.tools.delete("pods", pod["metadata"]["namespace"], pod["metadata"]["name"], DeleteOptions(grace=0))
         return None
-
-
-def disrupt(now: float, controller: Controller, pod: Document, reason: str, message: str) -> None:
-    """Say in a pod's status why it is about to be deleted."""
-    metadata = pod["metadata"]
-    fresh = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": rfc3339(now),
-        "reason": reason,
-        "message": message,
-    }
-
-    def change(each: Document) -> Document:
-        status = each.get("status", {})
-        others = [old for old in status.get("conditions", ()) if old["type"] != "DisruptionTarget"]
-        return {**each, "status": {**status, "conditions": [*others, fresh]}}
-
-    controller.tools.registry.modify("pods", metadata["namespace"], metadata["name"], change)
 
 
 NODE: Final = Kind(

@@ -3,36 +3,15 @@
 from typing import Any, Final
 
 from mooring.api.quantity import parse_quantity
-from mooring.apiserver.admission import (
-    default_storage_class,
-)
-from mooring.apiserver.documents import (
-    Document,
-    look,
-    rfc3339,
-)
-from mooring.cluster.errors import (
-    FieldError,
-    forbidden_field,
-    invalid,
-    not_supported,
-    required,
-)
+from mooring.apiserver.admission import default_storage_class
+from mooring.apiserver.documents import Document, look, rfc3339
+from mooring.cluster.errors import FieldError, forbidden_field, invalid, not_supported, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.volume_controller import STORAGE_CLASSES, EphemeralClaimController, VolumeController
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Store
-from mooring.cluster.tables import (
-    UNSET,
-    access_modes_text,
-    age,
-    columns,
-)
-from mooring.cluster.validation.common import (
-    choice,
-    immutable,
-    label_selector,
-)
+from mooring.cluster.tables import UNSET, access_modes_text, age, columns
+from mooring.cluster.validation.common import choice, immutable, label_selector
 from mooring.cluster.validation.placement import node_selector_errors
 from mooring.cluster.validation.resource_amounts import amount_errors
 
@@ -101,7 +80,6 @@ def _volume_errors(document: Document) -> list[FieldError]:
 
 
 def _volume_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """A volume's source may not change after it was created."""
 
     def source(document: Document) -> Document:
         return {key: value for key, value in document["spec"].items() if key not in _SOURCELESS}
@@ -166,7 +144,7 @@ def _claim_errors(document: Document) -> list[FieldError]:
 
 
 def _claim_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """A claim may be bound and may grow; all else stays."""
+    """Return errors for changes other than binding the claim and increasing its size."""
     fresh, before = new["spec"], old["spec"]
     free = {"resources", "volumeAttributesClassName"} | ({"volumeName"} if not before.get("volumeName") else set())
     if not before.get("storageClassName"):

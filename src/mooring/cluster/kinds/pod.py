@@ -2,17 +2,8 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.admission import (
-    AdmissionError,
-    add_tolerations,
-    assign_priority,
-    merge_label_keys,
-)
-from mooring.apiserver.documents import (
-    Document,
-    look,
-    rfc3339,
-)
+from mooring.apiserver.admission import AdmissionError, add_tolerations, assign_priority, merge_label_keys
+from mooring.apiserver.documents import Document, look, rfc3339
 from mooring.apiserver.pod_defaults import qos_class, set_pod_defaults, set_template_defaults
 from mooring.cluster.calls import Call
 from mooring.cluster.errors import (
@@ -37,11 +28,7 @@ from mooring.cluster.registry import Registry
 from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import Store
-from mooring.cluster.tables import (
-    columns,
-    container_cells,
-    labels_text,
-)
+from mooring.cluster.tables import columns, container_cells, labels_text
 
 _GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 
@@ -107,7 +94,7 @@ def _runtime_class(store: Store, document: Document) -> None:
 
 
 def bind(registry: Registry, namespace: str, name: str, binding: Document, call: Call) -> None:
-    """Put a pod on a node. A pod is put on a node once."""
+    """Bind a pod to a node."""
     target = binding.get("target") or {}
     if (binding.get("metadata") or {}).get("name") != name:
         raise bad_request("name in URL does not match name in Binding object")

@@ -3,45 +3,22 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    condition,
-    controller_of,
-    look,
-    rfc3339,
-    seconds_of,
-)
+from mooring.apiserver.documents import Document, condition, controller_of, look, rfc3339, seconds_of
 from mooring.cluster.calls import Call
-from mooring.cluster.controllers.base import Controller, Name
+from mooring.cluster.controllers.base import Controller, Key
 from mooring.cluster.deletion import DeleteOptions, delete
-from mooring.cluster.errors import (
-    ApiError,
-    FieldError,
-    invalid,
-    too_many_requests,
-)
+from mooring.cluster.errors import ApiError, FieldError, invalid, too_many_requests
 from mooring.cluster.kind import Kind
-from mooring.cluster.kinds.workload import (
-    is_ready,
-)
+from mooring.cluster.kinds.workload import is_ready, mark_disrupted
 from mooring.cluster.registry import Registry
 from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.store import Change
-from mooring.cluster.tables import (
-    age,
-    columns,
-)
-from mooring.cluster.validation.common import (
-    at_most_all,
-    choice,
-    int_or_percent,
-    label_selector,
-    scaled,
-)
+from mooring.cluster.tables import age, columns
+from mooring.cluster.validation.common import at_most_all, choice, int_or_percent, label_selector, scaled
 
 BUDGETS: Final = "poddisruptionbudgets.policy"
-#: A pod that was to be evicted and still lives after this many seconds was not evicted after all.
+#: Seconds after which an eviction that did not delete the pod no longer counts.
 _FORGET_AFTER: Final = 120.0
 
 
@@ -76,12 +53,12 @@ def _disruption_budget_row(document: Document, now: float) -> list[Any]:
 
 
 class DisruptionController(Controller):
-    """Keeps the status of budgets."""
+    """Updates the status of disruption budgets."""
 
     watched = frozenset({BUDGETS, "pods"})
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """The budget itself, or those that a pod counts for."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return the budget, or the budgets that select a pod."""
         metadata = change.stored.document["metadata"]
         if storage == BUDGETS:
             return [(metadata["namespace"], metadata["name"])]
@@ -95,7 +72,7 @@ class DisruptionController(Controller):
         ]
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Count the pods and write what is allowed."""
+        """Count healthy pods, and write how many disruptions are allowed."""
         budget = self.tools.find(BUDGETS, namespace, name)
         if budget is None:
             return None
@@ -129,7 +106,7 @@ class DisruptionController(Controller):
         return _FORGET_AFTER if disrupted else None
 
     def _disrupted(self, budget: Document, pods: list[Document]) -> Document:
-        """Pods that are about to be evicted and not yet seen to go."""
+        """Return the pods whose eviction has started and that are not terminating yet."""
         present = {each["metadata"]["name"]: each for each in pods}
         now = self.tools.now()
         return {
@@ -141,7 +118,7 @@ class DisruptionController(Controller):
         }
 
     def _desired(self, budget: Document, pods: list[Document]) -> tuple[int, int]:
-        """How many pods there should be, and how many of them must stay healthy."""
+        """Return how many pods are expected, and how many must stay healthy."""
         spec = budget["spec"]
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
         if most is None and not isinstance(least, str):
@@ -152,7 +129,7 @@ class DisruptionController(Controller):
         return expected, scaled(least, expected, round_up=True)
 
     def _expected(self, pods: list[Document]) -> int:
-        """How many replicas the controllers of the pods want in all."""
+        """Return the number of replicas that the controllers of the pods want in total."""
         wanted: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)
@@ -164,7 +141,7 @@ class DisruptionController(Controller):
         return sum(wanted.values())
 
     def _top(self, pod: Document, owner: Document) -> Document | None:
-        """The object that says how many replicas there are: a Deployment rather than its ReplicaSet."""
+        """Return the object with the number of replicas: a Deployment rather than its ReplicaSet."""
         namespace = pod["metadata"]["namespace"]
         resource = self.tools.registry.table.of_kind(owner["apiVersion"], owner["kind"])
         if resource is None:
@@ -199,22 +176,8 @@ def evict(registry: Registry, resource: Resource, namespace: str, name: str, evi
     if phase not in {"Succeeded", "Failed", "Pending"} and not document["metadata"].get("deletionTimestamp"):
         _spend_budget(registry, document, call)
     if not call.dry_run:
-        registry.modify("pods", namespace, name, lambda each: _disrupted(each, rfc3339(registry.clock())))
+        mark_disrupted(registry, document, "EvictionByEvictionAPI", "Eviction API: evicting")
     delete(registry, resource, namespace, name, options, call)
-
-
-def _disrupted(document: Document, now: str) -> Document:
-    fresh = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-        "reason": "EvictionByEvictionAPI",
-        "message": "Eviction API: evicting",
-    }
-    status = document.get("status", {})
-    others = [each for each in status.get("conditions", ()) if each["type"] != "DisruptionTarget"]
-    return {**document, "status": {**status, "conditions": [*others, fresh]}}
 
 
 def _spend_budget(registry: Registry, pod: Document, call: Call) -> None:

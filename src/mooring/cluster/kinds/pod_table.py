@@ -2,19 +2,12 @@
 
 from typing import Any
 
-from mooring.apiserver.documents import (
-    Document,
-    condition,
-)
-from mooring.cluster.tables import (
-    NONE,
-    age,
-    since,
-)
+from mooring.apiserver.documents import Document, condition
+from mooring.cluster.tables import NONE, age, since
 
 
 def pod_row(document: Document, now: float) -> list[Any]:
-    """Name, readiness, what it is doing, restarts, age, address, node, nomination and gates."""
+    """Return the cells of a pod."""
     spec, status = document["spec"], document.get("status", {})
     state = _State(document)
     restarts = str(state.restarts)
@@ -43,7 +36,7 @@ def _readiness_gates(document: Document) -> str:
 
 
 class _State:
-    """What a pod_row is doing, in one word, as kubectl sums it up."""
+    """The state of a pod in one word, as kubectl prints it."""
 
     def __init__(self, document: Document) -> None:
         spec, status = document["spec"], document.get("status", {})
@@ -69,7 +62,7 @@ class _State:
                 self.reason = "Terminating"
 
     def _init_containers(self, spec: Document, status: Document) -> bool:
-        """Look at the init containers; whether they are still at work."""
+        """Read the init containers, and return whether they are still running."""
         for index, each in enumerate(status.get("initContainerStatuses", ())):
             self._count(each)
             state = each.get("state", {})

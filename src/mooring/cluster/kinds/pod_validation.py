@@ -3,23 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    look,
-)
-from mooring.cluster.errors import (
-    FieldError,
-    duplicate,
-    forbidden_field,
-    invalid,
-    missing_reference,
-    required,
-)
-from mooring.cluster.validation.common import (
-    choice,
-    immutable,
-    port_number,
-)
+from mooring.apiserver.documents import Document, look
+from mooring.cluster.errors import FieldError, duplicate, forbidden_field, invalid, missing_reference, required
+from mooring.cluster.validation.common import choice, immutable, port_number
 from mooring.cluster.validation.metadata import labels_errors
 from mooring.cluster.validation.names import dns_label, dns_subdomain
 from mooring.cluster.validation.placement import placement_errors
@@ -42,7 +28,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def pod_errors(document: Document) -> list[FieldError]:
-    """All that is wrong with a pod."""
+    """Return the errors of a pod."""
     spec = document["spec"]
     errors = _pod_spec_errors(spec, "spec")
     if spec.get("nodeName") and spec.get("schedulingGates"):
@@ -52,14 +38,13 @@ def pod_errors(document: Document) -> list[FieldError]:
 
 
 def template_errors(template: Document, path: str) -> list[FieldError]:
-    """All that is wrong with a pod template."""
+    """Return the errors of a pod template."""
     metadata = template.get("metadata") or {}
     errors = labels_errors(metadata.get("labels") or {}, f"{path}.metadata.labels")
     return errors + _pod_spec_errors(template.get("spec") or {}, f"{path}.spec")
 
 
 def _pod_spec_errors(spec: Document, path: str) -> list[FieldError]:
-    """All that is wrong with the spec of a pod or a template."""
     volumes, errors = _volumes(spec.get("volumes") or (), f"{path}.volumes")
     claims = frozenset(each.get("name", "") for each in spec.get("resourceClaims") or ())
     containers = spec.get("containers") or ()
@@ -193,7 +178,7 @@ def _mounts(mounts: Any, path: str, volumes: set[str]) -> list[FieldError]:
 
 
 def pod_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """What may not change in a pod: nearly everything but its metadata."""
+    """Return errors for changes of fields that cannot be changed, which are most of the spec."""
     fresh, before = new["spec"], old["spec"]
     for kind in ("containers", "initContainers"):
         if len(fresh.get(kind) or ()) != len(before.get(kind) or ()):
@@ -216,7 +201,7 @@ def pod_update_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 def _comparable(spec: Document, old: Document, *, gated: bool) -> Document:
-    """The part of a spec that must stay as it is."""
+    """Return the part of a spec that cannot be changed."""
     part = {
         key: value
         for key, value in spec.items()
@@ -259,7 +244,7 @@ def _only_added_tolerations(fresh: list[Document], before: list[Document]) -> li
 
 
 def _gated(fresh: Document, before: Document) -> list[FieldError]:
-    """A gated pod may become pickier about its node, and nothing else."""
+    """Return errors for changes of a gated pod other than additional node selectors."""
     new, old = fresh.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if any(new.get(key) != value for key, value in old.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -268,7 +253,7 @@ def _gated(fresh: Document, before: Document) -> list[FieldError]:
 
 
 def pod_status_errors(new: Document, old: Document) -> list[FieldError]:
-    """What may not change in a pod's status."""
+    """Return errors for changes of the status that are not allowed."""
     fresh, before = new.get("status") or {}, old.get("status") or {}
     errors: list[FieldError] = []
     nominated = fresh.get("nominatedNodeName")

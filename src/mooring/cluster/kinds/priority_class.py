@@ -2,29 +2,14 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.admission import (
-    SYSTEM_PRIORITY_CLASSES,
-)
-from mooring.apiserver.documents import (
-    Document,
-)
-from mooring.cluster.errors import (
-    FieldError,
-    Target,
-    forbidden,
-    forbidden_field,
-)
+from mooring.apiserver.admission import SYSTEM_PRIORITY_CLASSES
+from mooring.apiserver.documents import Document
+from mooring.cluster.errors import FieldError, Target, forbidden, forbidden_field
 from mooring.cluster.kind import Kind
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Store
-from mooring.cluster.tables import (
-    age,
-    columns,
-)
-from mooring.cluster.validation.common import (
-    choice,
-    immutable,
-)
+from mooring.cluster.tables import age, columns
+from mooring.cluster.validation.common import choice, immutable
 
 PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
@@ -67,7 +52,6 @@ def _priority_class_errors(document: Document) -> list[FieldError]:
 
 
 def _priority_class_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """A class keeps its value and its policy."""
     errors: list[FieldError] = []
     if new.get("value") != old.get("value"):
         errors.append(forbidden_field("value", "may not be changed in an update."))

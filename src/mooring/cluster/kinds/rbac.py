@@ -2,24 +2,12 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-)
-from mooring.cluster.errors import (
-    FieldError,
-    invalid,
-    required,
-)
+from mooring.apiserver.documents import Document
+from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.resources import Resource
-from mooring.cluster.tables import (
-    PLAIN,
-    age,
-    columns,
-)
-from mooring.cluster.validation.common import (
-    choice,
-)
+from mooring.cluster.tables import PLAIN, age, columns
+from mooring.cluster.validation.common import choice
 from mooring.cluster.validation.names import path_segment
 
 
@@ -39,7 +27,6 @@ def _binding_errors(document: Document) -> list[FieldError]:
 
 
 def _binding_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """A role binding keeps its role."""
     if new.get("roleRef") == old.get("roleRef"):
         return []
     role = new.get("roleRef") or {}

@@ -4,27 +4,13 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.api.label_selectors import Selector
-from mooring.apiserver.documents import (
-    Document,
-    controller_of,
-    look,
-    with_metadata,
-)
+from mooring.apiserver.documents import Document, controller_of, look, with_metadata
 from mooring.apiserver.pod_defaults import set_template_defaults
-from mooring.apiserver.workloads import (
-    owner_reference,
-    pod_from_template,
-)
-from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.errors import (
-    FieldError,
-    invalid,
-    required,
-)
+from mooring.apiserver.workloads import owner_reference, pod_from_template
+from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind
-from mooring.cluster.kinds.pod_validation import (
-    template_errors,
-)
+from mooring.cluster.kinds.pod_validation import template_errors
 from mooring.cluster.kinds.workload import (
     SELECTOR_MISMATCH,
     TEMPLATE,
@@ -41,18 +27,10 @@ from mooring.cluster.kinds.workload import (
 from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader, selector_of
 from mooring.cluster.store import Change
-from mooring.cluster.tables import (
-    age,
-    columns,
-    container_cells,
-    labels_text,
-    selector_text,
-)
-from mooring.cluster.validation.common import (
-    not_negative,
-)
+from mooring.cluster.tables import age, columns, container_cells, labels_text, selector_text
+from mooring.cluster.validation.common import not_negative
 
-#: No more pods are made in one go, so that others get their turn in between.
+#: The most pods that one reconciliation creates, so that other controllers can run in between.
 _BURST = 500
 
 
@@ -83,7 +61,7 @@ def _replica_set_row(document: Document, now: float) -> list[Any]:
 
 
 class ReplicaSetController(Controller):
-    """Keeps the pods of ReplicaSetController; of ReplicationControllerController, if so made."""
+    """Keeps the wanted number of pods of ReplicaSets."""
 
     watched = frozenset({"replicasets.apps", "pods"})
 
@@ -91,8 +69,8 @@ class ReplicaSetController(Controller):
     kind = "ReplicaSet"
     component = "replicaset-controller"
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """The set itself, or the one that a pod belongs or might belong to."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return the ReplicaSet, the owner of a pod, or those that could adopt it."""
         document = change.stored.document
         metadata = document["metadata"]
         if storage == self.storage:
@@ -112,7 +90,7 @@ class ReplicaSetController(Controller):
         return selector_of(document["spec"].get("selector"))
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Make or delete pods, and say in the status how many there are."""
+        """Adopt, create or delete pods, and update the status."""
         document = self.tools.find(self.storage, namespace, name)
         if document is None:
             return None
@@ -127,7 +105,7 @@ class ReplicaSetController(Controller):
         return [each for each in self.tools.index.controlled(document["metadata"]["uid"], "pods") if is_active(each)]
 
     def _adopt(self, document: Document) -> None:
-        """Take over pods that match and that nobody controls."""
+        """Adopt matching pods that have no controller."""
         namespace, selector = document["metadata"]["namespace"], self._selector(document)
         for pod in self.tools.index.orphans(namespace):
             if is_active(pod) and selector.matches(pod["metadata"].get("labels") or {}):
@@ -154,7 +132,7 @@ class ReplicaSetController(Controller):
         return 0.0 if missing > _BURST else None
 
     def _report(self, document: Document) -> float | None:
-        """Write the status; the answer is when a pod may become available that is only ready now."""
+        """Update the status, and return when to reconcile again if ready pods are not available yet."""
         pods, after, now = self._pods(document), document["spec"].get("minReadySeconds", 0), self.tools.now()
         template = look(document, "spec", "template", "metadata", "labels") or {}
         ready = sum(is_ready(each) for each in pods)
@@ -213,7 +191,7 @@ def _replication_controller_row(document: Document, now: float) -> list[Any]:
 
 
 class ReplicationControllerController(ReplicaSetController):
-    """The same for ReplicationControllerController, whose selector is just labels."""
+    """The same for ReplicationControllers, whose selector is a map of labels."""
 
     watched = frozenset({"replicationcontrollers", "pods"})
 

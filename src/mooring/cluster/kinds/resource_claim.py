@@ -2,17 +2,11 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    look,
-)
+from mooring.apiserver.documents import Document, look
 from mooring.cluster.kind import Kind
 from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader
-from mooring.cluster.tables import (
-    age,
-    columns,
-)
+from mooring.cluster.tables import age, columns
 
 
 def _set_resource_claim_defaults(document: Document) -> None:

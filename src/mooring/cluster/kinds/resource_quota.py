@@ -4,21 +4,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mooring.api.quantity import parse_quantity
-from mooring.apiserver.documents import (
-    Document,
-)
-from mooring.cluster.errors import (
-    Target,
-    forbidden,
-)
+from mooring.apiserver.documents import Document
+from mooring.cluster.errors import Target, forbidden
 from mooring.cluster.kind import Kind
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Store
-from mooring.cluster.tables import (
-    PLAIN,
-    age,
-    columns,
-)
+from mooring.cluster.tables import PLAIN, age, columns
 
 _NOTE: Final = "kubernetes.io/limit-ranger"
 
@@ -41,7 +32,7 @@ def _set_limit_range_defaults(document: Document) -> None:
 
 
 def apply_limits(store: Store, pod: Document) -> None:
-    """Complete the requests and limits of a new pod in place, or refuse the pod."""
+    """Set default requests and limits of a new pod in place, and reject a pod outside the limits."""
     ranges = [
         each
         for stored in store.objects("limitranges", pod["metadata"]["namespace"])

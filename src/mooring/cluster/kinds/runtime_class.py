@@ -2,19 +2,11 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-)
-from mooring.cluster.errors import (
-    FieldError,
-    invalid,
-)
+from mooring.apiserver.documents import Document
+from mooring.cluster.errors import FieldError, invalid
 from mooring.cluster.kind import Kind
 from mooring.cluster.resources import Resource
-from mooring.cluster.tables import (
-    age,
-    columns,
-)
+from mooring.cluster.tables import age, columns
 from mooring.cluster.validation.names import dns_label
 
 RUNTIME_CLASSES: Final = "runtimeclasses.node.k8s.io"

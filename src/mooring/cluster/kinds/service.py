@@ -2,32 +2,14 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    look,
-)
-from mooring.cluster.errors import (
-    FieldError,
-    duplicate,
-    invalid,
-    required,
-)
+from mooring.apiserver.documents import Document, look
+from mooring.cluster.errors import FieldError, duplicate, invalid, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import Store
-from mooring.cluster.tables import (
-    NONE,
-    UNKNOWN,
-    UNSET,
-    age,
-    columns,
-    labels_text,
-)
-from mooring.cluster.validation.common import (
-    choice,
-    port_number,
-)
+from mooring.cluster.tables import NONE, UNKNOWN, UNSET, age, columns, labels_text
+from mooring.cluster.validation.common import choice, port_number
 from mooring.cluster.validation.names import dns_label
 
 
@@ -65,7 +47,7 @@ def _prepare(document: Document, store: Store, _now: float) -> None:
 
 
 def _free_cluster_ip(store: Store) -> str:
-    """An address from 10.96.0.0/16 that no service has."""
+    """Return an unused address of 10.96.0.0/16."""
     taken = {look for each in store.objects("services") for look in each.document["spec"].get("clusterIPs", ())}
     number = 10
     while (address := f"10.96.{number >> 8}.{number & 255}") in taken:
@@ -74,7 +56,6 @@ def _free_cluster_ip(store: Store) -> str:
 
 
 def _assign_node_ports(spec: Document, store: Store) -> None:
-    """Give each port of a service that is reached through the nodes a port there."""
     taken: set[Any] = {
         port.get("nodePort") for each in store.objects("services") for port in each.document["spec"].get("ports", ())
     }
@@ -107,7 +88,6 @@ def _service_errors(document: Document) -> list[FieldError]:
 
 
 def _service_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """A service keeps its address."""
     before, after = old["spec"], new["spec"]
     if before.get("type") == "ExternalName" or after.get("type") == "ExternalName":
         return []

@@ -3,11 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    controller_of,
-    look,
-)
+from mooring.apiserver.documents import Document, controller_of, look
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import (
     REVISION_HASH,
@@ -16,11 +12,8 @@ from mooring.apiserver.workloads import (
     stateful_pod,
     stateful_revision,
 )
-from mooring.cluster.controllers.base import Controller, Name
-from mooring.cluster.errors import (
-    FieldError,
-    forbidden_field,
-)
+from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.errors import FieldError, forbidden_field
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.volume_controller import CLAIMS
 from mooring.cluster.kinds.workload import (
@@ -32,14 +25,8 @@ from mooring.cluster.kinds.workload import (
 )
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Change
-from mooring.cluster.tables import (
-    NONE,
-    age,
-    columns,
-)
-from mooring.cluster.validation.common import (
-    not_negative,
-)
+from mooring.cluster.tables import NONE, age, columns
+from mooring.cluster.validation.common import not_negative
 
 STATEFUL_SETS: Final = "statefulsets.apps"
 _COMPONENT: Final = "statefulset-controller"
@@ -74,7 +61,6 @@ def _stateful_set_errors(document: Document) -> list[FieldError]:
 
 
 def _stateful_set_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """Nearly nothing of a StatefulSet may change."""
     free = ("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
             "persistentVolumeClaimRetentionPolicy", "minReadySeconds")  # fmt: skip
 
@@ -102,12 +88,12 @@ def _controller_revision_row(document: Document, now: float) -> list[Any]:
 
 
 class StatefulSetController(Controller):
-    """Keeps the pods of StatefulSetController."""
+    """Keeps the pods of StatefulSets."""
 
     watched = frozenset({STATEFUL_SETS, "pods"})
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """The set itself, or the one that a pod belongs to."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return the StatefulSet, or the owner of a pod."""
         metadata = change.stored.document["metadata"]
         if storage == STATEFUL_SETS:
             return [(metadata["namespace"], metadata["name"])]
@@ -115,7 +101,7 @@ class StatefulSetController(Controller):
         return [(metadata["namespace"], owner["name"])] if owner and owner["kind"] == "StatefulSet" else []
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Take the next step, and say in the status how far it is."""
+        """Take the next step, and update the status."""
         sets = self.tools.find(STATEFUL_SETS, namespace, name)
         if sets is None:
             return None
@@ -133,7 +119,7 @@ class StatefulSetController(Controller):
         return found
 
     def _step(self, sets: Document, revision: str) -> None:
-        """Whatever may be done now: ended pods anew, missing ones in order, surplus and outdated ones from the last."""
+        """Create missing pods in order, and delete finished, surplus and outdated ones."""
         spec, pods = sets["spec"], self._pods(sets)
         wanted = stateful_ordinals(sets)
         together = spec.get("podManagementPolicy") == "Parallel"
@@ -152,7 +138,7 @@ class StatefulSetController(Controller):
             self._update(sets, revision, [pods[each] for each in wanted])
 
     def _update(self, sets: Document, revision: str, pods: list[Document]) -> None:
-        """Replace the last pod of an older template, once all others are well."""
+        """Delete the last pod of an older template once all pods are healthy."""
         strategy = sets["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete" or not all(map(_is_healthy, pods)):
             return

@@ -2,26 +2,12 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    look,
-)
-from mooring.cluster.errors import (
-    FieldError,
-    required,
-)
+from mooring.apiserver.documents import Document, look
+from mooring.cluster.errors import FieldError, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.resources import Resource
-from mooring.cluster.tables import (
-    NONE,
-    UNSET,
-    age,
-    columns,
-)
-from mooring.cluster.validation.common import (
-    choice,
-    immutable,
-)
+from mooring.cluster.tables import NONE, UNSET, age, columns
+from mooring.cluster.validation.common import choice, immutable
 
 
 def _set_storage_class_defaults(document: Document) -> None:
@@ -37,7 +23,6 @@ def _storage_class_errors(document: Document) -> list[FieldError]:
 
 
 def _storage_class_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """What of a StorageClass may not change."""
     errors: list[FieldError] = []
     for key in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
         errors += immutable(new.get(key), old.get(key), key)

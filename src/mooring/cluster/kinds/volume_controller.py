@@ -4,16 +4,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from mooring.api.quantity import parse_quantity
-from mooring.apiserver.documents import (
-    Document,
-    look,
-    rfc3339,
-    with_metadata,
-)
-from mooring.apiserver.workloads import (
-    ephemeral_claims,
-)
-from mooring.cluster.controllers.base import Controller, Name
+from mooring.apiserver.documents import Document, look, rfc3339, with_metadata
+from mooring.apiserver.workloads import ephemeral_claims
+from mooring.cluster.controllers.base import Controller, Key
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.store import ADDED, Change
 
@@ -32,12 +25,12 @@ _COMPONENT: Final = "persistentvolume-controller"
 
 
 class VolumeController(Controller):
-    """Binds claims and volumes. A claim is named by its namespace and name, a volume by its name alone."""
+    """Binds claims and volumes. The key of a volume has an empty namespace."""
 
     watched = frozenset({CLAIMS, VOLUMES, "pods"})
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """Claims and volumes that change, and claims of pods that go."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return changed claims and volumes, and the claims of pods."""
         metadata = change.stored.document["metadata"]
         if storage == CLAIMS:
             name = change.stored.document["spec"].get("volumeName")
@@ -50,8 +43,8 @@ class VolumeController(Controller):
             return [(metadata["namespace"], name) for name in claims]
         return []
 
-    def _waiting(self, volume: Document) -> list[Name]:
-        """Claims that the volume may be for."""
+    def _waiting(self, volume: Document) -> list[Key]:
+        """Return the claims that a volume could be bound to."""
         reference = volume["spec"].get("claimRef")
         if reference is not None:
             return [(reference.get("namespace", ""), reference.get("name", ""))]
@@ -62,7 +55,7 @@ class VolumeController(Controller):
         ]
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Bring one claim or volume a step further."""
+        """Take the next step for one claim or volume."""
         if not namespace:
             volume = self.tools.find(VOLUMES, "", name)
             if volume is not None:
@@ -117,14 +110,14 @@ class VolumeController(Controller):
             self.tools.recorder.record(_COMPONENT, claim, event, reason, message)
 
     def _prebound(self, claim: Document) -> Document | None:
-        """A volume that somebody, such as a scheduler, has reserved for this claim."""
+        """Return a volume that is reserved for a claim, for example by a scheduler."""
         for stored in self.tools.store.objects(VOLUMES):
             if _refers(stored.document, claim):
                 return stored.document
         return None
 
     def _match(self, claim: Document) -> Document | None:
-        """The smallest free volume that will do."""
+        """Return the smallest available volume that satisfies a claim."""
         spec = claim["spec"]
         wanted = parse_quantity(look(spec, "resources", "requests", "storage") or "0")
         selector = selector_of(spec["selector"]) if "selector" in spec else None
@@ -177,7 +170,7 @@ class VolumeController(Controller):
             self._bind(stored.document, claim)
 
     def _bind(self, volume: Document, claim: Document) -> None:
-        """Let volume and claim name each other, and both be bound."""
+        """Bind a volume and a claim to each other."""
         fresh = self.tools.find(CLAIMS, claim["metadata"]["namespace"], claim["metadata"]["name"]) or claim
         name = volume["metadata"]["name"]
         reference = _claim_reference(fresh)
@@ -294,12 +287,12 @@ def _claim_reference(claim: Document) -> Document:
 
 
 class EphemeralClaimController(Controller):
-    """Makes the claims of generic ephemeral volumes."""
+    """Creates the claims of generic ephemeral volumes."""
 
     watched = frozenset({"pods"})
 
-    def concerns(self, storage: str, change: Change) -> Iterable[Name]:
-        """New pods that have such volumes."""
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return new pods with ephemeral volumes."""
         document = change.stored.document
         if storage != "pods" or change.kind != ADDED:
             return []
@@ -308,7 +301,7 @@ class EphemeralClaimController(Controller):
         return [(metadata["namespace"], metadata["name"])] if has else []
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Make what is missing."""
+        """Create missing claims."""
         pod = self.tools.find("pods", namespace, name)
         if pod is None or pod["metadata"].get("deletionTimestamp"):
             return None

@@ -2,31 +2,13 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import (
-    Document,
-    condition,
-    look,
-    seconds_of,
-)
-from mooring.cluster.errors import (
-    FieldError,
-    invalid,
-    not_supported,
-    required,
-)
-from mooring.cluster.kinds.pod_validation import (
-    pod_warnings,
-    template_errors,
-)
+from mooring.apiserver.documents import Document, condition, look, rfc3339, seconds_of
+from mooring.cluster.errors import FieldError, invalid, not_supported, required
+from mooring.cluster.kinds.pod_validation import pod_warnings, template_errors
+from mooring.cluster.registry import Registry
 from mooring.cluster.selectors import selector_of
-from mooring.cluster.tables import (
-    container_cells,
-)
-from mooring.cluster.validation.common import (
-    immutable,
-    is_usable,
-    label_selector,
-)
+from mooring.cluster.tables import container_cells
+from mooring.cluster.validation.common import immutable, is_usable, label_selector
 
 WORKLOAD_COLUMNS: Final = "+Containers +Images +Selector"
 TEMPLATE: Final = "spec.template"
@@ -36,7 +18,7 @@ _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def selected_template_errors(spec: Document, *, restarts: tuple[str, ...] = ("Always",)) -> list[FieldError]:
-    """A selector that takes the pods of its own template, and the template."""
+    """Return the errors of a pod template, and of a selector that does not match it."""
     selector = spec.get("selector")
     template = spec.get("template") or {}
     labels = look(template, "metadata", "labels") or {}
@@ -54,7 +36,7 @@ def selected_template_errors(spec: Document, *, restarts: tuple[str, ...] = ("Al
     errors += template_errors(template, TEMPLATE)
     policy = look(template, "spec", "restartPolicy")
     if policy == "Always" and "Always" not in restarts:
-        # Nobody says Always for a Job: it is what saying nothing means.
+        # `Always` is the default, so that the value is most likely missing in the manifest.
         shown = ", ".join(f'"{each}"' for each in restarts)
         errors.append(required(f"{TEMPLATE}.spec.restartPolicy", f"valid values: {shown}"))
     elif policy and policy not in restarts:
@@ -63,7 +45,7 @@ def selected_template_errors(spec: Document, *, restarts: tuple[str, ...] = ("Al
 
 
 def selector_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """A workload's selector may not change."""
+    """Return an error if the selector changes."""
     return immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
 
 
@@ -73,19 +55,19 @@ def template_warnings(document: Document) -> list[str]:
 
 
 def is_active(pod: Document) -> bool:
-    """Whether the pod still counts: it neither ended nor is being deleted."""
+    """Return whether a pod counts as a replica: it has not finished and is not terminating."""
     phase = pod.get("status", {}).get("phase")
     return phase not in {"Succeeded", "Failed"} and not pod["metadata"].get("deletionTimestamp")
 
 
 def is_ready(pod: Document) -> bool:
-    """Whether the pod serves."""
+    """Return whether a pod is ready."""
     ready = condition(pod, "Ready")
     return ready is not None and ready["status"] == "True"
 
 
 def is_available(pod: Document, after: int, now: float) -> bool:
-    """Whether the pod has been ready for long enough."""
+    """Return whether a pod has been ready for a number of seconds."""
     if not is_ready(pod):
         return False
     if not after:
@@ -94,8 +76,27 @@ def is_available(pod: Document, after: int, now: float) -> bool:
     return now - seconds_of(ready["lastTransitionTime"]) >= after
 
 
+def mark_disrupted(registry: Registry, pod: Document, reason: str, message: str) -> None:
+    """Add the DisruptionTarget condition to a pod that is about to be deleted."""
+    target = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": rfc3339(registry.clock()),
+        "reason": reason,
+        "message": message,
+    }
+
+    def change(each: Document) -> Document:
+        status = each.get("status", {})
+        others = [old for old in status.get("conditions", ()) if old["type"] != "DisruptionTarget"]
+        return {**each, "status": {**status, "conditions": [*others, target]}}
+
+    registry.modify("pods", pod["metadata"]["namespace"], pod["metadata"]["name"], change)
+
+
 def deletion_order(pod: Document) -> tuple[Any, ...]:
-    """By what pods are sorted when some must go: the least useful first."""
+    """Return a sort key for scaling down: the pods to delete come first."""
     metadata, spec = pod["metadata"], pod["spec"]
     ready = condition(pod, "Ready") or {}
     since = ready.get("lastTransitionTime", "") if is_ready(pod) else ""

@@ -2,7 +2,7 @@
 
 import functools
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -37,8 +37,3 @@ def shape_of(group: str, version: str, kind: str) -> Shape:
 def metadata_shape() -> Shape:
     """The shape of every object's metadata."""
     return definitions().shape("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
-
-
-def raw_definition(name: str) -> dict[str, Any]:
-    """A definition as it stands in the file."""
-    return dict(definitions().raw[name])

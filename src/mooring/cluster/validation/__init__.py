@@ -1,1 +1,1 @@
-"""What is wrong with an object, by kind, in Kubernetes' words."""
+"""Validation that several kinds share, with the messages of Kubernetes."""

@@ -1,4 +1,4 @@
-"""Checks that several kinds share."""
+"""Validation of common field types."""
 
 import re
 from collections.abc import Sequence
@@ -16,29 +16,29 @@ _OPERATORS: Final = {"In", "NotIn", "Exists", "DoesNotExist"}
 
 
 def immutable(new: Any, old: Any, path: str) -> list[FieldError]:
-    """A field that may not change."""
+    """Return an error if a field changes."""
     return [] if new == old else [invalid(path, new, IMMUTABLE)]
 
 
 def not_negative(value: Any, path: str) -> list[FieldError]:
-    """A number that may be nothing but not less."""
+    """Return an error for a negative number."""
     return [invalid(path, value, NEGATIVE)] if isinstance(value, int) and value < 0 else []
 
 
 def choice(value: Any, path: str, allowed: Sequence[str], *, needed: bool = False) -> list[FieldError]:
-    """A word out of a few."""
+    """Return an error for a value that is not one of the allowed ones."""
     if not value:
         return [required(path)] if needed else []
     return [] if value in allowed else [not_supported(path, value, allowed)]
 
 
 def label_name(value: str, path: str) -> list[FieldError]:
-    """The key of a label."""
+    """Return the errors of a label key."""
     return [invalid(path, value, fault) for fault in label_key_errors(value)]
 
 
 def label_selector(selector: Document | None, path: str) -> list[FieldError]:
-    """A label selector in an object."""
+    """Return the errors of a label selector."""
     errors: list[FieldError] = []
     for key, value in ((selector or {}).get("matchLabels") or {}).items():
         errors += [invalid(f"{path}.matchLabels", key, fault) for fault in label_key_errors(key)]
@@ -65,7 +65,7 @@ def _expression(expression: Document, path: str) -> list[FieldError]:
 
 
 def is_usable(selector: Document | None) -> bool:
-    """Whether a selector can be compiled at all."""
+    """Return whether a selector can be compiled."""
     try:
         for each in (selector or {}).get("matchExpressions") or ():
             requirement(each.get("key", ""), each.get("operator", ""), each.get("values") or ())
@@ -75,7 +75,7 @@ def is_usable(selector: Document | None) -> bool:
 
 
 def int_or_percent(value: Any, path: str) -> list[FieldError]:
-    """A number that is not negative, or a percentage."""
+    """Return an error unless the value is a number that is not negative, or a percentage."""
     if isinstance(value, str):
         if _PERCENT.fullmatch(value) is None:
             detail = (
@@ -88,14 +88,14 @@ def int_or_percent(value: Any, path: str) -> list[FieldError]:
 
 
 def at_most_all(value: Any, path: str) -> list[FieldError]:
-    """A percentage may not exceed 100 %."""
+    """Return an error for more than 100 %."""
     if isinstance(value, str) and _PERCENT.fullmatch(value) and int(value[:-1]) > 100:
         return [invalid(path, value, "must not be greater than 100%")]
     return []
 
 
 def scaled(value: Any, total: int, *, round_up: bool) -> int:
-    """A number or a percentage of a total."""
+    """Return a number, or a percentage of a total."""
     if isinstance(value, str):
         part = int(value.rstrip("%")) * total
         return -(-part // 100) if round_up else part // 100
@@ -103,5 +103,5 @@ def scaled(value: Any, total: int, *, round_up: bool) -> int:
 
 
 def port_number(value: Any, path: str) -> list[FieldError]:
-    """A port."""
+    """Return an error for a number that is not a port."""
     return [] if 1 <= value <= 65535 else [invalid(path, value, "must be between 1 and 65535, inclusive")]

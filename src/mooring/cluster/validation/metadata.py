@@ -1,18 +1,18 @@
-"""What is wrong with an object's metadata."""
+"""Validation of metadata."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from mooring.api.labels import label_key_errors, label_value_errors
 from mooring.apiserver.documents import Document
-from mooring.cluster.errors import FieldError, forbidden_field, go_value, invalid, required
+from mooring.cluster.errors import FieldError, forbidden_field, go_value, invalid, required, too_long
 from mooring.cluster.validation.names import NameRule
 
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
 
 
 def metadata_errors(document: Document, rule: NameRule, *, namespaced: bool) -> list[FieldError]:
-    """All that is wrong with the metadata of a new object."""
+    """Return the errors of the metadata of a new object."""
     metadata = document["metadata"]
     errors: list[FieldError] = []
     if not metadata.get("name"):
@@ -27,7 +27,7 @@ def metadata_errors(document: Document, rule: NameRule, *, namespaced: bool) -> 
 
 
 def labels_errors(labels: Mapping[str, Any], path: str) -> list[FieldError]:
-    """What is wrong with labels."""
+    """Return the errors of labels."""
     errors: list[FieldError] = []
     for key, value in labels.items():
         errors += [invalid(path, key, fault) for fault in label_key_errors(key)]
@@ -36,14 +36,13 @@ def labels_errors(labels: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def annotations_errors(annotations: Mapping[str, str], path: str) -> list[FieldError]:
-    """What is wrong with annotations."""
+    """Return the errors of annotations."""
     errors: list[FieldError] = []
     for key in annotations:
         errors += [invalid(path, key, fault) for fault in label_key_errors(key.lower())]
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > _MOST_ANNOTATION_BYTES:
-        detail = f"Too long: may not be more than {_MOST_ANNOTATION_BYTES} bytes"
-        errors.append(FieldError("FieldValueTooLong", path, detail))
+        errors.append(too_long(path, _MOST_ANNOTATION_BYTES))
     return errors
 
 
@@ -66,7 +65,7 @@ def _other_errors(metadata: Document) -> list[FieldError]:
 
 
 def metadata_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """All that is wrong with the metadata of a changed object."""
+    """Return the errors of the metadata of a changed object."""
     fresh, before = new["metadata"], old["metadata"]
     errors = [
         invalid(f"metadata.{key}", fresh.get(key, ""), "field is immutable")

@@ -1,4 +1,4 @@
-"""What may be a name, and of what."""
+"""Validation of names."""
 
 import functools
 import re
@@ -31,28 +31,28 @@ NameRule = Callable[[str], tuple[str, ...]]
 
 @functools.lru_cache(maxsize=8192)
 def dns_subdomain(name: str) -> tuple[str, ...]:
-    """Why the text is no DNS subdomain, which most names are."""
+    """Return the errors of a DNS subdomain, which most names are."""
     faults = ["must be no more than 253 bytes"] if len(name) > 253 else []
     return tuple(faults if _SUBDOMAIN_RE.fullmatch(name) else [*faults, _SUBDOMAIN_RULE])
 
 
 @functools.lru_cache(maxsize=8192)
 def dns_label(name: str) -> tuple[str, ...]:
-    """Why the text is no DNS label, as namespaces, containers and volumes have."""
+    """Return the errors of a DNS label, as for namespaces, containers and volumes."""
     faults = ["must be no more than 63 bytes"] if len(name) > 63 else []
     return tuple(faults if _LABEL_RE.fullmatch(name) else [*faults, _LABEL_RULE])
 
 
 @functools.lru_cache(maxsize=8192)
 def dns_1035_label(name: str) -> tuple[str, ...]:
-    """Why the text is no label that starts with a letter, as services have."""
+    """Return the errors of a DNS label that starts with a letter, as for services."""
     faults = ["must be no more than 63 bytes"] if len(name) > 63 else []
     return tuple(faults if _LABEL_1035_RE.fullmatch(name) else [*faults, _LABEL_1035_RULE])
 
 
 @functools.lru_cache(maxsize=8192)
 def path_segment(name: str) -> tuple[str, ...]:
-    """Why the text cannot be part of a path, which is all that is asked of roles."""
+    """Return the errors of a path segment, as for roles."""
     if name in {".", ".."}:
         return (f"may not be '{name}'",)
     return tuple(f"may not contain '{each}'" for each in "/%" if each in name)

@@ -1,4 +1,4 @@
-"""What is wrong with the rules by which a pod chooses its node."""
+"""Validation of tolerations, taints, affinity, topology spread constraints and scheduling gates."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def placement_errors(spec: Document, path: str) -> list[FieldError]:
-    """What is wrong with tolerations, affinity, spreading and gates."""
+    """Return the errors of the scheduling constraints of a pod."""
     errors: list[FieldError] = []
     if "affinity" in spec:
         errors += _affinity(spec["affinity"], f"{path}.affinity")
@@ -26,7 +26,7 @@ def placement_errors(spec: Document, path: str) -> list[FieldError]:
 
 
 def tolerations_errors(tolerations: list[Document], path: str) -> list[FieldError]:
-    """What is wrong with tolerations."""
+    """Return the errors of tolerations."""
     errors: list[FieldError] = []
     for index, each in enumerate(tolerations):
         place = f"{path}[{index}]"
@@ -56,7 +56,7 @@ def tolerations_errors(tolerations: list[Document], path: str) -> list[FieldErro
 
 
 def taints_errors(taints: list[Document], path: str) -> list[FieldError]:
-    """What is wrong with the taints of a node."""
+    """Return the errors of the taints of a node."""
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for index, each in enumerate(taints):
@@ -165,7 +165,7 @@ def _weight(term: Document, path: str) -> list[FieldError]:
 
 
 def node_selector_errors(selector: Document, path: str) -> list[FieldError]:
-    """What is wrong with a node selector, as affinity and volumes have it."""
+    """Return the errors of a node selector of a pod or a volume."""
     terms = selector.get("nodeSelectorTerms") or ()
     if not terms:
         return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]

@@ -5,7 +5,7 @@ from mooring.cluster.errors import FieldError, forbidden_field
 
 
 def subresource_errors(subresource: str, new: Document, old: Document) -> list[FieldError]:
-    """What else than its part a subresource would change."""
+    """Return errors for changes that a subresource does not allow."""
     if subresource == "resize":
         if _without_resources(new) == _without_resources(old):
             return []

@@ -1,4 +1,4 @@
-"""What a container may ask for, and how much of it."""
+"""Validation of resource requests, limits and amounts."""
 
 from typing import Final
 
@@ -38,7 +38,7 @@ _NATIVE_DOMAIN: Final = "kubernetes.io/"
 
 
 def requirements_errors(resources: Document, path: str, claims: frozenset[str] = frozenset()) -> list[FieldError]:
-    """What is wrong with requests and limits."""
+    """Return the errors of requests and limits."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     errors: list[FieldError] = []
     for kind, amounts in (("limits", limits), ("requests", requests)):
@@ -76,12 +76,12 @@ def _against_limit(name: str, amount: str, limits: Document, path: str) -> list[
 
 
 def is_native(name: str) -> bool:
-    """Whether Kubernetes itself knows the resource."""
+    """Return whether Kubernetes defines the resource."""
     return "/" not in name or _NATIVE_DOMAIN in name
 
 
 def is_overcommittable(name: str) -> bool:
-    """Whether more may be used than was asked for."""
+    """Return whether limits may exceed requests."""
     return is_native(name) and not name.startswith(_HUGE)
 
 
@@ -101,7 +101,7 @@ def _name_errors(name: str, path: str) -> list[FieldError]:
 
 
 def amount_errors(name: str, amount: str, path: str) -> list[FieldError]:
-    """What is wrong with an amount of a resource."""
+    """Return the errors of an amount of a resource."""
     value = parse_quantity(amount)
     if value.unscaled < 0:
         return [invalid(path, amount, NEGATIVE)]
