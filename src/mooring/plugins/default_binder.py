@@ -1,4 +1,4 @@
-"""DefaultBinder: tells the API server which node a pod goes to."""
+"""DefaultBinder: posts the Binding of a pod to its node."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mooring.framework.api_clients import Binding
 
 
 class DefaultBinder(Plugin):
-    """Binds pods by posting a Binding; how it gets there is the handle's binder's affair."""
+    """Binds pods with the handle's binder."""
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | Awaitable[Status | None] | None:
-        """Bind the pod; the answer may have to be awaited."""
+        """Bind the pod; the result may be awaitable."""
         return self.handle.binder.bind(Binding.of(pod, node_name))

@@ -1,4 +1,4 @@
-"""DefaultPreemption: makes room for a pod that fits nowhere by evicting less important ones."""
+"""DefaultPreemption: evicts pods of lower priority to make room for a pod that fits on no node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mooring.framework.preemption import AskExtenders, Evaluator
 
 
 class DefaultPreemption(Plugin):
-    """Evicts pods of lower priority, as few and as unimportant as possible."""
+    """Evicts as few pods of as low a priority as possible."""
 
     class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
         """How many candidate nodes are enough."""
@@ -21,7 +21,7 @@ class DefaultPreemption(Plugin):
     args: Args
 
     def setup(self) -> None:
-        """Prepare the search."""
+        """Create the evaluator."""
         self._evaluator = Evaluator(self.handle, self._wanted)
 
     def _wanted(self, nodes: int) -> int:
@@ -40,7 +40,7 @@ class DefaultPreemption(Plugin):
         return answer.and_then(_worded) if isinstance(answer, AskExtenders) else _worded(answer)
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """Deleted pods end the wait for victims; whether to try again is for the other plugins to say."""
+        """Register for deleted pods, which end the wait for victims; other plugins decide about a retry."""
         return [ClusterEvent("Pod", ActionType.DELETE, lambda _pod, _old, _new: Hint.SKIP)]
 
 

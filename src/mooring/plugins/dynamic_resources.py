@@ -1,7 +1,8 @@
 """DynamicResources: devices that pods claim.
 
-This version allocates nothing: a pod with resource claims is turned down with a clear reason. For all other pods the
-plugin answers as kube-scheduler's does, which shows in the messages of preemption.
+This version allocates nothing: it rejects pods with resource claims. For all other pods the plugin returns the same
+statuses as kube-scheduler's, which are part of the messages of preemption.
+
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _SEEN: StateKey[bool] = StateKey("DynamicResources")
 
 
 class DynamicResources(Plugin):
-    """Turns down pods that claim dynamic resources; leaves all others alone."""
+    """Rejects pods that claim dynamic resources."""
 
     class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """Time limits of allocating and binding devices (durations such as ``10s``); nothing here uses them yet."""
+        """Timeouts of allocation and binding (durations such as ``10s``); not used yet."""
 
         filter_timeout: Any = None
         binding_timeout: Any = None
@@ -50,23 +51,23 @@ class DynamicResources(Plugin):
         return _REJECTED if pod.spec.resource_claims else Status.skip()
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Asked only where PreFilter is disabled: a claim must not pass unseen there either."""
+        """Reject pods with claims if PreFilter is disabled."""
         if not pod.spec.resource_claims:
             return None
         return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), _REJECTED)
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """The same for one node."""
+        """Filter one node."""
         return _REJECTED if pod.spec.resource_claims else None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Other pods make no difference."""
+        """Return a constant model: other pods do not matter."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: object) -> Status:
-        """There is never a claim to deallocate; without PreFilter kube-scheduler's plugin misses its state."""
+        """Report that there is no claim to deallocate; without PreFilter, the error of kube-scheduler's plugin."""
         return _UNPREPARED if state.get(_SEEN) is None else _NOTHING_TO_FREE
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """None: nothing that happens in the cluster makes claims supported."""
+        """Register for no events: none makes claims supported."""
         return []

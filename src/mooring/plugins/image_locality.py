@@ -1,4 +1,4 @@
-"""ImageLocality: prefers nodes that have the pod's images already, weighed by size and by how spread an image is."""
+"""ImageLocality: prefers nodes that have the images of the pod, weighted by their size and spread."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from mooring.framework import MAX_SCORE, CycleState, NodeInfo, Nodes, NodeTable,
 from mooring.framework.normalize import truncated, truncated_all
 
 Ints = npt.NDArray[np.int64]
-#: Images (normalised names, as often as the pod uses them) and the number of containers.
+#: Images (normalized names, one per use) and the number of containers.
 Wanted = tuple[tuple[str, ...], int]
 
 _MIB = 1 << 20
 _LEAST = 23 * _MIB
 _MOST_PER_CONTAINER = 1000 * _MIB
-#: Sets of images that scores are kept for.
-_KEEP = 64
+#: The maximum number of sets of images whose scores are cached.
+_MAX_CACHED = 64
 
 
 class ImageLocality(Plugin):
     """Scores nodes by the images they have.
 
-    The score of one node depends on how many other nodes have an image, so it is not declared as the node's own; it
-    changes only when a node does, and is kept until then for all pods with the same images.
+    The score of a node depends on how many other nodes have an image, so it does not use ``depends_on``. It changes
+    only when a node changes, and is cached until then for all pods with the same images.
     """
 
     def setup(self) -> None:
-        """Begin with nothing kept."""
-        self._kept: dict[Wanted, tuple[int, Ints | int]] = {}
+        """Create the cache."""
+        self._cached: dict[Wanted, tuple[int, Ints | int]] = {}
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-        """Nearly free if no node has any of the images, or if nothing changed."""
+        """Score the nodes; nearly free if no node has any of the images or nothing changed."""
         wanted = self._wanted(self.handle.template(pod))
         table = nodes.table
         known = [name for name in wanted[0] if table.images.get(name) is not None]
         if not known:
             return 0
         version = table.nodes_version
-        kept = self._kept.get(wanted)
-        if kept is None or kept[0] != version:
-            if len(self._kept) >= _KEEP:
-                self._kept.pop(next(iter(self._kept)))
-            kept = self._kept[wanted] = (version, _scores(table, known, wanted[1]))
-        scores = kept[1]
+        cached = self._cached.get(wanted)
+        if cached is None or cached[0] != version:
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.pop(next(iter(self._cached)))
+            cached = self._cached[wanted] = (version, _scores(table, known, wanted[1]))
+        scores = cached[1]
         if isinstance(scores, int):
             return scores
         return scores.copy() if nodes.rows is None else scores[nodes.rows]
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The same for one node."""
+        """Score one node."""
         names, containers = self._wanted(self.handle.template(pod))
         table = node.table
         total = 0
@@ -72,24 +72,24 @@ def _images(pod: Pod) -> Wanted:
 
 
 def normalized_name(name: str) -> str:
-    """An image's name with a tag; without one it means ``latest``."""
+    """Return the image's name with a tag; the default is ``latest``."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
 
 def _worth(size: int, nodes_with: int, nodes: int) -> int:
-    """An image on few nodes counts for less, lest all pods go where the first one went."""
+    """Weight the size by the share of nodes that have the image, to avoid placing all pods on the same nodes."""
     return int(float(size) * (nodes_with / nodes))
 
 
 def locality_score(total: int, containers: int) -> int:
-    """The score for so many bytes of images, weighed by their spread."""
+    """Return the score for the total weighted size in bytes."""
     most = _MOST_PER_CONTAINER * containers
     clamped = _LEAST if total < _LEAST else min(total, most)
     return truncated(MAX_SCORE * (clamped - _LEAST), most - _LEAST)
 
 
 def _scores(table: NodeTable, names: list[str], containers: int) -> Ints | int:
-    """The scores of all rows; a number if they are the same."""
+    """Return the scores of all rows; a number if they are equal."""
     count = len(table)
     totals = np.zeros(count, dtype=np.int64)
     for name in names:

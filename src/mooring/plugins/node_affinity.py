@@ -1,4 +1,4 @@
-"""NodeAffinity: where the pod's node selector and node affinity, and the scheduler's own, let it go or draw it to."""
+"""NodeAffinity: the pod's nodeSelector and node affinity, and the profile's ``addedAffinity``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What a pod template asks for, compiled."""
+    """The compiled affinity of a pod template."""
 
     required: RequiredNodeAffinity
     pre_filter: Status | PreFilterResult | None
@@ -60,10 +60,10 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class NodeAffinity(Plugin):
-    """Rejects nodes that the pod (or the profile's ``addedAffinity``) does not want, and ranks the others."""
+    """Rejects nodes that do not match the required affinity, and scores the others by the preferred terms."""
 
     class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """Affinity that every pod of the profile gets in addition."""
+        """Affinity that applies to every pod of the profile."""
 
         added_affinity: NodeAffinitySpec | None = None
 
@@ -93,11 +93,11 @@ class NodeAffinity(Plugin):
 
     @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | PreFilterResult | None:
-        """Skip pods that accept any node; narrow to the nodes that a pod asks for by name."""
+        """Skip pods that accept any node; restrict the nodes if the pod requires some by name."""
         return self._plan(self.handle.template(pod)).pre_filter
 
     def signature(self, template: PodTemplate) -> Hashable:
-        """Only the node selector and the node affinity matter."""
+        """Return the node selector and the node affinity."""
         selector, affinity = template.pod.spec.node_selector, template.pod.spec.affinity
         if selector is None and affinity is None:
             return None
@@ -106,7 +106,7 @@ class NodeAffinity(Plugin):
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """One look-up a requirement and node."""
+        """Filter with one lookup per requirement and node."""
         required = self._plan(self.handle.template(pod)).required
         if self._added is None:
             return None if required.is_empty else Verdicts.reject(~nodes.matches(required), _REJECTED)
@@ -117,14 +117,14 @@ class NodeAffinity(Plugin):
 
     @depends_on("node")
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """The same for one node."""
+        """Filter one node."""
         if self._added is not None and not self._added.matches(node.labels, node.name):
             return _ENFORCED
         required = self._plan(self.handle.template(pod)).required
         return None if required.matches(node.labels, node.name) else _REJECTED
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Other pods make no difference."""
+        """Return a constant model: other pods do not matter."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     # Preferred
@@ -136,7 +136,7 @@ class NodeAffinity(Plugin):
 
     @depends_on("node")
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-        """The weights of all preferred terms that match."""
+        """Sum the weights of the matching preferred terms."""
         terms = self._added_preferred + self._plan(self.handle.template(pod)).preferred
         if not terms:
             return 0
@@ -147,18 +147,18 @@ class NodeAffinity(Plugin):
 
     @depends_on("node")
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The same for one node."""
+        """Score one node."""
         terms = self._added_preferred + self._plan(self.handle.template(pod)).preferred
         return sum(weight for weight, term in terms if term.matches(node.labels, node.name))
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints | int:
-        """The best node gets 100."""
+        """Scale the highest score to 100."""
         return default_normalize(scores)
 
     # Events
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """Nodes that come, or that get labels that match."""
+        """Register for nodes that are added or whose labels change."""
         return [ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self._matches_now)]
 
     def _matches_now(self, pod: Pod, old: Node | None, new: Node) -> Hint:
@@ -178,7 +178,7 @@ class NodeAffinity(Plugin):
         if spec.affinity is None and spec.node_selector is None:
             if self._plain is None:
                 self._plain = self._make_plan(template)
-            return self._plain  # most pods accept any node, and all of those have the same plan
+            return self._plain  # most pods accept any node, and share one plan
         return template.kept(self, lambda: self._make_plan(template))
 
     def _make_plan(self, template: PodTemplate) -> Plan:

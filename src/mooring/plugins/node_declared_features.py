@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: a pod that relies on a feature goes only to nodes that say they have it."""
+"""NodeDeclaredFeatures: a pod that requires a feature is placed only on nodes that declare it."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _UNPREPARED = Status.error('error reading "PreFilterNodeDeclaredFeatures" from c
 
 
 class NodeDeclaredFeatures(Plugin):
-    """Rejects nodes that do not declare a feature the pod needs."""
+    """Rejects nodes that do not declare a feature that the pod requires."""
 
     @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Skip pods that need nothing special."""
+        """Skip pods that require no feature."""
         needed = self.handle.template(pod).kept(self, lambda: needed_features(pod))
         if not needed:
             return Status.skip(template=True)
@@ -47,12 +47,12 @@ class NodeDeclaredFeatures(Plugin):
         return None
 
     def signature(self, template: PodTemplate) -> Hashable:
-        """Only the features that the pod needs matter."""
+        """Return the required features."""
         return template.kept(self, lambda: needed_features(template.pod))
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """One look at each distinct set of features."""
+        """Evaluate each distinct set of features once."""
         needed = state.get(_NEEDED)
         if needed is None:
             return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), _UNPREPARED)
@@ -61,18 +61,18 @@ class NodeDeclaredFeatures(Plugin):
 
     @depends_on("node")
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """The same for one node."""
+        """Filter one node."""
         needed = state.get(_NEEDED)
         if needed is None:
             return _UNPREPARED
         return None if needed.issubset(node.node.status.declared_features) else _REJECTED
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Other pods make no difference."""
+        """Return a constant model: other pods do not matter."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """Nodes that come or declare more, and the pod's own changes."""
+        """Register for nodes that are added or declare more features, and for the pod's updates."""
         return [
             ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE, _features_changed),
             ClusterEvent("Pod", ActionType.UPDATE, _needs_changed),
@@ -80,7 +80,7 @@ class NodeDeclaredFeatures(Plugin):
 
 
 def needed_features(pod: Pod) -> frozenset[str]:
-    """The declared features that placing a pod depends on, in kube-scheduler 1.36."""
+    """Return the declared features that a pod requires, as in kube-scheduler 1.36."""
     needed = set()
     for container in (*pod.spec.containers, *pod.spec.init_containers):
         rules = container.restart_policy_rules

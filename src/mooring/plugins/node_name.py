@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes nowhere else."""
+"""NodeName: a pod with ``spec.nodeName`` is placed only on that node."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _REJECTED = Status.unresolvable("node(s) didn't match the requested node name")
 
 
 class NodeName(Plugin):
-    """Rejects all nodes but the one in ``spec.nodeName``.
+    """Rejects all nodes except the one in ``spec.nodeName``.
 
-    A pod's node is not part of its template, so the answer is not kept from one pod to the next.
+    A pod's node is not part of its template, so the result is not cached.
     """
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Free for the pods that name no node."""
+        """Filter the nodes; free for pods without ``spec.nodeName``."""
         wanted = pod.node_name
         if not wanted:
             return None
@@ -42,13 +42,13 @@ class NodeName(Plugin):
         return Verdicts.reject(rejected, _REJECTED)
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """The same for one node."""
+        """Filter one node."""
         return _REJECTED if pod.node_name and pod.node_name != node.name else None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Other pods make no difference."""
+        """Return a constant model: other pods do not matter."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """A node that comes may be the one."""
+        """Register for new nodes."""
         return [ClusterEvent("Node", ActionType.ADD)]

@@ -1,4 +1,4 @@
-"""NodePorts: a host port can be taken once."""
+"""NodePorts: a host port can be used once per node."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class NodePorts(Plugin):
         return None
 
     def signature(self, template: PodTemplate) -> Hashable:
-        """Only the host ports matter."""
+        """Return the host ports."""
         return template.host_ports
 
     @depends_on("node", "pods")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Free as long as nobody uses such a port."""
+        """Filter the nodes; free if no pod uses such a port."""
         ports = state.get(_PORTS)
         if ports is None:
             return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), _UNPREPARED)
@@ -62,7 +62,7 @@ class NodePorts(Plugin):
 
     @depends_on("node", "pods")
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """The same for one node."""
+        """Filter one node."""
         ports = state.get(_PORTS)
         if ports is None:
             return _UNPREPARED
@@ -74,24 +74,24 @@ class NodePorts(Plugin):
         return None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """How many uses of ports are in the way.
+        """Count the conflicting uses of ports.
 
-        kube-scheduler keeps a set of used ports, so a victim frees its port even if a pod that stays uses it too:
-        such uses count only where no victim shares them.
+        kube-scheduler stores a set of used ports, so that a victim frees its port even if a remaining pod uses it too:
+        such a use counts only if no victim shares it.
         """
         nodes = victims.nodes
         shape = victims.index.shape
-        in_the_way: Ints = np.zeros(shape[0], dtype=np.int64)
+        conflicts: Ints = np.zeros(shape[0], dtype=np.int64)
         effects: Ints = np.zeros(shape, dtype=np.int64)
         ports = state.read(_PORTS)
         for used, counts in nodes.table.ports.conflicting(ports).items():
             has = victims.by_template(partial(_has_port, used))
             effects += has
-            in_the_way += nodes.take(counts.array(len(nodes.table.nodes)) > 0) & ~has.any(axis=1)
-        return WhatIf((in_the_way + effects.sum(axis=1))[None], effects[None], _verdicts)
+            conflicts += nodes.take(counts.array(len(nodes.table.nodes)) > 0) & ~has.any(axis=1)
+        return WhatIf((conflicts + effects.sum(axis=1))[None], effects[None], _verdicts)
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """Pods that go and leave a port free, and new nodes."""
+        """Register for deleted pods, which may free a port, and for new nodes."""
         return [
             ClusterEvent("Pod", ActionType.DELETE, _port_left),
             ClusterEvent("Node", ActionType.ADD),

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take no pods, but for those that tolerate it."""
+"""NodeUnschedulable: cordoned nodes accept only pods that tolerate the unschedulable taint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mooring.framework import (
     depends_on,
 )
 
-#: The taint that cordoning stands for.
+#: The taint that corresponds to ``spec.unschedulable``.
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 _REJECTED = Status.unresolvable("node(s) were unschedulable")
 
@@ -33,27 +33,27 @@ class NodeUnschedulable(Plugin):
     """Rejects nodes with ``spec.unschedulable``."""
 
     def signature(self, template: PodTemplate) -> Hashable:
-        """Only the tolerations matter."""
+        """Return the tolerations."""
         return template.pod.spec.tolerations
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Nearly free as long as no node is cordoned."""
+        """Filter the nodes; nearly free if no node is cordoned."""
         if not nodes.table.cordoned or tolerates_cordon(pod):
             return None
         return Verdicts.reject(nodes.unschedulable.copy(), _REJECTED)
 
     @depends_on("node")
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """The same for one node."""
+        """Filter one node."""
         return _REJECTED if node.node.unschedulable and not tolerates_cordon(pod) else None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Other pods make no difference."""
+        """Return a constant model: other pods do not matter."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """Nodes that come or are uncordoned, and the pod learning to tolerate it."""
+        """Register for nodes that are added or uncordoned, and for the pod's tolerations."""
         return [
             ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _uncordoned),
             ClusterEvent("Pod", ActionType.UPDATE_POD_TOLERATION, _tolerates_now),
@@ -61,7 +61,7 @@ class NodeUnschedulable(Plugin):
 
 
 def tolerates_cordon(pod: Pod) -> bool:
-    """Whether the pod goes to cordoned nodes."""
+    """Whether the pod tolerates cordoned nodes."""
     return any(tolerates(toleration, UNSCHEDULABLE) for toleration in pod.spec.tolerations)
 
 

@@ -1,4 +1,4 @@
-"""PrioritySort: the order of the queue."""
+"""PrioritySort: the order of the scheduling queue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mooring.framework import Plugin
 
 
 class QueuedPod(Protocol):
-    """What the queue knows of a waiting pod, as far as sorting is concerned."""
+    """The properties of a queued pod that sorting reads."""
 
     @property
     def pod(self) -> Pod:
@@ -17,11 +17,11 @@ class QueuedPod(Protocol):
 
     @property
     def timestamp(self) -> float:
-        """When it (last) came into the queue, in seconds."""
+        """When the pod was (last) added to the queue, in seconds."""
 
 
 class PrioritySort(Plugin):
-    """Pods of higher priority first; among equals, the one that has waited longer."""
+    """Sorts by priority, highest first, then by the time in the queue."""
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
         """Whether ``a`` comes before ``b``."""

@@ -1,4 +1,4 @@
-"""SchedulingGates: pods that somebody holds back do not enter the queue."""
+"""SchedulingGates: pods with scheduling gates do not enter the queue."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from mooring.framework import ActionType, ClusterEvent, Hint, Plugin, Status
 
 
 class SchedulingGates(Plugin):
-    """Keeps pods out of the queue until their last scheduling gate is gone."""
+    """Keeps pods out of the queue until their last scheduling gate is removed."""
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Turn a gated pod back."""
+        """Reject a gated pod."""
         gates = pod.spec.scheduling_gates
         if not gates:
             return None
         return Status.unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """The pod's own gates going away."""
+        """Register for the removal of the pod's gates."""
         return [ClusterEvent("Pod", ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _gates_gone)]
 
 

@@ -1,4 +1,4 @@
-"""Broken-line functions of a utilization, as configured by shape points."""
+"""Piecewise linear functions of the utilization, configured by shape points."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import msgspec
 
 from mooring.framework.normalize import truncated
 
-#: Scores of shape points go to 10, scores of nodes to 100.
+#: Scores of shape points range to 10, scores of nodes to 100.
 _SCALE = 10
 
 
 class ShapePoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """At this utilization (0-100) the score is this much (0-10)."""
+    """A utilization (0-100) and its score (0-10)."""
 
     utilization: int = 0
     score: int = 0
 
 
 def broken_line(points: Sequence[ShapePoint], utilization: int) -> int:
-    """The score (0-100) at a utilization: straight lines between the points, level beyond the first and the last."""
+    """Return the score (0-100) at a utilization, interpolated between points; constant outside of them."""
     last = points[0]
     for point in points:
         if utilization <= point.utilization:
@@ -32,5 +32,5 @@ def broken_line(points: Sequence[ShapePoint], utilization: int) -> int:
 
 
 def score_table(points: Sequence[ShapePoint]) -> list[int]:
-    """The scores at 0 to 100 percent."""
+    """Return the scores at 0 to 100 percent."""
     return [broken_line(points, utilization) for utilization in range(101)]

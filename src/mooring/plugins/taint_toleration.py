@@ -1,7 +1,8 @@
-"""TaintToleration: taints keep pods off, or make a node less liked, unless the pod tolerates them.
+"""TaintToleration: rejects nodes with taints that the pod does not tolerate, or prefers other nodes.
 
-Nodes share few distinct sets of taints, so each set is judged once for each list of tolerations, and the nodes look
-their set up.
+Nodes have few distinct sets of taints, so each set is evaluated once per list of tolerations, and nodes look up the
+result of their set.
+
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ Tolerations = tuple[Toleration, ...]
 
 _REJECTED = Status.unresolvable("node(s) had untolerated taint(s)")
 _PRE_SCORED: StateKey[bool] = StateKey("PreScoreTaintToleration")
-#: Lists of tolerations that judgements are kept for.
-_KEEP = 256
+#: The maximum number of lists of tolerations whose results are cached.
+_MAX_CACHED = 256
 
 
-class Judgement(msgspec.Struct, frozen=True):
-    """What some tolerations make of every set of taints in the cluster; indexed by code, the last entry is for none."""
+class TaintResults(msgspec.Struct, frozen=True):
+    """The results of a list of tolerations for each set of taints, by code; the last entry is for no taints."""
 
     version: int
     rejects: npt.NDArray[np.bool_]
@@ -55,72 +56,72 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 class TaintToleration(Plugin):
-    """Rejects nodes with untolerated NoSchedule or NoExecute taints; likes those with PreferNoSchedule taints less."""
+    """Rejects nodes with untolerated NoSchedule or NoExecute taints; prefers those without PreferNoSchedule taints."""
 
     def setup(self) -> None:
-        """Begin with nothing judged."""
-        self._judgements: dict[Tolerations, Judgement] = {}
+        """Create the cache."""
+        self._cache: dict[Tolerations, TaintResults] = {}
 
     def signature(self, template: PodTemplate) -> Hashable:
-        """Only the tolerations matter."""
+        """Return the tolerations."""
         return template.pod.spec.tolerations
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Free as long as no set of taints rejects the pod."""
+        """Filter the nodes; free if no set of taints rejects the pod."""
         table = nodes.table
         if not table.taints.code_of:
             return None
-        judgement = self._judge(table, pod.spec.tolerations)
-        if not judgement.rejects_any:
+        results = self._evaluate(table, pod.spec.tolerations)
+        if not results.rejects_any:
             return None
-        return Verdicts.reject(judgement.rejects.take(nodes.taint_codes), _REJECTED)
+        return Verdicts.reject(results.rejects.take(nodes.taint_codes), _REJECTED)
 
     @depends_on("node")
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """The same for one node."""
+        """Filter one node."""
         taints = node.taints
         return _REJECTED if taints and untolerated(taints, pod.spec.tolerations) is not None else None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Other pods make no difference."""
+        """Return a constant model: other pods do not matter."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     @depends_on("template")
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Say that Score may be asked."""
+        """Mark that PreScore ran; Score fails without it, as in kube-scheduler."""
         state.write(_PRE_SCORED, True)
         return None
 
     @depends_on("node")
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-        """How many PreferNoSchedule taints the pod does not tolerate (the fewer the better, see normalize_scores)."""
+        """Count the PreferNoSchedule taints that the pod does not tolerate; ``normalize_scores`` inverts it."""
         state.read(_PRE_SCORED)
         table = nodes.table
         if not table.taints.code_of:
             return 0
-        judgement = self._judge(table, pod.spec.tolerations)
-        return judgement.dislikes.take(nodes.taint_codes) if judgement.dislikes_any else 0
+        results = self._evaluate(table, pod.spec.tolerations)
+        return results.dislikes.take(nodes.taint_codes) if results.dislikes_any else 0
 
     @depends_on("node")
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The same for one node."""
+        """Score one node."""
         state.read(_PRE_SCORED)
         return _disliked(node.taints, pod.spec.tolerations) if node.taints else 0
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints | int:
-        """The node with the most disliked taints gets 0, one with none 100."""
+        """Give the node with the most untolerated taints 0, a node with none 100."""
         return default_normalize(scores, reverse=True)
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """Nodes that come or lose taints, and the pod's own tolerations."""
+        """Register for nodes that are added or lose taints, and for the pod's tolerations."""
         return [
             ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _tolerated_now),
             ClusterEvent("Pod", ActionType.UPDATE_POD_TOLERATION, _own_tolerations),
         ]
 
-    def _judge(self, table: NodeTable, tolerations: Tolerations) -> Judgement:
-        known = self._judgements.get(tolerations)
+    def _evaluate(self, table: NodeTable, tolerations: Tolerations) -> TaintResults:
+        known = self._cache.get(tolerations)
         column = table.taints
         if known is not None and known.version == column.version:
             return known
@@ -129,11 +130,11 @@ class TaintToleration(Plugin):
         for taints, code in column.code_of.items():
             rejects[code] = untolerated(taints, tolerations) is not None
             dislikes[code] = _disliked(taints, tolerations)
-        judgement = Judgement(column.version, rejects, bool(rejects.any()), dislikes, bool(dislikes.any()))
-        if len(self._judgements) >= _KEEP:
-            self._judgements.pop(next(iter(self._judgements)))
-        self._judgements[tolerations] = judgement
-        return judgement
+        results = TaintResults(column.version, rejects, bool(rejects.any()), dislikes, bool(dislikes.any()))
+        if len(self._cache) >= _MAX_CACHED:
+            self._cache.pop(next(iter(self._cache)))
+        self._cache[tolerations] = results
+        return results
 
 
 def _disliked(taints: tuple[Taint, ...], tolerations: Tolerations) -> int:

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: pods that must not share a disk or a claim do not share it."""
+"""VolumeRestrictions: pods that must not share a disk or a claim."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NO_STATE: Final = Status.error('cannot read "PreFilterVolumeRestrictions" from c
 
 
 class RestrictedClaims:
-    """The pod's claims that one pod at a time may use, and how many uses by others stand in the way."""
+    """The pod's ReadWriteOncePod claims, and the number of conflicting uses by other pods."""
 
     __slots__ = ("names", "uses")
 
@@ -51,11 +51,11 @@ class RestrictedClaims:
         self.uses = uses
 
     def clone(self) -> RestrictedClaims:
-        """A copy for hypothetical changes."""
+        """Return a copy for hypothetical changes."""
         return RestrictedClaims(self.names, self.uses)
 
     def uses_by(self, claims: tuple[str, ...]) -> int:
-        """How many of some claim names are among these (upstream does not compare namespaces here)."""
+        """Count the claim names that are among these (upstream does not compare namespaces here)."""
         return sum(name in self.names for name in claims)
 
 
@@ -63,16 +63,16 @@ STATE: Final[StateKey[RestrictedClaims]] = StateKey("PreFilterVolumeRestrictions
 
 
 class VolumeRestrictions(Plugin):
-    """Keeps a pod off nodes where another pod has its disk, and off all of them while another has its claim."""
+    """Rejects nodes where another pod uses the pod's disk, and all nodes while another pod uses its claim."""
 
     def setup(self) -> None:
-        """Index who uses what."""
+        """Create the index of users."""
         self._claims = self.handle.lister(PersistentVolumeClaim)
         self._index = DiskIndex()
         self.handle.listen(self._index)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Count the uses of the pod's ReadWriteOncePod claims; nothing to do without any, and without disks."""
+        """Count the uses of the pod's ReadWriteOncePod claims; skip pods without these and without disks."""
         volumes = volumes_of(self.handle.template(pod))
         if not volumes.claims and not volumes.names_disks:
             return SKIP_TEMPLATE
@@ -91,11 +91,11 @@ class VolumeRestrictions(Plugin):
         return None
 
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> Status | None:
-        """A pod more that may use the claims."""
+        """Count a hypothetical pod."""
         return self._shift(state, added, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> Status | None:
-        """A pod less that may use the claims."""
+        """Remove a hypothetical pod."""
         return self._shift(state, removed, -1)
 
     def _shift(self, state: CycleState, info: PodInfo, sign: int) -> Status | None:
@@ -121,7 +121,7 @@ class VolumeRestrictions(Plugin):
         return Verdicts(2 - clashes.astype(np.int8), lambda code: DISK_CONFLICT if code == 1 else rest)
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Two counters: conflicts of disks on the node, and uses of the claims."""
+        """Return a model with two counters: conflicts of disks on the node, and uses of the claims."""
         disks = volumes_of(self.handle.template(pod)).disks
         restricted = state.read(STATE)
         nodes = victims.nodes
@@ -141,7 +141,7 @@ class VolumeRestrictions(Plugin):
         )
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """What can end a conflict, or bring the claim that was missing."""
+        """Register for events that end a conflict or add a missing claim."""
         return [
             ClusterEvent("Pod", ActionType.DELETE, after_pod_deleted),
             ClusterEvent("Node", ActionType.ADD),
@@ -150,7 +150,7 @@ class VolumeRestrictions(Plugin):
 
 
 def after_pod_deleted(pod: Pod, old: Pod, _new: object) -> Hint:
-    """Queue if the pod that went had one of the pod's disks or claims."""
+    """Queue if the deleted pod used one of the pod's disks or claims."""
     if old.namespace != pod.namespace:
         return Hint.SKIP
     mine, theirs = summarise(pod), summarise(old)
@@ -164,7 +164,7 @@ _Identity = tuple[str, ...]
 
 
 class DiskIndex(PodListener):
-    """Users of disks by row, and users of claims in the whole cluster."""
+    """Users of disks by row, and users of claims in the cluster."""
 
     volumes_only = True
 
@@ -174,11 +174,11 @@ class DiskIndex(PodListener):
         self._claims: dict[tuple[str, str], int] = {}
 
     def pod_added(self, info: PodInfo, row: int) -> None:
-        """A pod is on a row now."""
+        """Count the disks and claims of a pod that was added to a row."""
         self._count(info, row, 1)
 
     def pod_removed(self, info: PodInfo, row: int) -> None:
-        """A pod is no longer on a row."""
+        """Remove the disks and claims of a pod that was removed from a row."""
         self._count(info, row, -1)
 
     def _count(self, info: PodInfo, row: int, delta: int) -> None:
@@ -203,7 +203,7 @@ class DiskIndex(PodListener):
         return (namespace, name) in self._claims
 
     def conflicts(self, disks: tuple[Disk, ...], size: int) -> Ints | None:
-        """In how many ways the pods on each row are in the way of a pod that uses these disks; None if nowhere."""
+        """Count the conflicts of the pods on each row with a pod that uses these disks; None if there are none."""
         found: Ints | None = None
         for disk in disks:
             users = self._disks.get(disk.identity)

@@ -1,4 +1,4 @@
-"""VolumeZone: a pod goes where the zone and region labels of its volumes say."""
+"""VolumeZone: nodes must match the zone and region labels of a pod's volumes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from mooring.plugins.volumes.pod_volumes import WAIT_FOR_CONSUMER, claim_class, 
 Mask = npt.NDArray[np.bool_]
 
 TOPOLOGY_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
-#: Where a node has no such label of old, the current one counts.
+#: Deprecated label -> the current one, used if a node lacks the deprecated one.
 _CURRENT: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 
 ZONE_CONFLICT: Final = Status.unresolvable("node(s) had no available volume zone")
 
 
 class VolumeTopology(NamedTuple):
-    """A topology label of a volume: which one, and the values that a node may have."""
+    """A topology label of a volume, and the allowed values."""
 
     volume: str
     key: str
@@ -51,14 +51,14 @@ class VolumeZone(Plugin):
     """Rejects nodes outside the zones and regions of the volumes that a pod's claims are bound to."""
 
     def setup(self) -> None:
-        """Find the listers."""
+        """Create the listers."""
         self._claims = self.handle.lister(PersistentVolumeClaim)
         self._volumes = self.handle.lister(PersistentVolume)
         self._classes = self.handle.lister(StorageClass)
         self._labelled: tuple[int, Mask] = (-1, np.zeros(0, dtype=np.bool_))
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Collect the labels of the pod's volumes; nothing to do if there are none."""
+        """Collect the labels of the pod's volumes; skip pods without any."""
         claims = volumes_of(self.handle.template(pod)).claims
         if not claims:
             return SKIP_TEMPLATE
@@ -90,7 +90,7 @@ class VolumeZone(Plugin):
         return tuple(found)
 
     def _unbound(self, claim: PersistentVolumeClaim) -> Status | None:
-        """A claim without a volume is fine if it waits for the pod."""
+        """Accept a claim without a volume if its class waits for the first consumer."""
         name = claim_class(claim)
         if not name:
             return Status.unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
@@ -104,7 +104,7 @@ class VolumeZone(Plugin):
         return Status.unresolvable("PersistentVolume had no name")
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Every label of every volume must be met; nodes without any topology label take every volume."""
+        """Require every label of every volume; nodes without any topology label accept every volume."""
         topologies = state.get(STATE)
         if topologies is None:  # PreFilter is not in the profile
             found = self._topologies(pod.namespace, volumes_of(self.handle.template(pod)).claims)
@@ -120,7 +120,7 @@ class VolumeZone(Plugin):
         return Verdicts.reject(~met & self._with_labels(nodes), ZONE_CONFLICT)
 
     def _with_labels(self, nodes: Nodes) -> Mask:
-        """Which nodes have any of the topology labels; kept until a node changes."""
+        """Return which nodes have any of the topology labels; cached until a node changes."""
         version, mask = self._labelled
         if version != nodes.table.nodes_version:
             every = Nodes(nodes.table)
@@ -129,11 +129,11 @@ class VolumeZone(Plugin):
         return nodes.take(mask)
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Other pods make no difference."""
+        """Return a constant model: other pods do not matter."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """What can bring a volume, a claim, a class or a node that fits."""
+        """Register for events that may add a matching volume, claim, class or node."""
         return [
             ClusterEvent("StorageClass", ActionType.ADD, after_class_added),
             ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
@@ -143,7 +143,7 @@ class VolumeZone(Plugin):
 
 
 def volume_topologies(volume: PersistentVolume) -> list[VolumeTopology]:
-    """The topology labels of a volume; one with an empty zone among several is ignored."""
+    """Return the topology labels of a volume; a label with an empty zone is ignored."""
     found = []
     for key in TOPOLOGY_LABELS:
         label = volume.labels.get(key)
@@ -164,7 +164,7 @@ def _meets(nodes: Nodes, key: str, values: frozenset[str]) -> Mask:
 
 
 def after_class_added(_pod: Pod, _old: StorageClass | None, new: StorageClass) -> Hint:
-    """Queue for a class whose volumes wait for a pod."""
+    """Queue for a class that waits for the first consumer."""
     return Hint.QUEUE if new.volume_binding_mode == WAIT_FOR_CONSUMER else Hint.SKIP
 
 

@@ -1,4 +1,4 @@
-"""CapacityScheduling: quotas of namespaces that may lend what they do not use."""
+"""CapacityScheduling: namespace quotas that lend unused capacity."""
 
 from mooring.plugins.capacity_scheduling.plugin import CapacityScheduling
 

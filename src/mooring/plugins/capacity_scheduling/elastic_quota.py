@@ -47,18 +47,18 @@ UNLIMITED: Final = 2**63 - 1
 
 
 def amounts_of(resources: Mapping[str, QuantityLike]) -> Amounts:
-    """A resource list, as far as it is counted. Pods are not: nobody is charged for their number."""
+    """Return the counted resources of a list. The number of pods is not counted."""
     return {name: amount(name, given) for name, given in resources.items() if name in BASE or is_scalar(name)}
 
 
 def add(total: Amounts, more: Mapping[str, int], sign: int = 1) -> None:
-    """Add (or with -1 take off) in place."""
+    """Add ``sign`` times the amounts in place."""
     for name, value in more.items():
         total[name] = total.get(name, 0) + sign * value
 
 
 def sum_of(parts: Iterable[Mapping[str, int]]) -> Amounts:
-    """All of them together."""
+    """Return the sum of amounts."""
     total: Amounts = {}
     for part in parts:
         add(total, part)
@@ -66,9 +66,9 @@ def sum_of(parts: Iterable[Mapping[str, int]]) -> Amounts:
 
 
 def request_of(pod: Pod) -> Amounts:
-    """What a pod is charged: its containers together, or its biggest init container; and overhead.
+    """Return a pod's charge: the sum of its containers or its largest init container, plus overhead.
 
-    Sidecars count as any init container, and requests of the pod as a whole do not count.
+    Sidecars count as any init container, and pod-level requests do not count.
     """
     total = sum_of(amounts_of(container.resources.requests) for container in pod.spec.containers)
     for container in pod.spec.init_containers:
@@ -79,10 +79,10 @@ def request_of(pod: Pod) -> Amounts:
 
 
 def over(asked: Mapping[str, int], used: Mapping[str, int], limit: Mapping[str, int], otherwise: int) -> bool:
-    """Whether two amounts together exceed a limit in any resource.
+    """Whether the sum of two amounts exceeds a limit in any resource.
 
-    Resources beside cpu, memory and storage count only where ``asked`` names them, and are limited to ``otherwise``
-    where the limit does not name them; cpu, memory and storage to 0 then.
+    Resources other than cpu, memory and storage count only if ``asked`` contains them. Resources that the limit does
+    not contain are limited to ``otherwise``; cpu, memory and storage to 0.
     """
     for name in BASE:
         if asked.get(name, 0) + used.get(name, 0) > limit.get(name, 0):

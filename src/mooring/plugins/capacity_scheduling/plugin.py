@@ -1,4 +1,4 @@
-"""CapacityScheduling: the plugin. Namespaces may use what others leave idle, until the others want it back."""
+"""CapacityScheduling: the plugin. Namespaces may borrow unused capacity until its owner reclaims it."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ ASKED: StateKey[Asked] = StateKey("CapacityScheduling/asked")
 
 
 class CapacityScheduling(Plugin):
-    """Keeps namespaces within their ElasticQuota, and takes back what others have borrowed."""
+    """Enforces ElasticQuotas, and reclaims capacity that other namespaces borrowed."""
 
     quotas = Lister(ElasticQuota)
     permissions = (Rule(("",), ("pods",), ("delete",)),)
 
     def setup(self) -> None:
-        """Begin with the pods and quotas that are there."""
+        """Count the existing pods and quotas."""
         self._quotas = Quotas(self.quotas, self.handle.lister(Pod))
         self._evaluator = Evaluator(self.handle, rules=QuotaRules(self.handle, SNAPSHOT, ASKED))
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """A pod that goes frees what it used; changed quotas wake pods, too, which the lister tells of."""
+        """Register for deleted pods; the lister registers for changed quotas."""
         return [ClusterEvent("Pod", ActionType.DELETE)]
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Turn down a pod that its namespace may not have, or that nobody's idle guarantee has room for."""
+        """Reject a pod that exceeds the namespace's maximum or the sum of all guarantees."""
         snapshot, request = self._quotas.snapshot(), request_of(pod)
         state.write(SNAPSHOT, snapshot)
         quota = snapshot.get(pod.namespace)
@@ -60,7 +60,7 @@ class CapacityScheduling(Plugin):
         return None
 
     def _asked(self, pod: Pod, request: Amounts) -> Asked:
-        """What the pod asks for, with the pods that room is kept for before it."""
+        """Return the pod's request, with those of the nominated pods before it."""
         in_namespace, in_all = dict(request), dict(request)
         nominator, known = self.handle.nominator, self.handle.table.row_of
         for name in nominator.nodes():
@@ -79,23 +79,23 @@ class CapacityScheduling(Plugin):
         return Asked(request, in_namespace, in_all)
 
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
-        """A pod is on a node, in thought."""
+        """Add a hypothetical pod."""
         state.read(SNAPSHOT).add(added.pod)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
-        """A pod is gone, in thought."""
+        """Remove a pod hypothetically."""
         state.read(SNAPSHOT).remove(removed.pod)
 
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult, Status] | AskExtenders:
-        """Take back what was lent, or push out less important pods of the same namespace."""
+        """Reclaim borrowed capacity, or preempt less important pods of the same namespace."""
         return self._evaluator.preempt(state, pod, statuses)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Charge the pod."""
+        """Charge the pod to its namespace."""
         self._quotas.add(pod)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Charge it no longer."""
+        """Undo the charge."""
         self._quotas.remove(pod)

@@ -1,4 +1,4 @@
-"""The quotas of all namespaces and what is used of them, for real and in thought."""
+"""The quotas of all namespaces and their use, actual and hypothetical."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Quota:
         self.min = least
         self.max = most
         self.used = used
-        #: What each pod is charged, by uid.
+        #: The charge of each pod, by uid.
         self.pods = pods
 
     def add(self, pod: Pod) -> None:
@@ -42,31 +42,31 @@ class Quota:
             add(self.used, charge)
 
     def remove(self, pod: Pod) -> None:
-        """Charge a pod no longer; it need not be known."""
+        """Remove the charge of a pod; it need not exist."""
         charge = self.pods.pop(pod.uid, None)
         if charge is not None:
             add(self.used, charge, -1)
 
     def clone(self) -> Quota:
-        """A copy to try things on."""
+        """Return a copy for hypothetical changes."""
         return Quota(self.min, self.max, dict(self.used), dict(self.pods))
 
     @property
     def over_min(self) -> bool:
-        """Whether the namespace uses more than it is guaranteed."""
+        """Whether the namespace uses more than its guarantee."""
         return over(self.used, _NOTHING, self.min, 0)
 
     def over_min_with(self, request: Amounts) -> bool:
-        """Whether it would, with a request on top."""
+        """Whether the namespace would use more than its guarantee with a request."""
         return over(request, self.used, self.min, 0)
 
     def over_max_with(self, request: Amounts) -> bool:
-        """Whether a request on top would be more than it may have."""
+        """Whether the namespace would use more than its maximum with a request."""
         return over(request, self.used, self.max, UNLIMITED)
 
 
 class Snapshot:
-    """All quotas, on which pods can be added and removed in thought. Only what is touched is copied."""
+    """All quotas, for hypothetical changes. Quotas are copied on write."""
 
     __slots__ = ("_base", "_changed", "_least", "_used")
 
@@ -77,15 +77,15 @@ class Snapshot:
         self._used = sum_of(quota.used for quota in quotas.values())
 
     def get(self, namespace: str) -> Quota | None:
-        """A namespace's quota, if it has one; not to be changed."""
+        """Return a namespace's quota, if it has one; read only."""
         return self._changed.get(namespace) or self._base.get(namespace)
 
     def add(self, pod: Pod) -> None:
-        """Pretend that a pod has a node."""
+        """Add a hypothetical pod."""
         self._change(pod, 1)
 
     def remove(self, pod: Pod) -> None:
-        """Pretend that a pod is gone."""
+        """Remove a pod hypothetically."""
         self._change(pod, -1)
 
     def _change(self, pod: Pod, sign: int) -> None:
@@ -102,13 +102,13 @@ class Snapshot:
             quota.remove(pod)
 
     def over_all_with(self, request: Amounts) -> bool:
-        """Whether a request on top would be more than all namespaces together are guaranteed."""
+        """Whether all namespaces together would use more than the sum of guarantees with a request."""
         total = dict(self._used)
         add(total, request)
         return over(total, _NOTHING, self._least, 0)
 
     def clone(self) -> Snapshot:
-        """A copy on which further changes stay without effect on this one."""
+        """Return a copy; changes to it do not affect this one."""
         copy = Snapshot.__new__(Snapshot)
         copy._base, copy._least = self._base, self._least
         copy._used = dict(self._used)
@@ -117,7 +117,7 @@ class Snapshot:
 
 
 class Quotas:
-    """The quotas as they are, kept current. Of several in a namespace the first counts."""
+    """The current quotas. If a namespace has several, the first one applies."""
 
     def __init__(self, quotas: Lister[ElasticQuota], pods: Lister[Pod]) -> None:
         self._lister = quotas
@@ -129,19 +129,19 @@ class Quotas:
         pods.listen(self._pod_changed)
 
     def add(self, pod: Pod) -> None:
-        """A pod has a node."""
+        """Add a pod that has a node."""
         quota = self.by_namespace.get(pod.namespace)
         if quota is not None:
             quota.add(pod)
 
     def remove(self, pod: Pod) -> None:
-        """A pod has no node any more."""
+        """Remove a pod that has no node any more."""
         quota = self.by_namespace.get(pod.namespace)
         if quota is not None:
             quota.remove(pod)
 
     def snapshot(self) -> Snapshot:
-        """The quotas as they are now, to try things on."""
+        """Return a snapshot of the current quotas."""
         return Snapshot(self.by_namespace)
 
     def _quota_changed(self, old: ElasticQuota | None, new: ElasticQuota | None, /) -> None:
@@ -174,13 +174,13 @@ class Quotas:
 
 
 def _limit(given: Mapping[str, object] | None, otherwise: Amounts) -> Amounts:
-    """A quota's limit; one that makes no sense guarantees, and allows, nothing of what is wrong."""
+    """Return a quota's limit; invalid amounts count as 0."""
     if given is None:
         return otherwise
     found: Amounts = {}
     for name, value in given.items():
         try:
-            found |= amounts_of({name: value})  # type: ignore[dict-item]  # what is no quantity is found out here
+            found |= amounts_of({name: value})  # type: ignore[dict-item]  # invalid quantities raise here
         except QuantityError:
             continue
     return found

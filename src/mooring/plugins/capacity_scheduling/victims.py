@@ -1,4 +1,4 @@
-"""Who has to go: borrowers where a guarantee is wanted back, less important pods of the namespace otherwise."""
+"""Victims: borrowers if the pod's namespace reclaims its guarantee, otherwise less important pods of the namespace."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _QUOTA_EXCEEDED = Status.unschedulable("global quota max exceeded")
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a pod asks for: alone, and with the pods that room is kept for before it."""
+    """The request of a pod: alone, and with the nominated pods before it."""
 
     alone: Amounts
-    #: With those of its namespace, and with those of all.
+    #: With those of its namespace, and with those of all namespaces.
     in_namespace: Amounts
     in_all: Amounts
 
 
 class QuotaRules:
-    """Whom a pod may push out, by the quotas in the cycle's state."""
+    """Selects victims by the quotas in the cycle state."""
 
     def __init__(self, handle: Handle, snapshot: StateKey[Snapshot], asked: StateKey[Asked]) -> None:
         self._handle = handle
@@ -32,7 +32,7 @@ class QuotaRules:
         self._asked = asked
 
     def refusal(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> str:
-        """A pod that has made room already waits for it."""
+        """Reject a preemptor that waits for its victims."""
         if not pod.may_preempt:
             return "not eligible due to preemptionPolicy=Never."
         quotas, asked = state.get(self._snapshot), state.get(self._asked)
@@ -47,21 +47,21 @@ class QuotaRules:
         return _BEING_EMPTIED if any(map(may_go, leaving)) else ""
 
     def select(self, state: CycleState, pod: Pod, node: NodeInfo, budgets: Budgets) -> Candidate | Status:
-        """The victims on one node: all that may go, but for those that can stay after all."""
+        """Return the victims on one node: all pods that may be evicted, except those that can be reprieved."""
         return _Trial(self._handle, state.clone(), pod, node, self._snapshot, self._asked).run(budgets)
 
 
 class _MayGo:
-    """Whether a pod may be pushed out, as the quotas are at that moment."""
+    """Whether a pod may be evicted under the current (hypothetical) quotas."""
 
     def __init__(self, quotas: Snapshot, asked: Asked, pod: Pod, *, waiting: bool = False) -> None:
         self._quotas = quotas
         self._pod = pod
         own = quotas.get(pod.namespace)
         self._own = own is not None
-        #: Whether the pod's namespace wants more than it is guaranteed: then it must make room itself.
+        #: Whether the pod's namespace exceeds its guarantee: then victims must be its own pods.
         self._borrows = own is not None and own.over_min_with(asked.in_namespace)
-        #: Pods of the own namespace that are leaving anyway are worth waiting for, guaranteed or not.
+        #: Terminating pods of the own namespace are worth waiting for, whatever the guarantee.
         self._waiting = waiting
 
     def __call__(self, info: PodInfo) -> bool:
@@ -76,7 +76,7 @@ class _MayGo:
 
 
 class _Trial:
-    """One node, from which pods are removed in thought."""
+    """One node with pods removed hypothetically."""
 
     def __init__(
         self,
@@ -95,11 +95,11 @@ class _Trial:
         self._asked = state.read(asked)
 
     def run(self, budgets: Budgets) -> Candidate | Status:
-        """The victims, most important first; or why that does not help."""
+        """Return the victims, most important first; or why that does not help."""
         node, pod = self._node, self._pod
         may_go = _MayGo(self._quotas, self._asked, pod)
         potential = []
-        # The least important first: what is removed of a borrower counts when the next one is asked about.
+        # The least important first: each removal changes the use of the borrower.
         ordered = sorted(node.pods, key=by_importance)
         for info in reversed(ordered):
             if may_go(info):
@@ -119,7 +119,7 @@ class _Trial:
         for info in (*violating, *fine):
             fits = self._fits_with(info)
             exceeds = self._exceeds(self._asked.in_namespace, self._asked.in_all)
-            if not fits and exceeds:  # it is gone already and would have to go once more
+            if not fits and exceeds:  # upstream removes it a second time
                 return Status.error(f"no corresponding pod {info.name} in pods of node {node.name}")
             if exceeds:
                 self._remove(info)
@@ -131,7 +131,7 @@ class _Trial:
         return Candidate(node.row, tuple(sorted(lost, key=by_importance)), violations)
 
     def _fits_with(self, info: PodInfo) -> bool:
-        """Put a pod back if the preemptor fits all the same."""
+        """Add a pod back if the preemptor still fits."""
         self._node.add_pod(info)
         self._runner.add_pod(self._state, self._pod, info, self._node)
         if self._runner.filter_what_if(self._state, self._pod, self._node).is_success:
@@ -144,7 +144,7 @@ class _Trial:
         self._runner.remove_pod(self._state, self._pod, info, self._node)
 
     def _exceeds(self, in_namespace: Amounts, in_all: Amounts) -> bool:
-        """Whether quotas forbid a request as things are in thought."""
+        """Whether quotas forbid a request in the hypothetical state."""
         quota = self._quotas.get(self._pod.namespace)
         if quota is None:
             return False

@@ -1,4 +1,4 @@
-"""What the scheduler remembers of groups: who has a node, who failed when, and what was checked lately."""
+"""State of groups: assigned pods, recent failures, and recent checks."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from mooring.plugins.coscheduling.pod_group import group_key
 
 
 class Expiring:
-    """Keys that are remembered for a while."""
+    """Keys that expire after a while."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._until: dict[str, float] = {}
 
     def add(self, key: str, seconds: float) -> None:
-        """Remember a key from now on; one that is remembered already is not remembered for longer."""
+        """Add a key; this does not extend the lifetime of an existing one."""
         if key not in self:
             self._until[key] = self._clock() + seconds
 
     def discard(self, key: str) -> None:
-        """Forget a key; it need not be known."""
+        """Remove a key; it need not exist."""
         self._until.pop(key, None)
 
     def __contains__(self, key: str) -> bool:
@@ -36,41 +36,41 @@ class Expiring:
 
 
 class Members:
-    """The pods of each group: how many there are, how many are held back by gates, and who has a node."""
+    """The pods of each group: their number, the gated ones, and those that have a node."""
 
     def __init__(self, pods: Lister[Pod]) -> None:
         self._all = pods.index(lambda pod: group_key(pod) or None)
         self._gated = pods.index(lambda pod: (group_key(pod) or None) if pod.spec.scheduling_gates else None)
-        #: Names of the pods that have a node, or are about to get one.
+        #: Names of the pods that have a node or are assumed on one.
         self._assigned: dict[str, set[str]] = {}
         for pod in pods.list():
             self._changed(None, pod)
         pods.listen(self._changed)
 
     def of(self, group: str) -> list[Pod]:
-        """All pods of a group."""
+        """Return all pods of a group."""
         return self._all.get(group)
 
     def count(self, group: str) -> int:
-        """How many pods a group has."""
+        """Return the number of pods of a group."""
         return self._all.count(group)
 
     def gated(self, group: str) -> int:
-        """How many of them are held back by scheduling gates."""
+        """Return the number of pods with scheduling gates."""
         return self._gated.count(group)
 
     def assigned(self, group: str) -> int:
-        """How many of them have a node, or are about to get one."""
+        """Return the number of pods that have a node or are assumed on one."""
         return len(self._assigned.get(group, ()))
 
     def assign(self, group: str, name: str) -> int:
-        """A pod has a node; how many have one now."""
+        """Add a pod that has a node; return the number of those."""
         names = self._assigned.setdefault(group, set())
         names.add(name)
         return len(names)
 
     def unassign(self, group: str, name: str) -> None:
-        """A pod has no node any more."""
+        """Remove a pod that has no node any more."""
         names = self._assigned.get(group)
         if names is not None:
             names.discard(name)

@@ -1,4 +1,4 @@
-"""Coscheduling: the plugin. Pods of a group wait for each other at Permit, until enough of them have a node."""
+"""Coscheduling: pods of a group wait for each other at Permit until enough of them have a node."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from mooring.framework import (
 from mooring.plugins.coscheduling.group_state import Expiring, Members
 from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup, group_key
 
-#: How long pods wait for each other where neither the group nor the arguments say.
+#: The Permit timeout if neither the group nor the arguments set one.
 _WAIT_SECONDS: Final = 60
-#: How long a passed check of resources holds where pods do not wait.
+#: How long a passed resource check is cached if pods do not wait.
 _PERMITTED_SECONDS: Final = 3
 
 
 class QueuedPod(Protocol):
-    """What the queue knows of a waiting pod, as far as sorting is concerned."""
+    """The properties of a queued pod that sorting reads."""
 
     @property
     def pod(self) -> Pod:
@@ -44,48 +44,48 @@ class QueuedPod(Protocol):
 
     @property
     def timestamp(self) -> float:
-        """When it (last) came into the queue, in seconds."""
+        """When the pod was (last) added to the queue, in seconds."""
 
     @property
     def initial_attempt_timestamp(self) -> float | None:
-        """When it was first ready to be tried."""
+        """When the pod was first ready for an attempt."""
 
 
 class Coscheduling(Plugin):
     """Places the pods of a PodGroup together or not at all."""
 
     class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """How long to wait, and how soon to give a group up."""
+        """The Permit timeout, and the backoff of a failed group."""
 
         permit_waiting_time_seconds: int = 60
         pod_group_backoff_seconds: int = 0
-        #: A group of which no more than this share lacks a node is not given up when one of its pods fails.
+        #: If at most this share of a group lacks a node, the group is not rejected when one of its pods fails.
         pod_group_reject_percentage: int = 10
 
     args: Args
     groups = Lister(PodGroup, events=ActionType.ADD | ActionType.UPDATE)
 
     def setup(self) -> None:
-        """Begin with the pods that are there."""
+        """Count the existing pods."""
         self._members = Members(self.handle.lister(Pod))
-        #: Groups for which there was enough in sum, lately; groups that are not to be tried for now.
+        #: Groups that passed the resource check recently; groups in backoff.
         self._permitted = Expiring(self.handle.clock)
         self._backed_off = Expiring(self.handle.clock)
-        #: When a group last failed: the others go first then.
+        #: When a group last failed: other groups then go first.
         self._failed_at: dict[str, float] = {}
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """A new pod may complete a group; so may a changed group, which the lister tells of."""
+        """Register for new pods, which may complete a group; the lister registers for changed groups."""
         return [ClusterEvent("Pod", ActionType.ADD)]
 
     def _group(self, pod: Pod) -> PodGroup | None:
         name = pod.labels.get(LABEL)
         return self.groups.get(name, pod.namespace) if name else None
 
-    # The order of the queue
+    # Queue order
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
-        """Priority, then the age of the group (or since when it fails), then the name."""
+        """Sort by priority, then the age of the group (or its last failure), then the name."""
         first, second = a.pod.priority, b.pod.priority
         if first != second:
             return first > second
@@ -105,10 +105,10 @@ class Coscheduling(Plugin):
         first = queued.initial_attempt_timestamp
         return queued.timestamp if first is None else first
 
-    # Is it worth a try?
+    # PreFilter
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Turn down pods whose group cannot be complete, or has just failed."""
+        """Reject pods whose group cannot be complete, or failed recently."""
         group = self._group(pod)
         if group is None:
             return None
@@ -141,12 +141,12 @@ class Coscheduling(Plugin):
         self._permitted.add(key, self.args.permit_waiting_time_seconds or _PERMITTED_SECONDS)
         return None
 
-    # Who fails takes the group along
+    # Failure of a group
 
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult | None, Status]:
-        """Give the group up if too much of it lacks a node; this is no preemption, so it never succeeds."""
+        """Reject the group if too many of its pods lack a node; always unschedulable, since nothing is preempted."""
         group = self._group(pod)
         if group is None:
             return None, Status.unschedulable("can not find pod group")
@@ -162,10 +162,10 @@ class Coscheduling(Plugin):
         return None, Status.unschedulable(text)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Nothing: what counts is who gets to Permit."""
+        """Do nothing: pods are counted at Permit."""
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """One pod lost its node, so the ones that wait for it lose theirs."""
+        """Reject the waiting pods of the group, since one pod lost its node."""
         if self._group(pod) is None:
             return
         key = group_key(pod)
@@ -182,10 +182,10 @@ class Coscheduling(Plugin):
         self._permitted.discard(key)
         self._failed_at[key] = self.handle.clock()
 
-    # Together
+    # Permit
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | PermitWait | None:
-        """Wait for the others; the last one that is needed lets all of them go."""
+        """Wait for the other pods; the last required one allows all of them."""
         key = group_key(pod)
         if not key:
             return None
@@ -199,7 +199,7 @@ class Coscheduling(Plugin):
                 if group_key(waiting.pod) == key:
                     waiting.allow(self.name)
             return None
-        if assigned == 1:  # the first: the others may have been turned down before and need not wait for an event
+        if assigned == 1:  # the first: the others may have been rejected before; activate them
             state.pods_to_activate |= {other.key for other in self._members.of(key) if other.uid != pod.uid}
         return PermitWait(self._wait_seconds(group))
 
@@ -212,15 +212,15 @@ class Coscheduling(Plugin):
 
 Ints = npt.NDArray[np.int64]
 
-#: Quantities have nine decimals at the most.
+#: Quantities have at most nine decimals.
 _NANO = 9
 
 
 def gap(nodes: Nodes, wanted: Mapping[str, QuantityLike], members: int, group: Iterable[PodInfo]) -> dict[str, str]:
-    """What is missing for a group, by resource; nothing if there is enough.
+    """Return the missing resources of a group; empty if there are enough.
 
-    Node after node is counted until there is enough of a resource; one that has given more than it has counts against
-    it. What the group's own pods take is theirs to count on.
+    Nodes are counted until there is enough of a resource; an overcommitted node counts negatively. Requests of the
+    group's own pods count as free.
     """
     pods = [info for info in group if info.node is not None]
     missing: dict[str, str] = {}
@@ -229,7 +229,7 @@ def gap(nodes: Nodes, wanted: Mapping[str, QuantityLike], members: int, group: I
         for info in pods:
             assert info.node is not None
             left[info.node.row] += 1 if name == PODS else info.template.requests.get(name, 0)
-        # In thousandths for cpu, in units for all else, and exact beyond that.
+        # Thousandths for cpu, units for the rest, and exact fractions.
         parsed = parse_quantity(quantity)
         scale = _NANO - (3 if name == CPU else 0)
         target = parsed.unscaled * 10 ** (parsed.scale + _NANO)

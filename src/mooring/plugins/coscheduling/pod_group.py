@@ -1,4 +1,4 @@
-"""PodGroup, the custom resource that says how many pods of a group have to be placed together."""
+"""PodGroup: the custom resource with the number of pods of a group that must be placed together."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class PodGroup(
 
     @property
     def min_member(self) -> int:
-        """How many pods have to be placed together."""
+        """The number of pods that must be placed together."""
         return self.spec.min_member or 0
 
 
 def group_key(pod: Pod) -> str:
-    """``namespace/name`` of the pod's group; empty if it is in none."""
+    """Return ``namespace/name`` of the pod's group; empty if it has none."""
     name = pod.labels.get(LABEL, "")
     return f"{pod.namespace}/{name}" if name else ""

@@ -1,4 +1,4 @@
-"""InterPodAffinity: keeps pods near to, or away from, other pods."""
+"""InterPodAffinity: pod affinity and anti-affinity."""
 
 from mooring.plugins.inter_pod_affinity.plugin import InterPodAffinity
 

@@ -1,7 +1,8 @@
-"""Required terms: the pod's own, and those of placed pods that do not want it near.
+"""Required terms: those of the pod, and the anti-affinity of placed pods against it.
 
-Hot path. Counts come by topology domain; each key gives one verdict a domain, and nodes come in with one look-up a key.
-The plain per-node form is in ``tests/plugins/reference/inter_pod_affinity.py``.
+Hot path. Counts are by topology domain: each key has one verdict per domain, and nodes look it up once per key. The
+simple per-node form is in ``tests/plugins/reference/inter_pod_affinity.py``.
+
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Counted:
 
     @property
     def counter(self) -> PodCounter:
-        """The counter, made when first asked for."""
+        """Return the counter; it is created on first use."""
         if self._counter is None:
             self._counter = self._registry.counter(self._terms)
         else:
@@ -43,7 +44,7 @@ class Counted:
 
 
 class OwnTerms:
-    """The terms of a template: required ones count pods that match them all, the others each on its own."""
+    """The terms of a template: required affinity counts pods that match all terms, the others count per term."""
 
     __slots__ = ("anti", "preferred", "required")
 
@@ -58,7 +59,7 @@ Ints = npt.NDArray[np.int64]
 
 Bytes = npt.NDArray[np.int8]
 
-#: The more a verdict weighs, the higher its number: of several, the highest is kube-scheduler's answer.
+#: Verdicts by precedence: of several, the highest is the one that kube-scheduler reports.
 _UNWANTED, _UNWILLING, _LONELY = 1, 2, 3
 
 _STATUSES: Final = {
@@ -69,7 +70,7 @@ _STATUSES: Final = {
 
 
 class KeyCounts:
-    """Counts by the domains of one topology key. Never changed, so that copies of a state can share it."""
+    """Counts by the domains of one topology key. Immutable, so that clones of a state can share it."""
 
     __slots__ = ("affinity", "anti", "column", "existing")
 
@@ -89,7 +90,7 @@ class KeyCounts:
         self.existing = existing
 
     def plus(self, code: int, affinity: int, anti: int, existing: int) -> KeyCounts:
-        """The counts with some more in a domain."""
+        """Return the counts with ``delta`` added to a domain."""
         return KeyCounts(
             self.column,
             None if self.affinity is None else self._changed(self.affinity, code, affinity),
@@ -105,7 +106,7 @@ class KeyCounts:
         return changed
 
     def verdicts(self, *, first: bool) -> Bytes:
-        """A verdict by code, the last one for nodes without the key. ``first``: affinity needs only the key."""
+        """Return a verdict by code; the last is for nodes without the key. ``first``: affinity needs only the key."""
         table = np.zeros(self.column.size + 1, dtype=np.int8)
         domains = table[:-1]
         if self.existing is not None:
@@ -119,14 +120,14 @@ class KeyCounts:
         return table
 
     def at(self, counts: Ints | None, nodes: Nodes) -> Ints:
-        """The counts of the nodes' domains; 0 without the key."""
+        """Return the counts of the nodes' domains; 0 without the key."""
         if counts is None:
             return np.zeros(len(nodes), dtype=np.int64)
         return np.append(counts, 0).take(nodes.codes(self.column))
 
 
 class AffinityState:
-    """What a pod's required terms, and those of placed pods, see of the cluster in one attempt."""
+    """The counts of the pod's required terms, and of those of placed pods, in one attempt."""
 
     __slots__ = ("_keys", "_own", "_table", "_template", "_total")
 
@@ -141,11 +142,11 @@ class AffinityState:
         self._total = total
 
     def clone(self) -> AffinityState:
-        """A copy to try something on."""
+        """Return a copy for hypothetical changes."""
         return AffinityState(self._table, self._template, self._own, dict(self._keys), self._total)
 
     def _is_first(self) -> bool:
-        """Whether the pod may be the first of a group that wants to be together."""
+        """Whether the pod may be the first of a group with affinity to itself."""
         required = self._own.required
         if required is None or self._total:
             return False
@@ -166,7 +167,7 @@ class AffinityState:
         return self._unwanted_keys(other).count(key)
 
     def _unwanted_keys(self, other: PodTemplate) -> list[str]:
-        """The keys of another pod's anti-affinity terms that mean this pod."""
+        """Return the keys of another pod's anti-affinity terms that match this pod."""
         return [
             term.topology_key
             for term in other.affinity.required_anti
@@ -175,7 +176,7 @@ class AffinityState:
         ]
 
     def shift(self, other: PodTemplate, row: int, delta: int) -> None:
-        """Pretend that a pod of a template came to a row (+1) or left it (-1)."""
+        """Add (+1) or remove (-1) a pod of a template on a row, hypothetically."""
         near, unwanted = self._near(other), self._unwanted_keys(other)
         for key in dict.fromkeys((*self._keys, *unwanted)):
             counts = self._keys.get(key) or KeyCounts(self._table.label(key))
@@ -191,7 +192,7 @@ class AffinityState:
     # Verdicts
 
     def filter(self, nodes: Nodes) -> Verdicts | None:
-        """The verdict on each node: affinity first, then anti-affinity, then that of placed pods."""
+        """Return the verdicts: affinity first, then anti-affinity, then the anti-affinity of placed pods."""
         found: Bytes | None = None
         first = self._is_first()
         for counts in self._keys.values():
@@ -202,7 +203,7 @@ class AffinityState:
         return Verdicts(found, _STATUSES.__getitem__)
 
     def what_if(self, victims: Victims) -> WhatIf:
-        """The same for many candidate nodes, each with the pods that could be removed from it."""
+        """Return the model for many candidate nodes, each with its potential victims."""
         nodes, shape = victims.nodes, victims.index.shape
         near_keys = [(key, counts) for key, counts in self._keys.items() if counts.affinity is not None]
         near = victims.by_template(self._near) if near_keys else np.zeros(shape, dtype=np.int64)
@@ -227,7 +228,7 @@ class AffinityState:
 
 
 class _Rule:
-    """How candidate nodes are judged by their counts: affinity by key, its total, anti-affinity of both kinds."""
+    """Derives verdicts from counts: affinity by key, its total, anti-affinity of both kinds."""
 
     __slots__ = ("_keys", "_matches_self", "_unlabelled")
 
@@ -239,7 +240,7 @@ class _Rule:
             self._unlabelled |= ~present
 
     def judge(self, counts: Ints) -> Verdicts:
-        """A verdict a node."""
+        """Return a verdict per node."""
         affinity, (total, anti, existing) = counts[: self._keys], counts[self._keys :]
         lonely = self._unlabelled
         if self._keys:
@@ -256,7 +257,7 @@ class _Rule:
 def affinity_state(
     table: NodeTable, template: PodTemplate, own: OwnTerms, unwanted: Mapping[str, list[TermCounter]]
 ) -> AffinityState:
-    """Look up what the pod's required terms count, and the terms of placed pods against it, by key."""
+    """Look up the counts of the pod's required terms, and of the placed pods' terms against it, by key."""
     keys: dict[str, KeyCounts] = {}
     total = 0
 

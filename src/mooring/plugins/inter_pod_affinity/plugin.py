@@ -1,4 +1,4 @@
-"""The plugin itself: whose terms matter for a pod, and what is asked when."""
+"""InterPodAffinity: the plugin."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AffinityArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 
 
 class InterPodAffinity(Plugin):
-    """Filters and scores nodes by the pods that run near them."""
+    """Filters and scores nodes by the pods in their topology domains."""
 
     Args = AffinityArgs
     args: AffinityArgs
@@ -54,7 +54,7 @@ class InterPodAffinity(Plugin):
     # Filter
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Look up the counts of the pod's required terms, and the terms of placed pods against it."""
+        """Look up the counts of the pod's required terms, and of the placed pods' terms against it."""
         table = self.handle.table
         template = table.template(pod)
         terms = template.affinity
@@ -67,25 +67,25 @@ class InterPodAffinity(Plugin):
         return None
 
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
-        """Pretend that a pod is on a node."""
+        """Add a hypothetical pod."""
         state.read(_FILTER).shift(added.template, node.row, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
-        """Pretend that a pod is gone from a node."""
+        """Remove a pod hypothetically."""
         state.read(_FILTER).shift(removed.template, node.row, -1)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Reject nodes away from pods that must be near, and near to pods that must not."""
+        """Reject nodes that violate required affinity or anti-affinity."""
         return state.read(_FILTER).filter(nodes)
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """The filter as a function of the counts in the candidates' own domains."""
+        """Return the filter as a function of the counts in the candidates' own domains."""
         return state.read(_FILTER).what_if(victims)
 
     # Score
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Add up what preferred terms are worth by domain."""
+        """Sum the weights of preferred terms by domain."""
         table = self.handle.table
         template = table.template(pod)
         terms = template.affinity
@@ -103,24 +103,24 @@ class InterPodAffinity(Plugin):
         return None
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints:
-        """The worth of each node's domains."""
+        """Sum the weights of each node's domains."""
         return state.read(_SCORE).score(nodes)
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
-        """From the least to the most liked node."""
+        """Scale the scores to 0..100."""
         return normalize(scores)
 
     # Terms
 
     def existing_terms(self, template: PodTemplate, *, scoring: bool = False) -> tuple[TermCounter, ...]:
-        """The terms of placed pods that mean a pod; a scheduler that sees fewer of them overrides this."""
+        """Return the terms of placed pods that match a pod; batch sessions override this."""
         return self.handle.table.counters.terms_matching(template)
 
     def _own(self, template: PodTemplate) -> OwnTerms:
         return template.kept((self, "own"), lambda: OwnTerms(template, self.handle.table.counters))
 
     def _unwanted(self, template: PodTemplate) -> dict[str, list[TermCounter]]:
-        """Anti-affinity terms of placed pods that mean this pod, by topology key."""
+        """Return the anti-affinity terms of placed pods that match this pod, by topology key."""
         found: dict[str, list[TermCounter]] = {}
         for carried in self.existing_terms(template):
             if carried.kind == "required_anti" and carried.counts.total:
@@ -130,7 +130,7 @@ class InterPodAffinity(Plugin):
     # Events
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """What can make room for a pod: pods that come, go or change their labels, and nodes of the topology."""
+        """Register for pods that are added, deleted or relabeled, and nodes of the topology."""
         pod_changes = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         node_changes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
         return [
@@ -149,7 +149,7 @@ class InterPodAffinity(Plugin):
     def _readable_terms(self, pod: Pod) -> PodAffinityTerms:
         terms = affinity_terms(pod)
         if terms.error:
-            raise ValueError(terms.error)  # which the queue takes for "worth an attempt"
+            raise ValueError(terms.error)  # the queue requeues the pod on an exception
         return terms
 
 
@@ -157,7 +157,7 @@ Terms = tuple[AffinityTerm, ...]
 
 
 def means(terms: Terms, pod: Pod) -> bool:
-    """Whether a pod matches all of some terms (and there are any), as far as that shows without namespace labels."""
+    """Whether a pod matches all of some terms (and there are any), ignoring namespace labels."""
     return bool(terms) and all(
         (pod.namespace in term.pods.namespaces or term.pods.namespace_selector.matches({}))
         and term.pods.selector.matches(pod.labels)
@@ -166,9 +166,9 @@ def means(terms: Terms, pod: Pod) -> bool:
 
 
 def after_pod_change(pod: Pod, own: PodAffinityTerms, old: Pod | None, new: Pod | None) -> Hint:
-    """A pod came that this one wants near, or went that one of the two did not want near."""
+    """Queue if a pod that satisfies affinity was added, or one that violates anti-affinity was deleted."""
     if old is not None and new is not None and pod.uid == new.uid:
-        return Hint.QUEUE  # its own labels changed, so that other pods' terms may no longer mean it
+        return Hint.QUEUE  # its own labels changed, so that other pods' terms may no longer match it
     if any(other is not None and not _is_placed(other) for other in (old, new)):
         return Hint.SKIP
     if old is not None and new is not None:
@@ -183,7 +183,7 @@ def after_pod_change(pod: Pod, own: PodAffinityTerms, old: Pod | None, new: Pod 
 
 
 def after_node_change(own: PodAffinityTerms, old: Node | None, new: Node) -> Hint:
-    """A node came, or is in another domain than before."""
+    """Queue if a node was added or moved to another domain."""
     for term in own.required:
         key = term.topology_key
         if key in new.labels and (old is None or old.labels.get(key) != new.labels[key]):

@@ -1,6 +1,7 @@
-"""Preferred terms: the pod's own, and what placed pods think of having it near.
+"""Preferred terms: those of the pod, and those of placed pods that match it.
 
-Hot path; the plain per-node form is in ``tests/plugins/reference/inter_pod_affinity.py``.
+Hot path. The simple per-node form is in ``tests/plugins/reference/inter_pod_affinity.py``.
+
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ Ints = npt.NDArray[np.int64]
 
 
 class AffinityScores:
-    """What each domain of each topology key is worth to a pod."""
+    """The weight of each domain of each topology key for a pod."""
 
     __slots__ = ("_worth",)
 
     def __init__(self, worth: dict[str, tuple[LabelColumn, Ints]]) -> None:
-        #: By key: its column, and the worth by code, with a last entry (0) for nodes without the key.
+        #: By key: its column, and the weights by code, with a last entry (0) for nodes without the key.
         self._worth = worth
 
     def score(self, nodes: Nodes) -> Ints:
-        """The raw scores: the sum over all keys of what the node's domain is worth."""
+        """Return the raw scores: the sum of the weights of a node's domains."""
         total: Ints | None = None
         for column, worth in self._worth.values():
             found = worth.take(nodes.codes(column))
@@ -41,7 +42,7 @@ class AffinityScores:
 def affinity_scores(
     table: NodeTable, own: OwnTerms, existing: Iterable[TermCounter], hard_weight: int
 ) -> AffinityScores | None:
-    """Add up what terms are worth by domain; None if no term found any pod."""
+    """Sum the weights of terms by domain; None if no term matches any pod."""
     worth: dict[str, tuple[LabelColumn, Ints]] = {}
 
     def add(key: str, counts: Counts, weight: int) -> None:
@@ -64,11 +65,11 @@ def affinity_scores(
 
 
 def normalize(scores: Ints) -> Ints:
-    """Spread scores over 0 to 100; all 0 if they are equal."""
+    """Scale scores to 0..100; all 0 if they are equal."""
     least, most = int(scores.min()), int(scores.max())
     if most == least:
         return np.zeros(len(scores), dtype=np.int64)
-    # Divided first, then multiplied, then cut off, as kube-scheduler does: 29 of 100 gives 28.
+    # Divide, multiply, then truncate, as kube-scheduler does: 29 of 100 gives 28.
     share = (scores - least) / (most - least)
     share *= 100.0
     return share.astype(np.int64)

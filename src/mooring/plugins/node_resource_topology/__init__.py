@@ -1,4 +1,4 @@
-"""NodeResourceTopologyMatch: pods that must fit into a NUMA zone go where one has room for them."""
+"""NodeResourceTopologyMatch: places pods on nodes where they fit into a NUMA zone."""
 
 from mooring.plugins.node_resource_topology.plugin import NodeResourceTopologyMatch
 

@@ -1,6 +1,7 @@
-"""Whether a pod fits into the zones of one node: the rule, node by node and exact.
+"""Whether a pod fits into the zones of one node: the exact rule, node by node.
 
-``columns.py`` answers the same for many nodes at once where topologies are as they usually are.
+``zone_columns.py`` computes the same for many nodes at once, for usual topologies.
+
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Final
 from mooring.plugins.node_resource_topology.demand import Demand, is_host_level
 from mooring.plugins.node_resource_topology.zones import Nanos, Topology
 
-#: Whether a node offers a resource at all.
+#: Whether a node has a resource.
 Offers = Callable[[str], bool]
-#: A zone's number and what it has left.
+#: A zone's number and its free amounts.
 Room = tuple[int, Nanos]
 
 FITS: Final = 0
@@ -22,7 +23,7 @@ POD: Final = 2
 CONTAINER: Final = 3
 INIT_CONTAINER: Final = 4
 SIDECAR: Final = 5
-#: What the codes mean to people.
+#: The reasons of the codes.
 REASONS: Final = {
     STALE: "invalid node topology data",
     POD: "cannot align pod",
@@ -33,7 +34,7 @@ REASONS: Final = {
 
 
 def misfit(topology: Topology, demand: Demand, offers: Offers) -> int:
-    """What does not fit into one zone, if anything."""
+    """Return what does not fit into one zone, if anything."""
     if not topology.single:
         return FITS
     rooms: list[Room] = [(zone.number, zone.left) for zone in topology.zones]
@@ -52,7 +53,7 @@ def misfit(topology: Topology, demand: Demand, offers: Offers) -> int:
 
 
 def _zone_for(rooms: list[Room], demand: Demand, request: Nanos, offers: Offers) -> int | None:
-    """The lowest zone that has room for a request; None if there is none."""
+    """Return the lowest zone that has room for a request; None if there is none."""
     fitting: set[int] | None = None
     for name, amount in request.items():
         if not amount:
@@ -71,7 +72,7 @@ def _zone_for(rooms: list[Room], demand: Demand, request: Nanos, offers: Offers)
 
 
 def _take(rooms: Iterable[Nanos], demand: Demand, request: Nanos) -> None:
-    """Charge a zone for a container."""
+    """Subtract a container's request from a zone."""
     for left in rooms:
         for name, amount in request.items():
             if name in left and demand.by_quantity(name):

@@ -1,4 +1,4 @@
-"""What is believed of nodes' topologies between two reports, while pods are on their way to them."""
+"""Caches of node topologies: how they change between two reports while pods are being placed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mooring.api.pod import Pod
 from mooring.framework import Lister
 from mooring.plugins.node_resource_topology.zones import NodeResourceTopology, Topology, read
 
-#: Called with the name of a node of which something else is believed now.
+#: Called with the name of a node whose cached topology changed.
 Changed = Callable[[str], None]
 
 
@@ -17,26 +17,26 @@ class TopologyCache(Protocol):
     """Topologies by node, and how reservations change them."""
 
     def get(self, node_name: str) -> tuple[Topology | None, bool]:
-        """A node's topology, if it has one, and whether it can be relied on."""
+        """Return a node's topology, if it has one, and whether it is reliable."""
 
     def reserve(self, node_name: str, pod: Pod) -> None:
-        """A pod is on its way to a node."""
+        """Reserve a pod on a node."""
 
     def unreserve(self, node_name: str, pod: Pod) -> None:
-        """It is not any more."""
+        """Undo a reservation."""
 
     def bound(self, node_name: str, pod: Pod) -> None:
-        """It has arrived."""
+        """Handle a bound pod."""
 
     def rejected(self, node_name: str) -> None:
-        """No zone of a node had room for a pod."""
+        """Handle a pod that fits into no zone of a node."""
 
     def resync(self) -> None:
-        """Look at the newest reports of nodes that are in doubt."""
+        """Check the latest reports of uncertain nodes."""
 
 
 class Reported:
-    """Believes the reports, whatever was decided since."""
+    """Uses the reports, whatever was reserved since."""
 
     def __init__(self, reports: Lister[NodeResourceTopology], changed: Changed) -> None:
         self._reports = reports
@@ -51,7 +51,7 @@ class Reported:
             self._changed(item.name)
 
     def get(self, node_name: str) -> tuple[Topology | None, bool]:
-        """The last report."""
+        """Return the last report."""
         found = self._read.get(node_name)
         if found is None:
             report = self._reports.get(node_name)
@@ -61,39 +61,39 @@ class Reported:
         return found, True
 
     def reserve(self, node_name: str, pod: Pod) -> None:
-        """Nothing changes before the next report."""
+        """Do nothing until the next report."""
 
     def unreserve(self, node_name: str, pod: Pod) -> None:
-        """Nothing changes before the next report."""
+        """Do nothing until the next report."""
 
     def bound(self, node_name: str, pod: Pod) -> None:
-        """Nothing changes before the next report."""
+        """Do nothing until the next report."""
 
     def rejected(self, node_name: str) -> None:
-        """Nothing changes before the next report."""
+        """Do nothing until the next report."""
 
     def resync(self) -> None:
-        """Reports are believed as they come."""
+        """Do nothing: reports are used as they arrive."""
 
 
 class DiscardReserved(Reported):
-    """Leaves nodes alone that a pod is on its way to."""
+    """Excludes nodes that have a reservation."""
 
     def __init__(self, reports: Lister[NodeResourceTopology], changed: Changed) -> None:
         super().__init__(reports, changed)
         self._reserved: dict[str, set[str]] = {}
 
     def get(self, node_name: str) -> tuple[Topology | None, bool]:
-        """The last report, unless it is about to be out of date."""
+        """Return the last report, unless the node has a reservation."""
         return (None, False) if self._reserved.get(node_name) else super().get(node_name)
 
     def reserve(self, node_name: str, pod: Pod) -> None:
-        """Leave the node alone from now on."""
+        """Exclude the node."""
         self._reserved.setdefault(node_name, set()).add(pod.uid)
         self._changed(node_name)
 
     def unreserve(self, node_name: str, pod: Pod) -> None:
-        """One reason less to leave the node alone."""
+        """Remove one reservation."""
         pods = self._reserved.get(node_name, set())
         pods.discard(pod.uid)
         if not pods:
@@ -101,5 +101,5 @@ class DiscardReserved(Reported):
         self._changed(node_name)
 
     def bound(self, node_name: str, pod: Pod) -> None:
-        """As if it had never been reserved: the next report will tell."""
+        """Remove the reservation: the next report includes the pod."""
         self.unreserve(node_name, pod)

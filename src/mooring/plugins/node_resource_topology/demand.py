@@ -1,4 +1,4 @@
-"""What a pod asks of zones: as a whole, and container by container."""
+"""A pod's requests from zones: in total, and container by container."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ _STORAGE: Final = "storage"
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """A pod's requests in billionths. Resources asked for with 0 are in it."""
+    """A pod's requests in billionths, including requests of 0."""
 
-    #: Whether cpu, memory and huge pages are the pod's own: only then zones must have enough of them.
+    #: Whether cpu, memory and huge pages are exclusive: only then zones must have enough of them.
     guaranteed: bool
-    #: Whether zones matter at all.
+    #: Whether zones matter.
     matters: bool
-    #: The pod as a whole: its containers together or its biggest init container, and overhead.
+    #: The total: the sum of the containers or the largest init container, plus overhead.
     whole: Nanos
     #: Init containers, and whether each is a sidecar.
     inits: tuple[tuple[bool, Nanos], ...]
     containers: tuple[Nanos, ...]
 
     def by_quantity(self, resource: str) -> bool:
-        """Whether a zone must have enough of a resource, and not just some."""
+        """Whether a zone must have enough of a resource, not only some."""
         return self.guaranteed or not is_numa_affine(resource)
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for pods that ask for the same."""
+        """A key that is equal for pods with equal requests."""
         requests = (self.whole, *(request for _, request in self.inits), *self.containers)
         sidecars = tuple(sidecar for sidecar, _ in self.inits)
         return (self.guaranteed, self.matters, sidecars, *(tuple(sorted(each.items())) for each in requests))
 
 
 def is_numa_affine(resource: str) -> bool:
-    """Whether a resource is a zone's own by nature."""
+    """Whether a resource always belongs to a zone."""
     return resource in (CPU, MEMORY) or is_hugepages(resource)
 
 
 def is_host_level(resource: str) -> bool:
-    """Whether a resource may belong to the whole node: it does where no zone lists it."""
+    """Whether a resource may belong to the whole node: it does if no zone lists it."""
     return resource in (EPHEMERAL_STORAGE, _STORAGE) or not is_native(resource)
 
 
 def demand_of(pod: Pod) -> Demand:
-    """What a pod asks for. Sidecars count as any init container."""
+    """Return a pod's requests. Sidecars count as any init container."""
     spec, qos = pod.spec, qos_class(pod)
     return Demand(
         guaranteed=qos == "Guaranteed",
@@ -64,7 +64,7 @@ def demand_of(pod: Pod) -> Demand:
 
 
 def effective(pod: Pod) -> Nanos:
-    """What a pod asks for as a whole."""
+    """Return a pod's total requests."""
     total: Nanos = {}
     for container in pod.spec.containers:
         _add(total, container.resources.requests)
@@ -76,7 +76,7 @@ def effective(pod: Pod) -> Nanos:
 
 
 def is_exclusive(pod: Pod) -> bool:
-    """Whether a pod takes something for itself: a device, whole cpus, or memory that is guaranteed."""
+    """Whether a pod uses exclusive resources: a device, whole cpus, or guaranteed memory."""
     guaranteed = qos_class(pod) == "Guaranteed"
     for container in _containers(pod):
         for name, amount in _nanos(container.resources.requests).items():

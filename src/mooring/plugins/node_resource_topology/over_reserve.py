@@ -27,14 +27,14 @@ _PRIMES: Final = (
 
 
 def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
-    """The fingerprint of pods, given by namespace and name, in any order."""
+    """Return the fingerprint of pods, given by namespace and name, in any order."""
     hashes = sorted(xxhash64(name.encode(), xxhash64(namespace.encode())) for namespace, name in pods)
     total = xxhash64(b"".join(each.to_bytes(8, "little") for each in hashes))
     return f"{_PREFIX}{total.to_bytes(8, 'big').hex()}"
 
 
 def xxhash64(data: bytes, seed: int = 0) -> int:
-    """The hash XXH64."""
+    """Return the XXH64 hash."""
     first, second, third, fourth, fifth = _PRIMES
     place, length = 0, len(data)
     if length >= 32:
@@ -84,7 +84,7 @@ _ONLY_EXCLUSIVE: Final = "OnlyExclusiveResources"
 
 
 class CacheArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """How the cache behaves."""
+    """The settings of the cache."""
 
     foreign_pods_detect: str = "All"
     resync_method: str = "Autodetect"
@@ -93,7 +93,7 @@ class CacheArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbi
 
 
 class OverReserve:
-    """Topologies less what pods on their way take."""
+    """Topologies minus the requests of reserved pods."""
 
     def __init__(
         self,
@@ -108,10 +108,10 @@ class OverReserve:
         self._args = args
         self._changed = changed
         self._on_node = pods.index(lambda pod: pod.node_name or None)
-        #: What is believed, and the pods that it does not include yet (by name, with what they take).
+        #: The accepted reports, and the pods that they do not include yet (by name, with their requests).
         self._believed: dict[str, Topology] = {}
         self._assumed: dict[str, dict[str, Nanos]] = {}
-        #: Nodes that others put pods on; nodes where somebody found no room; nodes whose kubelet has other rules now.
+        #: Nodes with pods of other schedulers; nodes that rejected a pod; nodes whose kubelet settings changed.
         self._foreign: set[str] = set()
         self._doubtful: set[str] = set()
         self._reconfigured: set[str] = set()
@@ -121,7 +121,7 @@ class OverReserve:
         pods.listen(self._pod_changed)
 
     def get(self, node_name: str) -> tuple[Topology | None, bool]:
-        """What is believed, less what pods on their way take."""
+        """Return the last accepted report minus the requests of reserved pods."""
         if node_name in self._foreign:
             return None, False
         believed = self._believed.get(node_name)
@@ -141,21 +141,21 @@ class OverReserve:
         self._changed(node_name)
 
     def unreserve(self, node_name: str, pod: Pod) -> None:
-        """Charge them no longer."""
+        """Undo the charge."""
         self._assumed.get(node_name, {}).pop(pod.key, None)
         self._changed(node_name)
 
     def bound(self, node_name: str, pod: Pod) -> None:
-        """It stays charged until a report includes it."""
+        """Keep the charge until a report includes the pod."""
 
     def rejected(self, node_name: str) -> None:
-        """Perhaps because zones are charged too much: worth a look."""
+        """Mark the node for a resync, since zones may be charged too much."""
         self._doubtful.add(node_name)
 
-    # What others do
+    # Pods of other schedulers
 
     def _heard(self, old: NodeResourceTopology | None, new: NodeResourceTopology | None, /) -> None:
-        """The first report is believed at once; of later ones only what they say of the kubelet's rules is noted."""
+        """Accept the first report; of later ones note only changed kubelet settings."""
         if new is None:
             if old is not None:
                 self._forget(old.name)
@@ -193,7 +193,7 @@ class OverReserve:
     # Reports
 
     def resync(self) -> None:
-        """Take over the reports that include all pods, and those that tell of other rules."""
+        """Accept the reports that include all pods, and those with changed kubelet settings."""
         accepted = [name for name in sorted(self._foreign | self._doubtful) if self._is_complete(name)]
         for name in dict.fromkeys((*accepted, *sorted(self._reconfigured))):
             report = self._reports.get(name)
@@ -202,7 +202,7 @@ class OverReserve:
                 self._believed[name] = read(report)
 
     def _is_complete(self, name: str) -> bool:
-        """Whether a node's last report has counted the pods that we know of."""
+        """Whether a node's last report includes the pods in the cache."""
         report, pods = self._reports.get(name), self._counted(self._on_node.get(name))
         if report is None or not pods:
             return False
@@ -214,13 +214,13 @@ class OverReserve:
         )
 
     def _counted(self, pods: Iterable[Pod]) -> list[Pod]:
-        """The pods that a node's agent sees: those that run."""
+        """Return the pods that a node's agent reports: the running ones."""
         if self._args.informer_mode == "Shared":
             return [pod for pod in pods if pod.status.phase == "Running"]
         return [pod for pod in pods if pod.status.phase != "Pending"]
 
     def _expected(self, report: NodeResourceTopology) -> tuple[str, bool]:
-        """The fingerprint of a report, and whether it is one of pods with exclusive resources only."""
+        """Return the fingerprint of a report, and whether it covers only pods with exclusive resources."""
         attributes = {attribute.name: attribute.value for attribute in reversed(report.attributes)}
         found = attributes.get(_ATTRIBUTE)
         if found is None:

@@ -41,27 +41,27 @@ _STATUSES: Final = {code: Status.unschedulable(reason) for code, reason in REASO
 
 
 class Weighted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A resource, and how much it counts."""
+    """A resource and its weight."""
 
     name: str
     weight: int = 1
 
 
 class ScoringStrategy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How zones are scored."""
+    """The scoring strategy of zones."""
 
     type: str = "LeastAllocated"
     resources: tuple[Weighted, ...] = (Weighted(name="cpu"), Weighted(name="memory"))
 
 
 class NodeResourceTopologyMatch(Plugin):
-    """Keeps pods off nodes whose kubelet would turn them away for want of a NUMA zone, and prefers the better zones."""
+    """Rejects nodes whose kubelet would reject the pod for lack of a NUMA zone, and scores the others by zones."""
 
     class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """How to score, and what to believe between two reports of a node."""
+        """The scoring strategy, and the cache of topologies."""
 
         scoring_strategy: ScoringStrategy = ScoringStrategy()
-        #: Above 0: pods on their way are charged to all zones, and reports looked at so often.
+        #: Above 0: reserved pods are charged to all zones, and reports are checked at this interval in seconds.
         cache_resync_period_seconds: int = 0
         discard_reserved_nodes: bool = False
         cache: CacheArgs = CacheArgs()
@@ -71,7 +71,7 @@ class NodeResourceTopologyMatch(Plugin):
     topologies = Lister(NodeResourceTopology, events=ActionType.ADD | ActionType.UPDATE)
 
     def setup(self) -> None:
-        """Begin with the reports that are there."""
+        """Read the existing reports."""
         strategy = self.args.scoring_strategy
         self._weights = {each.name: max(each.weight, 1) for each in strategy.resources}
         self._cache = self._make_cache()
@@ -91,31 +91,31 @@ class NodeResourceTopologyMatch(Plugin):
             self.handle.touch(node_name)
 
     async def run(self) -> None:
-        """Look at reports of doubtful nodes now and then."""
+        """Resync uncertain nodes periodically."""
         period = self.args.cache_resync_period_seconds
         while period > 0 and not self.args.discard_reserved_nodes:
             self._cache.resync()
             await asyncio.sleep(period)
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """Room comes with pods that go and nodes that grow; topologies wake pods, too, which the lister tells of."""
+        """Register for deleted pods and changed nodes; the lister registers for topologies."""
         return [
             ClusterEvent("Pod", ActionType.DELETE),
             ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE),
         ]
 
     def signature(self, template: PodTemplate) -> Hashable:
-        """Only what the pod asks for."""
+        """Return the requests."""
         return template.kept((type(self), "key"), lambda: self._demand(template).key)
 
     def _demand(self, template: PodTemplate) -> Demand:
         return template.kept(type(self), lambda: demand_of(template.pod))
 
-    # Filter. It depends on the topology, too: whoever changes that touches the node.
+    # Filter. It also depends on the topology; a change of that touches the node.
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Turn down nodes that have no zone for the pod, or for one of its containers."""
+        """Reject nodes without a zone for the pod, or for one of its containers."""
         demand = self._demand(self.handle.template(pod))
         if not demand.matters:
             return None
@@ -138,7 +138,7 @@ class NodeResourceTopologyMatch(Plugin):
         return Verdicts(codes, _STATUSES.__getitem__)
 
     def _unusual(self, rows: Rows, *kinds: int) -> Rows:
-        """The places of rows that have to be looked at one by one."""
+        """Return the places of rows that must be evaluated one by one."""
         columns = self._columns
         if not columns.odd:
             return _NOBODY
@@ -148,7 +148,7 @@ class NodeResourceTopologyMatch(Plugin):
 
     @depends_on("node")
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-        """How well the pod fits into zones; the same for all where its resources are not its own."""
+        """Score how well the pod fits into zones; equal for all nodes if its resources are not exclusive."""
         demand = self._demand(self.handle.template(pod))
         if not demand.guaranteed:
             return MAX_SCORE
@@ -164,7 +164,7 @@ class NodeResourceTopologyMatch(Plugin):
             scores = columns.scores(demand, strategy, self._weights, rows)
             alone = self._unusual(rows, POD_SCOPE, CONTAINER_SCOPE)
         if len(alone):
-            # Nodes of one kind with the same room are many: each case is looked at once.
+            # Many nodes have equal topologies; evaluate each case once.
             _, firsts, cases = np.unique(columns.contents[rows[alone]], return_index=True, return_inverse=True)
             topologies = (columns.topologies[row] for row in rows[alone[firsts]].tolist())
             found = [score(each, demand, strategy, self._weights) if each is not None else 0 for each in topologies]
@@ -174,15 +174,15 @@ class NodeResourceTopologyMatch(Plugin):
     # Reservations
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """The pod is on its way."""
+        """Reserve the pod in the cache."""
         self._cache.reserve(node_name, pod)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """It is not any more."""
+        """Undo the reservation."""
         self._cache.unreserve(node_name, pod)
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """It has arrived."""
+        """Tell the cache that the pod is bound."""
         self._cache.bound(node_name, pod)
 
 

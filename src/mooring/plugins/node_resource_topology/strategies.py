@@ -10,15 +10,15 @@ from mooring.framework import MAX_SCORE
 from mooring.plugins.node_resource_topology.demand import Demand
 from mooring.plugins.node_resource_topology.zones import Nanos, Topology, Zone, whole
 
-#: What an unknown distance counts as.
+#: The value of an unknown distance.
 _FAR: Final = 255
 
-#: The zones' places in the list, and whether no others of that number are nearer to each other.
+#: The zones' places in the list, and whether they have the smallest possible distance.
 Choice = tuple[tuple[int, ...], bool]
 
 
 def least_zones(topology: Topology, demand: Demand) -> int:
-    """The score of a node: by the container that needs most zones, or by the pod."""
+    """Return the score of a node: by the container that needs most zones, or by the pod."""
     zones = topology.zones
     left = [dict(zone.left) for zone in zones]
     if topology.pod_scope:
@@ -51,7 +51,7 @@ def _required(zones: Sequence[Zone], left: Sequence[Nanos], demand: Demand, requ
 
 
 def _nearest(zones: Sequence[Zone], left: Sequence[Nanos], demand: Demand, request: Nanos, count: int) -> Choice | None:
-    """Of so many zones that have room together, those that are nearest to each other."""
+    """Return the zones with the smallest distance, of the sets of this size that have enough room."""
     combinations = list(itertools.combinations(range(len(zones)), count))
     distances = [_distance(zones, combination) for combination in combinations]
     best = min(_FAR, *distances)
@@ -67,7 +67,7 @@ def _nearest(zones: Sequence[Zone], left: Sequence[Nanos], demand: Demand, reque
 
 
 def _distance(zones: Sequence[Zone], combination: Sequence[int]) -> float:
-    """The mean over all ordered pairs, each zone with itself included."""
+    """Return the mean distance over all ordered pairs, including each zone with itself."""
     pairs = itertools.product(combination, repeat=2)
     total = sum(zones[here].costs.get(zones[there].number, _FAR) for here, there in pairs)
     return total / len(combination) ** 2
@@ -83,10 +83,10 @@ def _has_room(rooms: Sequence[Nanos], demand: Demand, request: Nanos) -> bool:
 
 
 def _take(zones: Sequence[Zone], left: Sequence[Nanos], request: Nanos, chosen: Sequence[int]) -> None:
-    """Charge zones for a container, the lowest number first.
+    """Subtract a container's request from zones, the lowest number first.
 
-    A list that is out of order is charged at the places that the numbers name, as the plugin we follow does it; a list
-    with gaps, which is more than that one bears, by the numbers.
+    A list that is not in order is charged by position, as upstream does; a list with gaps, on which upstream fails, by
+    number.
     """
     places = sorted(chosen, key=lambda place: zones[place].number)
     numbers = [zone.number for zone in zones]
@@ -100,17 +100,17 @@ def _take(zones: Sequence[Zone], left: Sequence[Nanos], request: Nanos, chosen: 
             if room is not None:
                 taken = min(amount, room)
                 left[place][name] = room - taken
-                amount -= taken  # noqa: PLW2901 - what is still wanted
+                amount -= taken  # noqa: PLW2901 - the remaining amount
 
 
-#: Request, what a zone has left, weights of resources -> score.
+#: Request, a zone's free amounts, weights of resources -> score.
 ZoneScore = Callable[[Nanos, Nanos, Mapping[str, int]], int]
 
 LEAST_NUMA_NODES: Final = "LeastNUMANodes"
 
 
 def score(topology: Topology, demand: Demand, strategy: str, weights: Mapping[str, int]) -> int:
-    """The score of a node for a pod whose resources are its own."""
+    """Return the score of a node for a pod with exclusive resources."""
     if strategy == LEAST_NUMA_NODES:
         return least_zones(topology, demand)
     if not topology.single:
@@ -124,7 +124,7 @@ def score(topology: Topology, demand: Demand, strategy: str, weights: Mapping[st
 
 
 def _combined(topology: Topology, request: Nanos, of_zone: ZoneScore, weights: Mapping[str, int]) -> int:
-    """The lowest score of a zone that is not 0."""
+    """Return the lowest non-zero score of a zone."""
     if not request:
         return 0
     scores = (of_zone(request, zone.left, weights) for zone in topology.zones)
@@ -162,7 +162,7 @@ def _balanced_allocation(request: Nanos, left: Nanos, _weights: Mapping[str, int
 
 
 def variance(values: list[float]) -> float:
-    """The sample variance, with the usual correction for rounding; 0 for a single value."""
+    """Return the sample variance, corrected for rounding; 0 for a single value."""
     count = len(values)
     if count < 2:
         return 0.0

@@ -1,7 +1,8 @@
 """Zones in columns: whether pods fit into them and how well, for many nodes at once.
 
-Hot path. A node whose topology is as usual (up to eight zones, each number once, amounts in thousandths of a cpu or
-whole units) has a column of amounts by resource and zone. Others are left to ``alignment.py`` and ``strategies.py``.
+Hot path. A node with a usual topology (up to eight zones, unique numbers, amounts in thousandths of a cpu or whole
+units) has a column of amounts by resource and zone. ``alignment.py`` and ``strategies.py`` evaluate the others.
+
 """
 
 from __future__ import annotations
@@ -24,31 +25,31 @@ Rows = npt.NDArray[np.intp]
 Codes = npt.NDArray[np.int8]
 
 _MOST_ZONES: Final = 8
-#: So many topologies that no row has any more are remembered as such.
+#: The maximum number of obsolete topologies in ``_known``.
 _MOST_KNOWN: Final = 1024
-#: Larger amounts might overflow when they are weighed.
+#: Larger amounts might overflow when they are weighted.
 _MOST: Final = 2**53
 _ALWAYS_OFFERED: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS})
-#: What is known of a row: no topology, one that cannot be relied on, one that does not matter, and two that do.
+#: The kinds of rows: no topology, an unreliable one, one without constraints, and two with constraints.
 NONE, STALE, LOOSE, POD_SCOPE, CONTAINER_SCOPE = range(5)
 
 
 class ZoneColumns:
-    """The zones of all rows. ``get`` gives a node's topology, and whether it can be relied on."""
+    """The zones of all rows. ``get`` returns a node's topology, and whether it is reliable."""
 
     def __init__(self, table: NodeTable, get: Callable[[str], tuple[Topology | None, bool]]) -> None:
         self._table = table
         self._get = get
         self._cursor = table.node_cursor()
         self._slots: dict[str, int] = {}
-        #: [resource, zone, row]: what is left; -1 where a zone does not list the resource. Zones by number.
+        #: [resource, zone, row]: free amounts; -1 if a zone does not list the resource. Zones by number.
         self._left: Ints = np.full((4, 2, 64), -1, dtype=np.int64)
         self.kinds: Codes = np.zeros(64, dtype=np.int8)
         self.usual: Mask = np.zeros(64, dtype=np.bool_)
-        #: How many zones each row has, where it is usual.
+        #: The number of zones of each usual row.
         self._counts: Codes = np.zeros(64, dtype=np.int8)
         self.topologies: list[Topology | None] = []
-        #: Rows with a topology that is not usual.
+        #: Rows with an unusual topology.
         self.odd: set[int] = set()
         #: Equal for rows whose topologies are equal; 0 for those without one.
         self.contents: npt.NDArray[np.int32] = np.zeros(64, dtype=np.int32)
@@ -57,11 +58,11 @@ class ZoneColumns:
         self._offering: dict[str, tuple[int, Mask]] = {}
 
     def mark(self, node_name: str) -> None:
-        """A node's topology is another now."""
+        """Mark a node whose topology changed."""
         self._cursor.mark(node_name)
 
     def refresh(self) -> None:
-        """Bring the columns up to date."""
+        """Update the columns."""
         table = self._table
         if len(self._known) > _MOST_KNOWN + 4 * len(table):
             self._cursor.reset()
@@ -99,7 +100,7 @@ class ZoneColumns:
             return
         self.kinds[row] = LOOSE if not topology.single else POD_SCOPE if topology.pod_scope else CONTAINER_SCOPE
         self.contents[row] = self._known.setdefault(topology.content, len(self._known) + 1)
-        self.odd.add(row)  # until it has turned out to be usual
+        self.odd.add(row)  # until it proves to be usual
         zones = sorted(topology.zones, key=lambda zone: zone.number)
         if len(zones) > _MOST_ZONES or len({zone.number for zone in zones}) != len(zones):
             return
@@ -129,7 +130,7 @@ class ZoneColumns:
         return slot
 
     def offers(self, row: int, resource: str) -> bool:
-        """Whether a node has a resource at all, be it 0."""
+        """Whether a node has a resource, even an amount of 0."""
         return resource in _ALWAYS_OFFERED or bool(self._offers(resource)[row])
 
     def _offers(self, resource: str) -> Mask:
@@ -138,7 +139,7 @@ class ZoneColumns:
         known = self._offering.get(resource)
         if known is None or known[0] != version:
             slot = table.slots.get(resource)
-            if slot is None:  # a resource that nobody counts
+            if slot is None:  # a resource that is not tracked
                 offered = np.zeros(len(table), dtype=np.bool_)
             else:
                 offered = table.allocatable[slot, : len(table)] > 0
@@ -150,7 +151,7 @@ class ZoneColumns:
     # Filter
 
     def misfits(self, demand: Demand, rows: Rows) -> Codes:
-        """A code for each row, as ``alignment.misfit`` gives it; rows that are not usual are left out (0)."""
+        """Return the code of ``alignment.misfit`` for each row; 0 for unusual rows."""
         kinds = self.kinds[rows]
         codes: Codes = np.where(kinds == STALE, np.int8(alignment.STALE), np.int8(alignment.FITS))
         usual = self.usual[rows]
@@ -178,14 +179,14 @@ class ZoneColumns:
         return codes
 
     def _taken(self, rows: Rows, requests: tuple[Nanos, ...]) -> dict[str, Ints]:
-        """A copy of the columns that requests are about, by resource: [zone, row]."""
+        """Return a copy of the columns of the requested resources: [zone, row]."""
         names = {name for request in requests for name in request}
         return {name: self._left[self._slots[name]][:, rows] for name in names if name in self._slots}
 
     def _zones_for(
         self, left: Mapping[str, Ints], demand: Demand, request: Nanos, rows: Rows
     ) -> tuple[Mask, npt.NDArray[np.intp]]:
-        """Which rows have a zone with room for a request, and the lowest such zone."""
+        """Return which rows have a zone with room for a request, and the lowest such zone."""
         fitting: Mask = np.ones((self._left.shape[1], len(rows)), dtype=np.bool_)
         for name, amount in request.items():
             if not amount:
@@ -220,7 +221,7 @@ class ZoneColumns:
     # Score
 
     def scores(self, demand: Demand, strategy: str, weights: Mapping[str, int], rows: Rows) -> Ints:
-        """The scores of usual rows where a pod must fit into one zone; 0 for all others."""
+        """Return the scores of usual rows where a pod must fit into one zone; 0 for all others."""
         kinds, usual = self.kinds[rows], self.usual[rows]
         scores = np.zeros(len(rows), dtype=np.int64)
         places = np.flatnonzero(usual & (kinds == POD_SCOPE))
@@ -234,14 +235,14 @@ class ZoneColumns:
         return scores
 
     def _combined(self, request: Nanos, strategy: str, weights: Mapping[str, int], rows: Rows) -> Ints:
-        """The lowest score of a zone that is not 0."""
+        """Return the lowest non-zero score of a zone."""
         if not request:
             return np.zeros(len(rows), dtype=np.int64)
         if strategy == "BalancedAllocation":
             by_zone = self._balanced(request, rows)
         else:
             by_zone = self._weighted(request, weights, rows, most=strategy == "MostAllocated")
-        # A zone that does not exist lists nothing and so has no say.
+        # A zone that does not exist lists nothing and is ignored.
         by_zone = by_zone * (np.arange(len(by_zone))[:, None] < self._counts[rows])
         lowest = np.where(by_zone == 0, np.iinfo(np.int64).max, by_zone).min(axis=0)
         return np.where(lowest == np.iinfo(np.int64).max, 0, lowest)
@@ -286,10 +287,10 @@ class ZoneColumns:
 
 
 def _grid(resource: str) -> int:
-    """The unit of a column, in billionths."""
+    """Return the unit of a column, in billionths."""
     return UNIT // 1000 if resource == CPU else UNIT
 
 
 def _whole(column: Ints, grid: int) -> Ints:
-    """Amounts of a column in whole units, rounded up."""
+    """Return the amounts of a column in whole units, rounded up."""
     return column if grid == UNIT else -(-column // (UNIT // grid))

@@ -95,34 +95,34 @@ class Zone(msgspec.Struct, frozen=True):
     """A NUMA zone."""
 
     number: int
-    #: What is left, by resource.
+    #: Free amounts by resource.
     left: Nanos
-    #: What it costs to reach a zone, by its number.
+    #: The cost of reaching a zone, by its number.
     costs: dict[int, int]
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """A node's zones, in the order in which they are listed, and the kubelet's rules."""
+    """A node's zones, in the order in which they are listed, and the kubelet's settings."""
 
     zones: tuple[Zone, ...]
-    #: Whether a container (a pod) must fit into one zone.
+    #: Whether a container (or the pod) must fit into one zone.
     single: bool = False
     pod_scope: bool = False
     most_zones: int = _DEFAULT_NUMA_NODES
 
     @property
     def settings(self) -> tuple[bool, bool, int]:
-        """The kubelet's rules."""
+        """The kubelet's settings."""
         return self.single, self.pod_scope, self.most_zones
 
     @property
     def content(self) -> Hashable:
-        """All of it, for comparing."""
+        """The complete topology, for comparison."""
         zones = ((zone.number, tuple(zone.left.items()), tuple(zone.costs.items())) for zone in self.zones)
         return (self.settings, *zones)
 
     def without(self, taken: Mapping[str, int]) -> Topology:
-        """The same with so much less in every zone: nobody knows yet which zone pods were given."""
+        """Return the topology with amounts subtracted from every zone, since the pods' zones are unknown."""
         zones = tuple(
             msgspec.structs.replace(
                 zone, left={name: max(0, left - taken.get(name, 0)) for name, left in zone.left.items()}
@@ -133,7 +133,7 @@ class Topology(msgspec.Struct, frozen=True):
 
 
 def read(item: NodeResourceTopology) -> Topology:
-    """Understand what an agent reported. What makes no sense counts as not said."""
+    """Parse an agent's report. Invalid entries are ignored."""
     policy, scope, most = "none", "container", _DEFAULT_NUMA_NODES
     if item.topology_policies:
         policy, scope = _LEGACY.get(item.topology_policies[0], (policy, scope))
@@ -152,7 +152,7 @@ def _zones(item: NodeResourceTopology) -> tuple[Zone, ...]:
     found = [
         (number, zone) for zone in item.zones if zone.type == "Node" and (number := _number(zone.name)) is not None
     ]
-    # Where a number comes twice, the costs of the last one count for both.
+    # If a number occurs twice, the costs of the last one apply to both.
     costs = {number: _costs(zone) for number, zone in found}
     return tuple(Zone(number, _left(zone), costs[number]) for number, zone in found)
 
@@ -180,11 +180,11 @@ def _left(zone: ReportedZone) -> Nanos:
 
 
 def nanos(quantity: QuantityLike) -> int:
-    """A quantity in billionths."""
+    """Return a quantity in billionths."""
     parsed = parse_quantity(quantity)
     return int(parsed.unscaled * 10 ** (parsed.scale + 9))
 
 
 def whole(amount: int) -> int:
-    """Billionths as whole units, rounded up."""
+    """Return billionths as whole units, rounded up."""
     return -(-amount // UNIT)

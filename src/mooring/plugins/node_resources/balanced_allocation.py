@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: prefers nodes whose resources the pod brings closer to equal use."""
+"""NodeResourcesBalancedAllocation: prefers nodes where the pod makes the use of resources more balanced."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _PLAN: StateKey[Plan] = StateKey("PreScoreNodeResourcesBalancedAllocation")
 
 
 class NodeResourcesBalancedAllocation(Plugin):
-    """Rates by how much the pod evens out the use of a node's resources: 75 is no change, 100 the greatest gain."""
+    """Scores by how much the pod balances the use of a node's resources: 75 is no change, 100 the largest gain."""
 
     class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """The resources that are to be used evenly."""
+        """The resources to balance."""
 
         resources: tuple[ResourceSpec, ...] = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
 
     args: Args
 
     def setup(self) -> None:
-        """Prepare the columns; a resource that the scheduler does not count has no say."""
+        """Create the columns; resources that the scheduler does not track are ignored."""
         self._resources = [spec.name for spec in self.args.resources if is_tracked(spec.name)]
         self._everything = tuple(range(len(self._resources)))
         self._columns = BalanceColumns(self.handle.table, self._resources)
 
     @depends_on("template")
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Skip pods that ask for nothing that counts."""
+        """Skip pods that request none of the resources."""
         plan = self._plan(pod)
         if plan is None:
             return Status.skip(template=True)
@@ -46,12 +46,12 @@ class NodeResourcesBalancedAllocation(Plugin):
         return None
 
     def signature(self, template: PodTemplate) -> Hashable:
-        """Only the amounts matter."""
+        """Return the requests."""
         return template.resource_key
 
     @depends_on("node", "pods")
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-        """50 + (50 + balance with the pod - balance without it) / 2."""
+        """Return 50 + (50 + balance with the pod - balance without it) / 2."""
         plan, rows, columns = self._planned(state, pod), nodes.rows, self._columns
         if plan is None:
             return 0
@@ -68,7 +68,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     @depends_on("node", "pods")
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The same for one node."""
+        """Score one node."""
         plan = self._planned(state, pod)
         return 0 if plan is None else self._score_row(plan, node.row)
 
@@ -81,7 +81,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         return self._plan(pod) if plan is None else plan
 
     def _plan(self, pod: Pod) -> Plan | None:
-        """What counts for a pod (not the extended resources that it does not ask for); None if it asks for nothing."""
+        """Return the resources that apply to a pod (no unrequested extended resources); None if it requests none."""
         template = self.handle.template(pod)
         return template.kept(self, lambda: (self._make_plan(template),))[0]
 
@@ -99,10 +99,10 @@ class NodeResourcesBalancedAllocation(Plugin):
 Floats = npt.NDArray[np.float64]
 
 Rows = npt.NDArray[np.intp]
-#: For each resource that counts: its index in the columns, and what the pod asks for.
+#: For each resource that applies: its index in the columns, and the pod's request.
 Plan = tuple[tuple[int, int], ...]
 
-#: A score is half of this plus the balance with the pod minus the balance without it.
+#: A score is half of: this, plus the balance with the pod, minus the balance without it.
 NEUTRAL = 150
 
 _ONE = np.float64(1)
@@ -113,7 +113,7 @@ _HUNDRED = np.float64(100)
 
 
 def balance(amounts: Sequence[tuple[int, int]]) -> int:
-    """100 if the resources (used, capacity) are used to equal shares, less the more the shares differ."""
+    """Return 100 if the shares of resources (used, capacity) are equal, less the more they differ."""
     shares = [min(float(used) / float(capacity), 1.0) for used, capacity in amounts]
     deviation = 0.0
     if len(shares) == 2:
@@ -143,11 +143,11 @@ class BalanceColumns(ResourceColumns):
 
     def __init__(self, table: NodeTable, resources: Sequence[str]) -> None:
         super().__init__(table, resources, nonzero=False)
-        #: NEUTRAL - balance without a pod, by the resources that count; there are few such sets.
+        #: NEUTRAL - balance without a pod, by the resources that apply; there are few such sets.
         self._offsets: dict[tuple[int, ...], Ints] = {}
 
     def offset(self, indexes: tuple[int, ...]) -> Ints:
-        """What to add to the balance with a pod, if these resources count. Read only: it is the live column."""
+        """Return what to add to the balance with a pod, for these resources. Read only: it is the live column."""
         known = self._offsets.get(indexes)
         if known is None:
             known = self._offsets[indexes] = NEUTRAL - self.balances([(index, 0) for index in indexes], None)
@@ -166,7 +166,7 @@ class BalanceColumns(ResourceColumns):
             known[row] = NEUTRAL - balance([(used, capacity) for capacity, used in chosen if capacity])
 
     def balance_at(self, plan: Sequence[tuple[int, int]], row: int) -> tuple[int, int]:
-        """The balance of one row with the pod, and without it."""
+        """Return the balance of one row with the pod, and without it."""
         before, after = [], []
         for index, amount in plan:
             capacity, used = self.amounts_at(index, row)
@@ -176,7 +176,7 @@ class BalanceColumns(ResourceColumns):
         return balance(after), balance(before)
 
     def balances(self, plan: Sequence[tuple[int, int]], rows: Rows | None) -> Ints:
-        """The balance of some rows (None: of all) with the pod, as a vector of the caller's own."""
+        """Return the balance of some rows (None: all) with the pod, as a new vector."""
         count = len(self.table) if rows is None else len(rows)
         if self.any_missing and any(self.missing[index] for index, _ in plan):
             return self._uneven(plan, rows, count)
@@ -200,7 +200,7 @@ class BalanceColumns(ResourceColumns):
         return result
 
     def _all_shares(self, plan: Sequence[tuple[int, int]], count: int) -> list[Floats]:
-        """The used shares of all resources on all rows, in the fewest steps."""
+        """Return the used shares of all resources on all rows."""
         out = self.scratch[3:, :count]
         asked = np.array([float(amount) for _, amount in plan])
         np.add(self.used, asked[:, None], out=out)
@@ -209,7 +209,7 @@ class BalanceColumns(ResourceColumns):
         return [out[index] for index in range(len(plan))]
 
     def _share(self, index: int, amount: int, rows: Rows | None, count: int) -> Floats:
-        """The used share of a resource, at most 1."""
+        """Return the used share of a resource, at most 1."""
         out = self.scratch[3 + index, :count]
         capacity = self.capacity[index] if rows is None else self.capacity[index, rows]
         if self.exact and amount <= EXACT_LIMIT:
@@ -222,7 +222,7 @@ class BalanceColumns(ResourceColumns):
         return out
 
     def _deviation(self, shares: list[Floats], count: int) -> Floats:
-        """The standard deviation of three or more shares."""
+        """Return the standard deviation of three or more shares."""
         mean, work = self.scratch[0, :count], self.scratch[1, :count]
         squares: Floats = self.scratch[2, :count]
         np.add(shares[0], shares[1], out=mean)
@@ -239,7 +239,7 @@ class BalanceColumns(ResourceColumns):
         return squares
 
     def _uneven(self, plan: Sequence[tuple[int, int]], rows: Rows | None, count: int) -> Ints:
-        """The same where some nodes lack a resource, which then does not count for them."""
+        """Return the same if some nodes lack a resource, which then does not count for them."""
         shares, has = [], []
         for index, amount in plan:
             capacity, used = (column if rows is None else column[rows] for column in self.amounts(index))

@@ -20,19 +20,19 @@ Ints = npt.NDArray[np.int64]
 
 Rows = npt.NDArray[np.intp]
 
-#: So many changed rows are written one by one, more in bulk.
+#: Up to this many changed rows are written one by one, more in bulk.
 _FEW_ROWS = 8
 
 
-class KeptColumns:
-    """Base: knows which rows changed. Subclasses write all of them, some, or one."""
+class DerivedColumns:
+    """A base class that finds the rows that changed. Subclasses write all rows, some, or one."""
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self.cursor = table.cursor()
 
     def refresh(self) -> None:
-        """Bring the columns up to date: O(changed rows)."""
+        """Update the columns: O(changed rows)."""
         changed = self.cursor.changed(len(self.table) >> 2)
         if changed is None:
             self._write_all()
@@ -53,31 +53,30 @@ class KeptColumns:
         raise NotImplementedError
 
 
-class RoomColumns(KeptColumns):
-    """What is left of every resource (by slot), and for how many pods, on all rows.
+class FreeColumns(DerivedColumns):
+    """The free amount of every resource (by slot), and the free number of pods, on all rows.
 
-    ``fits_everywhere`` answers the most frequent question, whether a pod finds room on all nodes, from lower bounds of
-    the smallest rooms, which are cheap to keep. The columns themselves are written only when somebody reads them
-    (``flush``).
+    ``fits_everywhere`` decides the most frequent case, a pod that fits on all nodes, by lower bounds of the free
+    amounts, which are cheap to update. The columns themselves are written only before they are read (``flush``).
     """
 
     def __init__(self, table: NodeTable) -> None:
         super().__init__(table)
         self.amounts: Ints = np.zeros((0, 0), dtype=np.int64)
         self.pods: Ints = np.zeros(0, dtype=np.int64)
-        #: At most the smallest entry of each column that was asked about; _PODS stands for the pods.
+        #: A lower bound of each requested column, by slot; _PODS stands for the pods.
         self._least: dict[int, int] = {}
         #: Rows that changed since the columns were written.
         self._stale: list[int] = []
 
     def refresh(self) -> None:
-        """Bring the bounds up to date; a new resource is a new column."""
+        """Update the bounds; a new resource adds a column."""
         if len(self.amounts) != len(self.table.allocatable):
             self.cursor.reset()
         super().refresh()
 
     def fits_everywhere(self, wanted: Sequence[tuple[int, int]]) -> bool:
-        """Whether all rows have room for one more pod with these amounts (by slot)."""
+        """Whether one more pod with these requests (by slot) fits on all rows."""
         if not self._has_everywhere(_PODS, 1):
             return False
         for slot, amount in wanted:
@@ -86,7 +85,7 @@ class RoomColumns(KeptColumns):
         return True
 
     def flush(self) -> None:
-        """Write the columns; to be called before they are read."""
+        """Write the columns; call it before reading them."""
         if self._stale:
             rows = np.array(self._stale)
             self._stale.clear()
@@ -98,7 +97,7 @@ class RoomColumns(KeptColumns):
         bound = self._least.get(slot)
         if bound is not None and bound >= amount:
             return True
-        self.flush()  # the bound may be too low: a row that had least may have more now
+        self.flush()  # the bound may be too low, since amounts may have increased
         column = self.pods if slot == _PODS else self.amounts[slot]
         self._least[slot] = least = int(column.min()) if len(column) else 0
         return least >= amount
@@ -129,14 +128,14 @@ class RoomColumns(KeptColumns):
 
 
 _PODS = -1
-#: So many changed rows are left unwritten.
+#: Up to this many changed rows are left unwritten.
 _STALE_ROWS = 1024
 
 Floats = npt.NDArray[np.float64]
 
-#: Amounts up to here can be multiplied by 100 without losing a digit in a float.
+#: Amounts up to this limit can be multiplied by 100 without losing precision in a float.
 EXACT_LIMIT = 2**53 // 100
-#: Views of up to so many rows are scored one by one, views of less than one in so many gather their rows first.
+#: Views of at most _FEW_TO_SCORE rows are scored one by one; views of less than 1/_SPARSE of the rows gather first.
 _FEW_TO_SCORE = 6
 
 _SPARSE = 4
@@ -144,18 +143,18 @@ _SPARSE = 4
 _NONZERO = {"cpu": 0, "memory": 1}
 
 
-class ResourceColumns(KeptColumns):
-    """Capacity and use of some resources on all rows. Subclasses add what they derive from these."""
+class ResourceColumns(DerivedColumns):
+    """Capacity and use of some resources on all rows. Subclasses add derived columns."""
 
     def __init__(self, table: NodeTable, resources: Sequence[str], *, nonzero: bool) -> None:
         super().__init__(table)
-        #: For each resource its slot, and which of the table's columns with defaults to use instead (None: none).
+        #: For each resource its slot, and the index in the table's ``nonzero`` to use instead (None: do not).
         self._places = [(table.slot(name), _NONZERO.get(name) if nonzero else None) for name in resources]
         self.capacity: Floats = np.zeros((len(resources), 0))
         self.used: Floats = np.zeros((len(resources), 0))
-        #: Room for intermediate results: three columns, and one for each resource.
+        #: Scratch space: three columns, and one for each resource.
         self.scratch: Floats = np.zeros((3 + len(resources), 0))
-        #: Whether all amounts are small enough for floats, and of which resources some node has none.
+        #: Whether all amounts are small enough for floats, and which resources some node lacks.
         self.exact = True
         self.missing = [False] * len(resources)
 
@@ -168,22 +167,22 @@ class ResourceColumns(KeptColumns):
         return len(self._places)
 
     def few(self, rows: Rows | None) -> TypeGuard[Rows]:
-        """Whether the rows are so few that it is quickest to take them one by one."""
+        """Whether there are so few rows that processing them one by one is fastest."""
         return rows is not None and len(rows) <= _FEW_TO_SCORE
 
     def sparse(self, rows: Rows | None) -> bool:
-        """Whether to gather the rows before, rather than after, the arithmetic."""
+        """Whether to gather the rows before the arithmetic instead of after it."""
         return rows is not None and _SPARSE * len(rows) < len(self.table)
 
     def amounts(self, index: int) -> tuple[Ints, Ints]:
-        """Capacity and use of a resource on all rows, as the whole numbers they are."""
+        """Return capacity and use of a resource on all rows, as integers."""
         table, count = self.table, len(self.table)
         slot, default = self._places[index]
         used = table.requested[slot] if default is None else table.nonzero[default]
         return table.allocatable[slot, :count], used[:count]
 
     def amounts_at(self, index: int, row: int) -> tuple[int, int]:
-        """Capacity and use of a resource on one row."""
+        """Return capacity and use of a resource on one row."""
         table = self.table
         slot, default = self._places[index]
         used = table.requested.item(slot, row) if default is None else table.nonzero.item(default, row)
@@ -226,10 +225,10 @@ class ResourceColumns(KeptColumns):
         self._derive_row(row, amounts)
 
     def _derive_all(self) -> None:
-        """Compute what follows from capacity and use, anew: the number of rows may have changed."""
+        """Recompute all derived columns; the number of rows may have changed."""
 
     def _derive(self, rows: Rows) -> None:
-        """The same for some rows."""
+        """Recompute the derived columns of some rows."""
 
     def _derive_row(self, row: int, amounts: list[tuple[int, int]]) -> None:
-        """The same for one row, given its capacity and use of each resource."""
+        """Recompute the derived columns of one row from its capacity and use of each resource."""

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: a node must have room for what the pod asks for, and is rated by what it would have left."""
+"""NodeResourcesFit: rejects nodes without enough free resources, and scores the others by their allocation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mooring.framework import (
     depends_on,
 )
 from mooring.framework.what_if import Ints
-from mooring.plugins.node_resources.columns import RoomColumns
+from mooring.plugins.node_resources.columns import FreeColumns
 from mooring.plugins.node_resources.resource_allocation import (
     AllocationScorer,
     Plan,
@@ -43,30 +43,30 @@ from mooring.plugins.node_resources.scoring import ScoringStrategy
 
 Mask = npt.NDArray[np.bool_]
 
-#: The bits of a verdict, by number: beyond help, too many pods, and one for each resource from here on.
+#: The bits of a verdict code: unresolvable, too many pods, and from _FIRST on one bit per resource.
 _UNRESOLVABLE, _TOO_MANY_PODS, _FIRST_RESOURCE = 0, 1, 2
 
 _UNPREPARED = Status.error('error reading "PreFilterNodeResourcesFit" from cycleState: not found')
 
 
 class Demand:
-    """What a pod asks for, and what to say where it is not there."""
+    """The requests of a pod, and the statuses of nodes where they do not fit."""
 
     __slots__ = ("_narrow", "_statuses", "amounts", "resources")
 
     def __init__(self, resources: list[str], amounts: list[tuple[int, int]]) -> None:
         self.resources = resources
-        #: For each resource its slot in the table, and how much of it.
+        #: For each resource its slot in the table, and the request.
         self.amounts = amounts
         self._narrow = len(resources) + _FIRST_RESOURCE <= 8
         self._statuses: dict[int, Status] = {}
 
     def code(self, mask: Mask, number: int) -> npt.NDArray[np.integer]:
-        """Codes with one bit set where the mask is true."""
+        """Return codes with one bit set where the mask is true."""
         return mask.view(np.uint8) * np.uint8(1 << number) if self._narrow else mask.astype(np.int64) << number
 
     def status(self, code: int) -> Status:
-        """The verdict that the bits of a code mean, all reasons together."""
+        """Return the status that the bits of a code stand for, with all reasons."""
         status = self._statuses.get(code)
         if status is None:
             reasons = ["Too many pods"] if code >> _TOO_MANY_PODS & 1 else []
@@ -85,10 +85,10 @@ _PLAN: StateKey[Plan] = StateKey("PreScoreNodeResourcesFit")
 
 
 class NodeResourcesFit(Plugin):
-    """Rejects nodes without room; rates the others by LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
+    """Rejects nodes without room; scores by LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
 
     class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """Resources to leave to others, and how to rate nodes."""
+        """Resources to ignore, and the scoring strategy."""
 
         ignored_resources: tuple[str, ...] = ()
         ignored_resource_groups: tuple[str, ...] = ()
@@ -97,29 +97,29 @@ class NodeResourcesFit(Plugin):
     args: Args
 
     def setup(self) -> None:
-        """Prepare the scorer."""
+        """Create the scorer."""
         self._ignored = frozenset(self.args.ignored_resources)
         self._ignored_groups = frozenset(self.args.ignored_resource_groups)
         self._scorer = AllocationScorer(self.handle.table, self.args.scoring_strategy)
         self._plan_key = (self, "plan")
-        self._room = RoomColumns(self.handle.table)
+        self._room = FreeColumns(self.handle.table)
 
     # Filter
 
     @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Note what the pod asks for."""
+        """Store the pod's requests."""
         template = self.handle.template(pod)
         state.write(_DEMAND, template.kept(self, lambda: self._demand(template)))
         return None
 
     def signature(self, template: PodTemplate) -> Hashable:
-        """Only the amounts matter."""
+        """Return the requests."""
         return template.resource_key
 
     @depends_on("node", "pods")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """A comparison a resource; more only where something does not fit."""
+        """Filter with one comparison per resource; more only if something does not fit."""
         demand = state.get(_DEMAND)
         if demand is None:
             return Verdicts(np.ones(len(nodes), dtype=np.int8), lambda _code: _UNPREPARED, may_fail=True)
@@ -138,7 +138,7 @@ class NodeResourcesFit(Plugin):
 
     @depends_on("node", "pods")
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """The same for one node."""
+        """Filter one node."""
         demand = state.get(_DEMAND)
         if demand is None:
             return _UNPREPARED
@@ -153,7 +153,7 @@ class NodeResourcesFit(Plugin):
         return demand.status(code) if code else None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Counts pods and what is requested; a victim gives back what it asked for."""
+        """Count pods and requests; a victim frees its requests."""
         demand, nodes = state.read(_DEMAND), victims.nodes
         allocatable = [nodes.allocatable(name) for name in demand.resources]
         values = np.stack([nodes.pod_count, *(nodes.requested(name) for name in demand.resources)])
@@ -182,19 +182,19 @@ class NodeResourcesFit(Plugin):
 
     @depends_on("template")
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Note what counts for the pod."""
+        """Store the resources that apply to the pod."""
         state.write(_PLAN, self._plan(pod))
         return None
 
     @depends_on("node", "pods")
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-        """The strategy's mean over the configured resources."""
+        """Return the strategy's weighted mean over the configured resources."""
         plan = state.get(_PLAN)
         return self._scorer.score_rows(self._plan(pod) if plan is None else plan, nodes.rows)
 
     @depends_on("node", "pods")
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The same for one node."""
+        """Score one node."""
         plan = state.get(_PLAN)
         return self._scorer.score_row(self._plan(pod) if plan is None else plan, node.row)
 
@@ -205,7 +205,7 @@ class NodeResourcesFit(Plugin):
     # Events
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """Pods that go or shrink, nodes that come or grow."""
+        """Register for pods that are deleted or scaled down, and nodes that are added or grow."""
         return [
             ClusterEvent("Pod", ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, _room_left),
             ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, _room_added),
@@ -213,7 +213,7 @@ class NodeResourcesFit(Plugin):
 
 
 def _compare(demand: Demand, pods: Ints, room: list[Ints], allocatable: list[Ints]) -> Verdicts | None:
-    """Verdicts from what is left, of pods and of each resource, and what a node has at all."""
+    """Return verdicts from the free pods, the free amounts of each resource, and the nodes' capacities."""
     rejected = full = pods < 1
     lacking: list[Mask] = []
     for left, (_, wanted) in zip(room, demand.amounts, strict=True):

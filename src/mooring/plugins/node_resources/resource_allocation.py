@@ -30,12 +30,12 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 Rows = npt.NDArray[np.intp]
-#: For each resource that counts for a pod: its index, what the pod asks for, its weight.
+#: For each resource that applies to a pod: its index, the request, its weight.
 Plan = tuple[tuple[int, int, int], ...]
 
 
 class FitColumns(ResourceColumns):
-    """Adds what is to be divided, and what by: a node without the resource divides by infinity, and rates 0."""
+    """Adds the dividend and the divisor of scores; a node without the resource divides by infinity and scores 0."""
 
     def __init__(self, table: NodeTable, resources: list[str], sign: int) -> None:
         super().__init__(table, resources, nonzero=True)
@@ -60,7 +60,7 @@ class FitColumns(ResourceColumns):
 
 
 def _is_huge(plan: Plan) -> bool:
-    for _, amount, _ in plan:  # a plain loop: this is asked for every pod, and plans are short
+    for _, amount, _ in plan:  # a plain loop, since this runs for every pod and plans are short
         if amount > EXACT_LIMIT:
             return True
     return False
@@ -71,13 +71,13 @@ class AllocationScorer:
 
     def __init__(self, table: NodeTable, args: ScoringStrategy) -> None:
         self._strategy: Strategy = make_strategy(args)
-        # A resource that the scheduler does not count has no capacity on any node, and so no say.
+        # A resource that the scheduler does not track has no capacity on any node, and is ignored.
         self._resources = [spec for spec in args.resources if is_tracked(spec.name)]
         self._even = len({spec.weight for spec in self._resources}) == 1 and not self._strategy.picky
         self._columns = FitColumns(table, [spec.name for spec in self._resources], self._strategy.sign)
 
     def plan(self, template: PodTemplate) -> Plan:
-        """What counts for a pod: not the extended resources that it does not ask for."""
+        """Return the resources that apply to a pod: no unrequested extended resources."""
         asked = self._asked(template)
         plan = []
         for index, spec in enumerate(self._resources):
@@ -92,11 +92,11 @@ class AllocationScorer:
         if pod.spec.resources is None and not has_given_amounts(pod):
             cpu, memory = template.nonzero
             return {**template.requests, CPU: cpu, MEMORY: memory}
-        # Upstream builds this scorer without regard for requests of the pod as a whole, and for what a node gave.
+        # Upstream's scorer ignores pod-level requests and allocated resources.
         return pod_requests_for_score(pod, use_status=False, pod_level=False)
 
     def score_row(self, plan: Plan, row: int) -> int:
-        """The score of one row."""
+        """Return the score of one row."""
         strategy, columns = self._strategy, self._columns
         total = weights = 0
         for index, amount, weight in plan:
@@ -112,7 +112,7 @@ class AllocationScorer:
         return int(total / weights + 0.5) if strategy.picky else truncated(total, weights)
 
     def score_rows(self, plan: Plan, rows: Rows | None) -> Ints | int:
-        """The scores of some rows (None: of all), as a vector of the caller's own."""
+        """Return the scores of some rows (None: all), as a new vector."""
         columns = self._columns
         if not plan:
             return 0
@@ -150,7 +150,7 @@ class AllocationScorer:
         return scores
 
     def _score_all(self, plan: Plan, count: int) -> Ints:
-        """The most frequent case in the fewest steps: all rows, all resources, equal weights."""
+        """Score the most frequent case: all rows, all resources, equal weights."""
         columns, strategy = self._columns, self._strategy
         rated = columns.scratch[3:, :count]
         asked = np.array([100.0 * strategy.sign * amount for _, amount, _ in plan])
@@ -177,7 +177,7 @@ class AllocationScorer:
         self._strategy.rate_floats(out)
 
     def _score_unevenly(self, plan: Plan, rows: Rows | None, total: Floats, work: Floats, weights: Floats) -> Ints:
-        """Where the sum of weights differs from node to node."""
+        """Score if the sum of weights differs between nodes."""
         picky = self._strategy.picky
         total[:] = 0
         weights[:] = 0
@@ -198,7 +198,7 @@ class AllocationScorer:
         return total.astype(np.int64)
 
     def _score_ints(self, plan: Plan, rows: Rows | None) -> Ints:
-        """For amounts that floats cannot hold exactly."""
+        """Score amounts that floats cannot represent exactly."""
         strategy, count = self._strategy, len(self._columns.table)
         total, weights = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         for index, amount, weight in plan:
@@ -218,18 +218,18 @@ _BASE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 def has_given_amounts(pod: Pod) -> bool:
-    """Whether a node has said what it gave the pod, so that what the pod asks for is not all that counts."""
+    """Whether the node reports allocated resources of the pod, which count in addition to its requests."""
     status = pod.status
     return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
 
 
 def tracked_requests(pod: Pod) -> dict[str, int]:
-    """What the pod asks for of the resources that are counted, in the order in which they are reported."""
+    """Return the pod's requests for tracked resources, in the order in which they are reported."""
     return tracked(pod_requests(pod))
 
 
 def tracked(asked: Mapping[str, int]) -> dict[str, int]:
-    """The resources that are counted, in the order in which they are reported."""
+    """Return the tracked resources, in the order in which they are reported."""
     found = {name: asked[name] for name in _BASE if name in asked}
     if len(found) < len(asked):
         found.update((name, asked[name]) for name in sorted(asked) if name not in found and is_tracked(name))
@@ -237,7 +237,7 @@ def tracked(asked: Mapping[str, int]) -> dict[str, int]:
 
 
 def fits_empty(pod: Pod, node: Node) -> bool:
-    """Whether the pod would fit on the node if nothing else were there."""
+    """Whether the pod would fit on the node if it were empty."""
     offered = amounts(node.status.allocatable)
     if offered.get(PODS, 0) < 1:
         return False
@@ -245,7 +245,7 @@ def fits_empty(pod: Pod, node: Node) -> bool:
 
 
 def grown(pod: Pod, old: Node, new: Node) -> bool:
-    """Whether the node offers more than before of something the pod asks for, or takes more pods."""
+    """Whether a requested resource, or the maximum number of pods, of the node increased."""
     before, after = amounts(old.status.allocatable), amounts(new.status.allocatable)
     if after.get(PODS, 0) > before.get(PODS, 0):
         return True
@@ -254,7 +254,7 @@ def grown(pod: Pod, old: Node, new: Node) -> bool:
 
 
 def freed_by(pod: Pod, old: Pod, new: Pod) -> bool:
-    """Whether another pod, being resized, gives back something the pod asks for."""
+    """Whether another pod's resize frees a resource that the pod requests."""
     before, after = pod_requests(old, use_status=True), pod_requests(new, use_status=True)
     wanted = [name for name, amount in pod_requests(pod, use_status=True).items() if amount != 0 and is_tracked(name)]
     return any(max(before.get(name, 0), 0) > max(after.get(name, 0), 0) for name in wanted)

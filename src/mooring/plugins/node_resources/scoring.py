@@ -1,7 +1,8 @@
-"""How NodeResourcesFit rates what a node would have left, or would have used: its three scoring strategies.
+"""The scoring strategies of NodeResourcesFit: LeastAllocated, MostAllocated and RequestedToCapacityRatio.
 
-Each strategy comes in three forms that agree: for one resource of one node in whole numbers (``rate``), for a column of
-floats (``rate_floats``, in place, quick) and for a column of whole numbers (``rate_ints``, for amounts beyond floats).
+Each strategy has three equivalent forms: for one resource of one node in integers (``rate``), for a column of floats
+(``rate_floats``, in place, fast) and for a column of integers (``rate_ints``, for amounts beyond floats).
+
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ _LARGEST = 2**63 - 1
 
 
 class ResourceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A resource that counts in scoring, and how much."""
+    """A resource and its weight in scoring."""
 
     name: str
     weight: int = 1
 
 
 class Ratio(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What RequestedToCapacityRatio is shaped like."""
+    """The shape of RequestedToCapacityRatio."""
 
     shape: tuple[ShapePoint, ...] = ()
 
 
 class ScoringStrategy(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Which strategy, over which resources."""
+    """A strategy and its resources."""
 
     type: str = "LeastAllocated"
     resources: tuple[ResourceSpec, ...] = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
@@ -45,7 +46,7 @@ class ScoringStrategy(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
 
 def _percent(amount: int) -> int:
-    """100 times an amount, as 64 bits hold it: kube-scheduler's product wraps around for amounts beyond 80 PiB."""
+    """Return 100 times an amount in 64 bits: kube-scheduler's product overflows for amounts beyond 80 PiB."""
     product = amount * MAX_SCORE
     return product if product <= _LARGEST else (product + _LARGEST + 1) % (2 * (_LARGEST + 1)) - _LARGEST - 1
 
@@ -53,65 +54,65 @@ def _percent(amount: int) -> int:
 class Strategy(Protocol):
     """Rates one resource; the node's score is the weighted mean over resources."""
 
-    #: What is divided by the capacity: 100 x free (-1) or 100 x used (+1).
+    #: The dividend: 100 x free (-1) or 100 x used (+1).
     sign: int
-    #: Whether a resource rated 0 is left out of the mean, and the mean is rounded rather than cut.
+    #: Whether a resource rated 0 is left out of the mean, and the mean is rounded instead of truncated.
     picky: bool
 
     def rate(self, requested: int, capacity: int) -> int:
-        """The rating where so much would be requested; ``capacity`` is not 0."""
+        """Return the rating for a requested amount; ``capacity`` is not 0."""
 
     def rate_floats(self, quotients: Floats) -> None:
-        """Turn 100 x free (or used) / capacity into ratings, in place."""
+        """Convert 100 x free (or used) / capacity to ratings, in place."""
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
-        """``rate`` for a column."""
+        """Apply ``rate`` to a column."""
 
 
 class LeastAllocated:
-    """The more is left, the better."""
+    """Prefers nodes with more free resources."""
 
     sign = -1
     picky = False
 
     def rate(self, requested: int, capacity: int) -> int:
-        """The share that is left, in percent."""
+        """Return the free share in percent."""
         return 0 if requested > capacity else truncated(_percent(capacity - requested), capacity)
 
     def rate_floats(self, quotients: Floats) -> None:
-        """An overcommitted node has a negative share left, and rates 0."""
+        """Rate an overcommitted node 0."""
         np.maximum(quotients, _ZERO, out=quotients)
         np.floor(quotients, out=quotients)
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
-        """The same for a column."""
+        """Apply ``rate`` to a column."""
         rated = truncated_all((capacity - requested) * MAX_SCORE, capacity)
         rated[requested > capacity] = 0
         return rated
 
 
 class MostAllocated:
-    """The more is used, the better."""
+    """Prefers nodes with fewer free resources."""
 
     sign = 1
     picky = False
 
     def rate(self, requested: int, capacity: int) -> int:
-        """The share that is used, in percent."""
+        """Return the used share in percent."""
         return truncated(_percent(min(requested, capacity)), capacity)
 
     def rate_floats(self, quotients: Floats) -> None:
-        """An overcommitted node rates 100."""
+        """Rate an overcommitted node 100."""
         np.minimum(quotients, _HUNDRED, out=quotients)
         np.floor(quotients, out=quotients)
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
-        """The same for a column."""
+        """Apply ``rate`` to a column."""
         return truncated_all(np.minimum(requested, capacity) * MAX_SCORE, capacity)
 
 
 class RequestedToCapacityRatio:
-    """As good as a configured function of the utilization says."""
+    """Rates by a configured function of the utilization."""
 
     sign = 1
     picky = True
@@ -122,23 +123,23 @@ class RequestedToCapacityRatio:
         self._ints: Ints = np.array(self._table, dtype=np.int64)
 
     def rate(self, requested: int, capacity: int) -> int:
-        """The function's value at the utilization."""
+        """Return the function's value at the utilization."""
         used = MAX_SCORE if requested > capacity else truncated(_percent(requested), capacity)
-        return self._table[max(used, 0)]  # a product that wrapped around is below the first point
+        return self._table[max(used, 0)]  # an overflowed product is below the first point
 
     def rate_floats(self, quotients: Floats) -> None:
-        """An overcommitted node counts as full."""
+        """Treat an overcommitted node as full."""
         np.minimum(quotients, _HUNDRED, out=quotients)
         quotients[:] = self._floats[quotients.astype(np.intp)]
 
     def rate_ints(self, requested: Ints, capacity: Ints) -> Ints:
-        """The same for a column."""
+        """Apply ``rate`` to a column."""
         used = truncated_all(np.minimum(requested, capacity) * MAX_SCORE, capacity)
         return self._ints[np.maximum(used, 0)]
 
 
 def make_strategy(args: ScoringStrategy) -> Strategy:
-    """The strategy that the configuration names."""
+    """Return the configured strategy."""
     if args.type == "LeastAllocated":
         return LeastAllocated()
     if args.type == "MostAllocated":

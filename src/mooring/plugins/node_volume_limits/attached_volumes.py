@@ -15,7 +15,7 @@ _NOTHING: frozenset[CSIVolume] = frozenset()
 
 
 class Attachments:
-    """Attachments by node, laid out by row when asked."""
+    """VolumeAttachment objects by node, converted to rows on demand."""
 
     def __init__(self, handle: Handle) -> None:
         self._table = handle.table
@@ -51,11 +51,11 @@ class Attachments:
                 self._cursor.mark(node)
 
     def on_row(self, row: int) -> frozenset[CSIVolume]:
-        """The volumes attached on a row, as of the last ``changes``."""
+        """Return the volumes attached on a row, as of the last ``changes``."""
         return self._rows.get(row, _NOTHING)
 
     def changes(self) -> Iterator[tuple[int, frozenset[CSIVolume], frozenset[CSIVolume]]]:
-        """Rows with what was attached there when last asked, and what is now, where the two differ."""
+        """Yield the rows whose attached volumes changed, with the volumes before and now."""
         if self._cursor.current:
             return
         table, size = self._table, len(self._table)
@@ -88,7 +88,7 @@ ClaimKey = tuple[str, str]
 
 
 class _Users:
-    """Who has one volume: pods by row, and rows where an attachment says so."""
+    """The users of one volume: pods by row, and rows with an attachment."""
 
     __slots__ = ("attachments", "pods")
 
@@ -101,7 +101,7 @@ class _Users:
 
 
 class _Claim:
-    """A claim that placed pods use: their rows, the volume it stands for, and what that was found out from."""
+    """A claim that placed pods use: their rows, its volume, and the objects that the volume was derived from."""
 
     __slots__ = ("class_name", "owners", "rows", "volume", "volume_name")
 
@@ -110,12 +110,12 @@ class _Claim:
         self.volume: CSIVolume | None = None
         self.volume_name = ""
         self.class_name = ""
-        #: Pods it should have been made for (ephemeral volumes), by uid, with their row and whether it was not.
+        #: Pods that use it as an ephemeral volume, by uid, with their row and whether it belongs to another pod.
         self.owners: dict[str, tuple[Pod, int, bool]] = {}
 
 
 class AttachedVolumes(PodListener):
-    """The index. Call ``sync`` before reading."""
+    """An index of the attached volumes. Call ``sync`` before reading."""
 
     volumes_only = True
 
@@ -128,7 +128,7 @@ class AttachedVolumes(PodListener):
         self._users: dict[CSIVolume, _Users] = {}
         #: Driver -> volumes by row.
         self.counts: dict[str, Counts] = {}
-        #: Uses by row that cannot be made sense of: kube-scheduler reports an error there.
+        #: Invalid uses by row: kube-scheduler reports an error there.
         self.faults = Counts()
         self.attachments = Attachments(handle)
         handle.lister(PersistentVolumeClaim).listen(self._claim_changed)
@@ -136,10 +136,10 @@ class AttachedVolumes(PodListener):
         handle.lister(StorageClass).listen(self._class_changed)
         handle.listen(self)
 
-    # What decisions ask
+    # Queries
 
     def sync(self) -> None:
-        """Take over what changed."""
+        """Apply the changes since the last call."""
         while self._stale:
             key = self._stale.pop()
             claim = self._claims.get(key)
@@ -152,18 +152,18 @@ class AttachedVolumes(PodListener):
                 self._set_attached(volume, row, attached=True)
 
     def pods_with(self, volume: CSIVolume) -> Counts | None:
-        """How many pods use a volume, by row; None if none does."""
+        """Return the number of pods that use a volume, by row; None if there are none."""
         users = self._users.get(volume)
         return users.pods if users is not None and users.pods.total else None
 
-    # What pods tell
+    # Changes of pods
 
     def pod_added(self, info: PodInfo, row: int) -> None:
-        """A pod is on a row now."""
+        """Count the volumes of a pod that was added to a row."""
         self._pod_changed(info, row, 1)
 
     def pod_removed(self, info: PodInfo, row: int) -> None:
-        """A pod is no longer on a row."""
+        """Remove the volumes of a pod that was removed from a row."""
         self._pod_changed(info, row, -1)
 
     def _pod_changed(self, info: PodInfo, row: int, delta: int) -> None:
@@ -210,7 +210,7 @@ class AttachedVolumes(PodListener):
         claim = self.resolver.claim(*key)
         return claim is not None and ownership_fault(pod, claim) is not None
 
-    # What objects tell
+    # Changes of objects
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         claim = new or old
@@ -229,10 +229,10 @@ class AttachedVolumes(PodListener):
         if storage_class is not None:
             self._stale |= self._by_class.get(storage_class.name, set())
 
-    # Book-keeping
+    # Bookkeeping
 
     def _resolve(self, key: ClaimKey, claim: _Claim) -> None:
-        """Find out anew what a claim stands for."""
+        """Determine the volume of a claim again."""
         found = self.resolver.claim(*key)
         self._depend(key, claim, found.spec.volume_name if found else "", claim_class(found) if found else "")
         before, now = claim.volume, self.resolver.of_claim(found) if found is not None else None

@@ -1,4 +1,4 @@
-"""CSI volumes behind claims: which driver serves a claim's volume, and under what name."""
+"""The CSI volumes of claims: driver and volume handle."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from mooring.plugins.volumes.csi_translation import DRIVERS, MIGRATED, Translati
 from mooring.plugins.volumes.pod_volumes import ClaimUse, Use, claim_class, ownership_fault
 
 NO_NAME: Final = "PersistentVolumeClaim had no name"
-#: Begins the handle of a volume that is still to be made; no real one does.
+#: The prefix of the handle of a volume that is not provisioned yet; real handles do not have it.
 _TO_BE_MADE: Final = "\0"
 
 
 class CSIVolume(NamedTuple):
-    """A volume as its driver names it."""
+    """A volume by its driver and handle."""
 
     driver: str
     handle: str
 
 
 class FaultyUseError(ValueError):
-    """A pod's volume cannot be made sense of; the text is kube-scheduler's."""
+    """A pod's volume is invalid; the text is kube-scheduler's."""
 
 
 class VolumeResolver:
     """Finds the CSI volumes of claims and pods.
 
-    What in-tree plugins are migrated is the same wherever it matters: kube-scheduler takes migration as done on every
-    node that has a CSINode object, and a node without one has no limits.
+    The migrated in-tree plugins are the same on all relevant nodes: kube-scheduler assumes that migration is complete
+    on every node that has a CSINode object, and a node without one has no limits.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -39,11 +39,11 @@ class VolumeResolver:
         self._classes = handle.lister(StorageClass)
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
-        """A claim by name."""
+        """Return a claim by name."""
         return self._claims.get(name, namespace)
 
     def of_claim(self, claim: PersistentVolumeClaim) -> CSIVolume | None:
-        """The volume of a claim, be it still to be made; None if it is no CSI driver's."""
+        """Return the volume of a claim, even if it is not provisioned yet; None if no CSI driver serves it."""
         volume = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
         found = self._to_be_made(claim) if volume is None else _existing(volume)
         return found if found is not None and found.driver and found.handle else None
@@ -61,7 +61,7 @@ class VolumeResolver:
         return CSIVolume(driver, f"{_TO_BE_MADE}{claim.namespace}/{claim.name}")
 
     def of_pod(self, pod: Pod, uses: tuple[Use, ...]) -> set[CSIVolume]:
-        """The volumes of a placed pod; claims that do not exist do not count."""
+        """Return the volumes of a placed pod; claims that do not exist do not count."""
         found: set[CSIVolume] = set()
         for use in uses:
             volume = self.of_use(pod, use)
@@ -70,7 +70,7 @@ class VolumeResolver:
         return found
 
     def of_use(self, pod: Pod, use: Use) -> CSIVolume | None:
-        """The volume that one use of a pod means. Raises FaultyUseError where kube-scheduler reports an error."""
+        """Return the volume of one use by a pod. Raises FaultyUseError where kube-scheduler reports an error."""
         if not isinstance(use, ClaimUse):
             if use.fault:
                 raise FaultyUseError(use.fault)

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: no node gets more volumes of a CSI driver than it can attach."""
+"""NodeVolumeLimits: limits the CSI volumes attached to a node, per driver."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from mooring.plugins.volumes.pod_volumes import ClaimUse, InlineUse, Use, own_cl
 Ints = npt.NDArray[np.int64]
 
 TOO_MANY: Final = Status.unschedulable("node(s) exceed max volume count")
-#: Verdict codes; what is above them stands for a fault of the pods on one node, by its place.
+#: Verdict codes; higher codes stand for a fault of the pods on one node, by its place.
 _TOO_MANY, _FAULT, _FAULT_WITH_CSI, _FAULTS_BY_PLACE = 1, 2, 3, 4
 
 
 class NewVolumes(NamedTuple):
-    """The volumes that a pod brings along, or why they cannot be counted."""
+    """The volumes that a pod adds, or why they cannot be counted."""
 
     by_driver: dict[str, list[CSIVolume]]
-    #: What is wrong on any node, and what is wrong on nodes that have a CSINode object.
+    #: The error on any node, and the error on nodes that have a CSINode object.
     fault: Status | None
     fault_with_csi: Status | None
 
 
 class NodeVolumeLimits(Plugin):
-    """Rejects nodes whose CSI drivers would have to attach more volumes than the node's CSINode object allows."""
+    """Rejects nodes where a CSI driver would have to attach more volumes than the CSINode object allows."""
 
     def setup(self) -> None:
         """Index the attached volumes and the limits."""
@@ -57,11 +57,11 @@ class NodeVolumeLimits(Plugin):
         self._nodes = CSINodeColumns(self.handle)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Nothing to do for a pod without volumes that are attached."""
+        """Skip pods without volumes that are attached."""
         return None if volumes_of(self.handle.template(pod)).attachable else SKIP_TEMPLATE
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Count what is attached and what the pod brings along, driver by driver."""
+        """Count the attached volumes and those that the pod adds, per driver."""
         if not pod.spec.volumes:
             return None
         self._attached.sync()
@@ -94,7 +94,7 @@ class NodeVolumeLimits(Plugin):
                 missing, volume = Status.error(str(error)), None
             if missing is not None:
                 fault_with_csi = fault_with_csi or missing
-                if isinstance(use, InlineUse):  # without a CSINode object the volume is not looked at
+                if isinstance(use, InlineUse):  # without a CSINode object the volume is ignored
                     continue
                 return NewVolumes({}, missing, fault_with_csi)
             if volume is not None:
@@ -112,13 +112,13 @@ class NodeVolumeLimits(Plugin):
         return Status.unresolvable(f'looking up PVC {namespace}/{name}: persistentvolumeclaim "{name}" not found')
 
     def _limited(self, new: NewVolumes) -> dict[str, list[CSIVolume]]:
-        """The pod's volumes of drivers that have a limit on some node."""
+        """Return the pod's volumes of drivers that have a limit on some node."""
         return {driver: volumes for driver, volumes in new.by_driver.items() if driver in self._nodes.limits}
 
     def _columns(self, driver: str, new: NewVolumes, nodes: Nodes) -> DriverColumns:
-        """Volumes of a driver on each node, those that the pod adds, and the limit.
+        """Return the volumes of a driver on each node, those that the pod adds, and the limit.
 
-        A volume that a pod on the node uses already is not added; one that is merely attached there is.
+        A volume that a pod on the node already uses is not added; one that is only attached there is.
         """
         size, volumes = len(nodes.table), new.by_driver[driver]
         counts = self._attached.counts.get(driver)
@@ -139,7 +139,7 @@ class NodeVolumeLimits(Plugin):
         return Verdicts(codes, lambda code: statuses[code] or Status(), may_fail=True)
 
     def _existing_faults(self, rejected: npt.NDArray[np.bool_] | None, nodes: Nodes) -> Verdicts:
-        """As ``rejected``, but where a pod on a limited node has a volume that makes no sense that is an error."""
+        """Turn rejections into errors where a pod on a node with limits has an invalid volume."""
         codes = np.zeros(len(nodes), dtype=np.int64) if rejected is None else rejected.astype(np.int64)
         broken = (nodes.take(self._attached.faults.array(len(nodes.table))) > 0) & nodes.take(self._nodes.limited)
         for place in np.flatnonzero(broken).tolist():
@@ -157,7 +157,7 @@ class NodeVolumeLimits(Plugin):
     # One node
 
     def _volumes_on(self, node: NodeInfo) -> set[CSIVolume] | Status:
-        """The volumes of the pods on a node."""
+        """Return the volumes of the pods on a node."""
         found: set[CSIVolume] = set()
         try:
             for info in node.pods:
@@ -169,7 +169,7 @@ class NodeVolumeLimits(Plugin):
         return found
 
     def _filter_one(self, new: NewVolumes, node: NodeInfo) -> Status | None:
-        """One node, with whatever pods it has or would have."""
+        """Filter one node, with its current or hypothetical pods."""
         csi_node = self.handle.lister(CSINode).get(node.name)
         limits = volume_limits(csi_node) if csi_node is not None else {}
         if not limits:
@@ -186,7 +186,7 @@ class NodeVolumeLimits(Plugin):
         return None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Counts of volumes by driver, less those that only a victim has."""
+        """Count volumes by driver, and those that only victims use."""
         nodes = victims.nodes
         verdicts = self.filter_nodes(state, pod, nodes)
         new = self._new_volumes(pod)
@@ -198,7 +198,7 @@ class NodeVolumeLimits(Plugin):
         return model.what_if(lambda candidate: self._fault_on(nodes[candidate]), TOO_MANY)
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """What can free a volume, raise a limit, or bring the claim that was missing."""
+        """Register for events that free a volume, raise a limit, or add a missing claim."""
         return [
             ClusterEvent("CSINode", ActionType.ADD),
             ClusterEvent("CSINode", ActionType.UPDATE, after_limits_changed),
@@ -216,25 +216,25 @@ def after_limits_changed(_pod: Pod, old: CSINode, new: CSINode) -> Hint:
 
 
 def after_pod_deleted(_pod: Pod, old: Pod, _new: object) -> Hint:
-    """Queue if the pod that went was on a node, or to go to one, and had something attached."""
+    """Queue if the deleted pod had a node (or a nomination) and attached volumes."""
     placed = bool(old.node_name or old.status.nominated_node_name)
     return Hint.QUEUE if placed and summarise(old).attachable else Hint.SKIP
 
 
 def after_detached(pod: Pod, old: VolumeAttachment, _new: object) -> Hint:
-    """Queue if the pod has a claim, or a volume that the driver of the detached one serves."""
+    """Queue if the pod has a claim, or a volume of the detached volume's driver."""
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None or inline_driver(volume) == old.spec.attacher:
             return Hint.QUEUE
     return Hint.SKIP
 
 
-#: Verdict codes: too many volumes, or (from there on, by place) a pod whose volumes make no sense.
+#: Verdict codes: too many volumes, or (above, by place) a pod with an invalid volume.
 _FULL, _FAULTS = 1, 2
 
 
 class DriverColumns(NamedTuple):
-    """One driver, for the candidate nodes: volumes there, volumes that the pod adds, and how many there may be."""
+    """One driver on the candidate nodes: attached volumes, volumes that the pod adds, and the limit."""
 
     present: Ints
     added: Ints
@@ -242,18 +242,18 @@ class DriverColumns(NamedTuple):
 
 
 class _Freed(NamedTuple):
-    """A volume of a candidate that is freed when these victims go: their places, and uses by each."""
+    """A volume of a candidate that is freed when these victims are evicted: their places, and uses by each."""
 
     candidate: int
     driver: int
-    #: What is freed: volumes of the driver on the node, and volumes that the pod would then add anew.
+    #: What is freed: volumes of the driver on the node, and volumes that the pod would then have to add.
     present: int
     added: int
     uses: dict[int, int]
 
 
 class LimitsModel:
-    """Lays out what victims use as counters: volumes and new volumes by driver, faults, then uses of shared volumes."""
+    """Converts the victims' uses to counters: volumes and new volumes by driver, faults, uses of shared volumes."""
 
     def __init__(
         self,
@@ -269,17 +269,17 @@ class LimitsModel:
         self._drivers = {driver: number for number, driver in enumerate(new)}
         self._victims = victims
         self._faults: Ints = np.zeros(victims.index.shape, dtype=np.int64)
-        #: Nodes where a faulty pod is an error: those that have a limit at all.
+        #: Nodes where a faulty pod is an error: those that have a limit.
         self._limited = limited
         self._freed = self._find_freed()
         self._shared = _slots([each for each in self._freed if len(each.uses) > 1])
-        #: Where the counters begin.
+        #: Offsets of the counters.
         self._added = len(columns)
         self._broken = 2 * len(columns)
         self._first_shared = self._broken + 1
 
     def what_if(self, fault_on: Callable[[int], Status], full: Status) -> WhatIf:
-        """The model; ``fault_on`` says what is wrong with the pods of a candidate, ``full`` that it is full."""
+        """Return the model; ``fault_on`` returns the fault of a candidate's pods, ``full`` is a full node's status."""
         victims = self._victims
         candidates, width = victims.index.shape
         values = np.ones((self._first_shared + len(self._shared), candidates), dtype=np.int64)
@@ -316,7 +316,7 @@ class LimitsModel:
         return Verdicts(codes, lambda code: full if code == _FULL else fault_on(code - _FAULTS), may_fail=True)
 
     def _find_freed(self) -> list[_Freed]:
-        """The volumes that go if some victims go."""
+        """Find the volumes that evictions free."""
         victims = self._victims
         with_volumes = victims.by_template(lambda template: bool(volumes_of(template).uses))
         used: dict[tuple[int, CSIVolume], dict[int, int]] = {}
@@ -329,14 +329,14 @@ class LimitsModel:
             row = victims.nodes[candidate].row
             users = self._attached.pods_with(volume)
             if users is None or users.get(row) != sum(uses.values()):
-                continue  # somebody who stays uses it as well
+                continue  # a remaining pod uses it too
             present = volume not in self._attached.attachments.on_row(row)
             added = volume in self._new[volume.driver]
             found.append(_Freed(candidate, self._drivers[volume.driver], int(present), int(added), uses))
         return found
 
     def _volumes(self, info: PodInfo, candidate: int, place: int) -> list[CSIVolume]:
-        """The volumes of a victim that matter, one for each use; faulty uses are counted on the way."""
+        """Return the relevant volumes of a victim, one per use, and count faulty uses."""
         found = []
         for use in volumes_of(info.template).uses:
             try:
@@ -350,7 +350,7 @@ class LimitsModel:
 
 
 def _slots(shared: list[_Freed]) -> list[list[_Freed]]:
-    """Shared volumes in as few groups as possible, with at most one of each candidate in a group."""
+    """Assign shared volumes to as few groups as possible, with at most one of each candidate per group."""
     groups: list[list[_Freed]] = []
     taken: dict[int, int] = {}
     for each in shared:

@@ -1,4 +1,4 @@
-"""PodTopologySpread: keeps pods that belong together spread over zones, hosts or other domains."""
+"""PodTopologySpread: spreads pods evenly over zones, hosts or other topology domains."""
 
 from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
 

@@ -1,4 +1,4 @@
-"""Spread constraints, compiled: what a pod (or the default configuration) asks for, ready to be counted."""
+"""Compiled spread constraints of a pod or of the default configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOFT: Final = "ScheduleAnyway"
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 
-#: What holds for pods without constraints where the configuration leaves the choice to the scheduler.
+#: The constraints of pods without any, with ``defaultingType: System``.
 SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable=SOFT, max_skew=3),
     TopologySpreadConstraint(topology_key=ZONE, when_unsatisfiable=SOFT, max_skew=5),
@@ -33,7 +33,7 @@ class Constraint(msgspec.Struct, frozen=True):
     topology_key: str
     selector: Selector
     min_domains: int = 1
-    #: Whether pods count only on nodes that fit the pod's node affinity.
+    #: Whether pods count only on nodes that match the pod's node affinity.
     honor_affinity: bool = True
     #: Whether pods count only on nodes whose taints the pod tolerates.
     honor_taints: bool = False
@@ -62,7 +62,7 @@ def _compile(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) ->
 
 
 class Target:
-    """A constraint of a template, with the counter of the pods it is about and the nodes they count on."""
+    """A constraint of a template, with the counter of matching pods and the nodes on which they count."""
 
     __slots__ = ("_counter", "_registry", "_term", "constraint", "namespace", "region", "self_match")
 
@@ -73,17 +73,17 @@ class Target:
         self.constraint = constraint
         self.namespace = template.namespace
         self.region = region
-        #: 1 if the pod itself is one of those it wants spread.
+        #: 1 if the pod matches its own selector.
         self.self_match = int(selector.matches(template.labels))
         self._registry = registry
         self._counter: PodCounter | None = None
-        # An empty selector counts no pods, although it matches every one of them.
+        # An empty selector counts no pods, although it matches every pod.
         countless = selector.is_empty or selector.matches_nothing
         self._term = None if countless else PodTerm(frozenset((template.namespace,)), selector)
 
     @property
     def counter(self) -> PodCounter | None:
-        """The counter of matching pods that are not being deleted; None if no pod ever counts."""
+        """Return the counter of matching pods that are not terminating; None if no pod counts."""
         if self._term is None:
             return None
         if self._counter is None:
@@ -93,7 +93,7 @@ class Target:
         return self._counter
 
     def weight_of(self, template: PodTemplate) -> int:
-        """1 if a pod of a template counts when it is added or removed hypothetically, else 0."""
+        """Return 1 if a hypothetical pod of a template counts, else 0."""
         return int(template.namespace == self.namespace and self.constraint.selector.matches(template.labels))
 
 

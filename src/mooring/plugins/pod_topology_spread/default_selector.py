@@ -1,8 +1,9 @@
-"""The selector that a pod's services and its controller imply, for constraints that come without one.
+"""The selector implied by a pod's services and controller, for default constraints.
 
-Default spread constraints are meant for the pods that belong together: those that the same services reach and the same
-ReplicaSet, StatefulSet or ReplicationController made. Services are indexed, since a namespace may have thousands; the
-controller is looked up, since its status changes with every pod.
+Default spread constraints apply to the pods that belong together: those that the same services select and the same
+ReplicaSet, StatefulSet or ReplicationController created. Services are indexed, since a namespace may have thousands;
+the controller is looked up, since its status changes with every pod.
+
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from mooring.api.workloads import ReplicaSet, StatefulSet
 from mooring.columns.terms import SelectorIndex
 from mooring.framework import Handle, PodTemplate
 
-#: What a controller says about its pods: labels to have, or a selector; None where there is no (known) controller.
+#: A controller's labels or selector of its pods; None if there is no (known) controller.
 Choice = dict[str, str] | LabelSelector | None
 
 
 class DefaultSelectors:
-    """Deduces selectors, and remembers them per template until a service or the controller changes."""
+    """Derives selectors, and caches them per template until a service or the controller changes."""
 
     def __init__(self, handle: Handle) -> None:
         self._controllers = handle.lister(ReplicationController)
@@ -27,7 +28,7 @@ class DefaultSelectors:
         self._stateful_sets = handle.lister(StatefulSet)
         #: Namespace -> its services, by selector.
         self._services: dict[str, SelectorIndex[Service]] = {}
-        #: Rises when a service starts or stops to reach pods.
+        #: Increases when a service's selector changes.
         self._version = 0
         services = handle.lister(Service)
         for service in services.list():
@@ -35,7 +36,7 @@ class DefaultSelectors:
         services.listen(self._service_changed)
 
     def of(self, template: PodTemplate) -> Selector:
-        """The selector for a pod's like; it takes everything if nothing is known about them."""
+        """Return the selector of a template; it matches everything if there is no service or controller."""
         choice = self._controllers_choice(template) if template.pod.metadata.owner_references else None
         known = template.cache.get(self)
         if isinstance(known, _Kept) and known.version == self._version and known.choice == choice:
@@ -102,5 +103,5 @@ class _Kept:
 
 
 def _controller(template: PodTemplate) -> OwnerReference | None:
-    """The owner that manages the pods of a template."""
+    """Return the owner that manages the pods of a template."""
     return next((owner for owner in template.pod.metadata.owner_references if owner.controller), None)

@@ -1,7 +1,8 @@
-"""Hard constraints: how many matching pods each domain has, and which nodes would make the spread too uneven.
+"""Hard constraints: the number of matching pods per domain, and the nodes that would exceed the maximum skew.
 
-Hot path. The work per decision is by domain; nodes come in with one look-up at the end. The plain per-node form is in
+Hot path. The work per decision is by domain; nodes look up the result. The simple per-node form is in
 ``tests/plugins/reference/pod_topology_spread.py``.
+
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MANY: Final = 2**31 - 1
 
 
 class Tally:
-    """The counts by domain of one constraint. Never changed, so that copies of a state can share it."""
+    """The counts by domain of one constraint. Immutable, so that clones of a state can share it."""
 
     __slots__ = ("_known", "column", "counts", "domains", "target")
 
@@ -41,14 +42,14 @@ class Tally:
         self.domains = domains
 
     def plus(self, code: int, delta: int) -> Tally:
-        """The tally with so many pods more in a domain."""
+        """Return the tally with ``delta`` pods added to a domain."""
         counts = self.counts.copy()
         counts[code] += delta
         return Tally(self.target, self.column, counts, self._known, self.domains)
 
     @property
     def too_few_domains(self) -> bool:
-        """Whether the smallest count is taken to be 0, because there are fewer domains than asked for."""
+        """Whether the minimum counts as 0, because there are fewer domains than ``minDomains``."""
         return self.domains < self.target.constraint.min_domains
 
     def minimum(self) -> int:
@@ -60,7 +61,7 @@ class Tally:
         return int(self.counts.min(where=self._known, initial=_MANY))
 
     def verdicts(self) -> npt.NDArray[np.int8]:
-        """A verdict by code, the last one for nodes without the key."""
+        """Return a verdict by code; the last one is for nodes without the key."""
         constraint = self.target.constraint
         table = np.empty(len(self.counts) + 1, dtype=np.int8)
         limit = constraint.max_skew + self.minimum() - self.target.self_match
@@ -69,7 +70,7 @@ class Tally:
         return table
 
     def minimum_elsewhere(self, codes: Codes) -> Ints:
-        """For each code, the smallest count of another domain."""
+        """Return, for each code, the smallest count of another domain."""
         counts = np.where(self._known, self.counts, _MANY)
         if not len(counts):
             return np.full(len(codes), _MANY, dtype=np.int64)
@@ -79,12 +80,12 @@ class Tally:
         return np.where(codes == smallest, int(counts.min()), least)
 
     def knows(self, codes: Codes) -> Mask:
-        """Which codes have eligible nodes."""
+        """Return which codes have eligible nodes."""
         return np.append(self._known, False).take(codes)
 
 
 class SpreadState:
-    """What a pod's hard constraints see of the cluster in one attempt."""
+    """The counts of a pod's hard constraints in one attempt."""
 
     __slots__ = ("plan", "tallies")
 
@@ -93,20 +94,20 @@ class SpreadState:
         self.tallies = tallies
 
     def clone(self) -> SpreadState:
-        """A copy to try something on."""
+        """Return a copy for hypothetical changes."""
         return SpreadState(self.plan, list(self.tallies))
 
     def shift(self, template: PodTemplate, row: int, delta: int) -> None:
-        """Pretend that a pod of a template came to a row (+1) or left it (-1).
+        """Add (+1) or remove (-1) a pod of a template on a row, hypothetically.
 
-        As in kube-scheduler, pods that are being deleted and an empty selector are not left out here.
+        As in kube-scheduler, terminating pods and an empty selector are not excluded here.
         """
         for place, tally in enumerate(self.tallies):
             if tally.target.region.covers(row) and tally.target.weight_of(template):
                 self.tallies[place] = tally.plus(int(tally.column.codes[row]), delta)
 
     def filter(self, nodes: Nodes) -> Verdicts | None:
-        """The verdict on each node: of the first constraint, in order, that it does not meet."""
+        """Return the verdict of the first constraint that each node violates."""
         found: npt.NDArray[np.int8] | None = None
         all_labelled = self.plan.keyed.everything
         for tally in self.tallies:
@@ -123,7 +124,7 @@ class SpreadState:
         return Verdicts(found, _STATUSES.__getitem__)
 
     def what_if(self, victims: Victims) -> WhatIf:
-        """The same for many candidate nodes, each with the pods that could be removed from it."""
+        """Return the model for many candidate nodes, each with its potential victims."""
         shape = victims.index.shape
         values = np.zeros((len(self.tallies), shape[0]), dtype=np.int64)
         effects = np.zeros((len(self.tallies), *shape), dtype=np.int64)
@@ -138,7 +139,7 @@ class SpreadState:
 
 
 class _Rule:
-    """How one constraint judges candidate nodes by the counts of their domains."""
+    """Derives the verdicts of one constraint from the counts of the candidates' domains."""
 
     __slots__ = ("_allowed", "_elsewhere", "_known", "_too_few", "_unlabelled")
 
@@ -150,7 +151,7 @@ class _Rule:
         self._unlabelled = codes < 0
 
     def judge(self, counts: Ints) -> npt.NDArray[np.int8]:
-        """A verdict a node."""
+        """Return a verdict per node."""
         least: Ints | int = 0
         if not self._too_few:
             least = np.where(self._known, np.minimum(self._elsewhere, counts), self._elsewhere)
@@ -167,7 +168,7 @@ def _judge(rules: list[_Rule], counts: Ints) -> Verdicts:
 
 
 def spread_state(plan: Plan) -> SpreadState:
-    """Look up what the constraints of a plan count."""
+    """Look up the counts of the constraints of a plan."""
     plan.keyed.refresh()
     tallies = []
     for target in plan.targets:

@@ -1,4 +1,4 @@
-"""The plugin itself: which constraints hold for a pod, and what is asked when."""
+"""PodTopologySpread: the plugin."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class PodTopologySpread(Plugin):
     args: SpreadArgs
 
     def setup(self) -> None:
-        """Find out which constraints hold for pods that have none."""
+        """Compile the default constraints."""
         self._system = self.args.defaulting_type == "System"
         defaults = SYSTEM_DEFAULTS if self._system else self.args.default_constraints
         self._defaults = {action: compile_constraints(defaults, {}, action) for action in (HARD, SOFT)}
@@ -85,25 +85,25 @@ class PodTopologySpread(Plugin):
         return None
 
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
-        """Pretend that a pod is on a node."""
+        """Add a hypothetical pod."""
         state.read(_FILTER).shift(added.template, node.row, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
-        """Pretend that a pod is gone from a node."""
+        """Remove a pod hypothetically."""
         state.read(_FILTER).shift(removed.template, node.row, -1)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Reject nodes without the topology keys, and those where one pod more would be too many."""
+        """Reject nodes without the topology keys, and those that would exceed the maximum skew."""
         return state.read(_FILTER).filter(nodes)
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """The filter as a function of the counts in the candidates' own domains."""
+        """Return the filter as a function of the counts in the candidates' own domains."""
         return state.read(_FILTER).what_if(victims)
 
     # Score
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Weigh the pod's soft constraints by the number of domains."""
+        """Weight the pod's soft constraints by the number of domains."""
         try:
             plan = self._plan(self.handle.template(pod), SOFT)
         except SelectorError as error:
@@ -120,18 +120,18 @@ class PodTopologySpread(Plugin):
         return state.read(_SCORE).score(nodes)
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints:
-        """Few pods give a high score."""
+        """Invert the scores: few pods give a high score."""
         return normalize(scores, state.read(_SCORE).ignored)
 
     # Constraints
 
     def _skip(self, pod: Pod, action: str) -> Status:
-        """Nothing to do; for good unless the cluster's services and controllers have a say."""
+        """Return Skip; cacheable unless services and controllers determine the constraints."""
         own = pod.spec.topology_spread_constraints
         return Status.skip(template=bool(own) or not self._defaults[action])
 
     def _plan(self, template: PodTemplate, action: str) -> Plan | None:
-        """The compiled constraints of one kind; None if there are none. Raises SelectorError."""
+        """Return the compiled constraints of one kind; None if there are none. Raises SelectorError."""
         own = template.pod.spec.topology_spread_constraints
         if own:
             return template.kept((self, action), lambda: _Kept(self._compile(template, action, own))).plan
@@ -159,7 +159,7 @@ class PodTopologySpread(Plugin):
     # Events
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """What can make room for a pod: other pods that count, tolerations, and nodes of the topology."""
+        """Register for pods that count, tolerations, and nodes of the topology."""
         pod_changes = (
             ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
         )
@@ -185,7 +185,7 @@ class PodTopologySpread(Plugin):
 
 
 class _Kept:
-    """A plan kept with a template; that there is none is worth keeping, too."""
+    """A cached plan of a template, or that there is none."""
 
     __slots__ = ("plan",)
 
@@ -197,7 +197,7 @@ Constraints = tuple[Constraint, ...]
 
 
 def concerns(other: Pod, pod: Pod) -> bool:
-    """Whether another pod can count for this one: it is on (or has been promised) a node, in the same namespace."""
+    """Whether another pod can count for this one: it has (or is nominated to) a node, in the same namespace."""
     if other.uid == pod.uid:
         return True
     if not other.node_name and not other.status.nominated_node_name:
@@ -206,7 +206,7 @@ def concerns(other: Pod, pod: Pod) -> bool:
 
 
 def after_pod_change(pod: Pod, constraints: Constraints, old: Pod | None, new: Pod | None) -> Hint:
-    """A pod came, changed or went: does it count for one of the constraints, differently from before?"""
+    """Queue if the change affects the count of a constraint."""
     if old is not None and new is not None:
         return after_pod_update(pod, constraints, old, new)
     labels = new.labels if new is not None else old.labels if old is not None else {}
@@ -214,7 +214,7 @@ def after_pod_change(pod: Pod, constraints: Constraints, old: Pod | None, new: P
 
 
 def after_pod_update(pod: Pod, constraints: Constraints, old: Pod, new: Pod) -> Hint:
-    """Labels that make the pod count or no longer count; or new tolerations of the waiting pod itself."""
+    """Queue if the pod starts or stops to match a constraint, or the waiting pod's own tolerations change."""
     if (
         pod.uid == new.uid
         and new.spec.tolerations != old.spec.tolerations
@@ -227,7 +227,7 @@ def after_pod_update(pod: Pod, constraints: Constraints, old: Pod, new: Pod) -> 
 
 
 def after_node_change(constraints: Constraints, old: Node | None, new: Node | None) -> Hint:
-    """A node came into, left, or moved within the topology that the constraints are about."""
+    """Queue if a node enters, leaves or moves within the topology of the constraints."""
     was = old is not None and _has_keys(old.labels, constraints)
     now = new is not None and _has_keys(new.labels, constraints)
     if old is None or new is None:

@@ -1,7 +1,8 @@
-"""Soft constraints: the fewer matching pods in a node's domains, the better the node.
+"""Soft constraints: the fewer matching pods in a node's domains, the higher the score.
 
-Hot path. Floating point operations are kube-scheduler's, in its order. The plain per-node form is in
+Hot path. Floating point operations are kube-scheduler's, in its order. The simple per-node form is in
 ``tests/plugins/reference/pod_topology_spread.py``.
+
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from mooring.plugins.pod_topology_spread.constraints import HOSTNAME, Plan, Targ
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-#: So many nodes most often show all the domains there are.
+#: This many nodes usually cover all domains.
 _SAMPLE: Final = 256
 
 
 class SpreadScores:
-    """How the feasible nodes fare under a pod's soft constraints."""
+    """The scores of the feasible nodes under a pod's soft constraints."""
 
     __slots__ = ("_codes", "_plan", "_require_all", "_weights", "ignored")
 
     def __init__(self, plan: Plan, nodes: Nodes, *, require_all: bool) -> None:
         self._plan = plan
-        #: Whether a node must have the keys of all constraints; the system's own constraints take what there is.
+        #: Whether a node must have the keys of all constraints; the system default constraints do not require it.
         self._require_all = require_all
         plan.keyed.refresh()
-        #: The nodes that are not judged, for want of a key; None if all are.
+        #: The nodes that are ignored because they lack a key; None if there are none.
         self.ignored: Mask | None = None
         if require_all and not plan.keyed.everything:
             ignored = ~nodes.take(plan.keyed.mask)
@@ -42,25 +43,25 @@ class SpreadScores:
         self._weights = tuple(math.log(self._size(target, nodes) + 2) for target in plan.targets)
 
     def _size(self, target: Target, nodes: Nodes) -> int:
-        """How many domains of a constraint the feasible nodes are in."""
+        """Return the number of domains of a constraint that have feasible nodes."""
         key = target.constraint.topology_key
         if key == HOSTNAME:
             return len(nodes) - (0 if self.ignored is None else int(np.count_nonzero(self.ignored)))
         column, codes = nodes.label(key), self._codes[key]
         if self._plan.keyed.everything:
             if np.count_nonzero(np.bincount(codes[:_SAMPLE])) == column.distinct:
-                return column.distinct  # no need to look at the others
+                return column.distinct  # all domains are found
             return int(np.count_nonzero(np.bincount(codes)))
         if self.ignored is not None:
             codes = codes[~self.ignored]
         seen = np.bincount(codes + 1, minlength=column.size + 1)
         size = int(np.count_nonzero(seen[1:]))
         empty = column.code_of.get("")
-        # Nodes without the key are taken for a domain of their own, that of the empty value.
+        # Nodes without the key form a domain of their own, that of the empty value.
         return size + (1 if seen[0] and (empty is None or not seen[empty + 1]) else 0)
 
     def score(self, nodes: Nodes) -> Ints:
-        """The raw scores: weighted counts of matching pods."""
+        """Return the raw scores: weighted counts of matching pods."""
         total: Floats | None = None
         for target, weight in zip(self._plan.targets, self._weights, strict=True):
             if target.constraint.topology_key == HOSTNAME:
@@ -69,7 +70,7 @@ class SpreadScores:
                 found = self._by_domain(target, weight, nodes)
             total = found if total is None else np.add(total, found, out=total)
         assert total is not None, "a plan has at least one constraint"
-        # Rounded half away from zero: scores are whole numbers or more than 1, where this is exact.
+        # Round half away from zero: scores are integers or greater than 1, where this is exact.
         total += 0.5
         raw = np.floor(total, out=total).astype(np.int64)
         if self.ignored is not None:
@@ -103,7 +104,7 @@ class SpreadScores:
         found = counts.array(column.size)
         empty = column.code_of.get("")
         if empty is not None and not self._require_all:
-            # The domain of the empty value has the nodes without the key, too.
+            # The domain of the empty value includes the nodes without the key.
             rows = counter.rows.array(len(nodes.table))
             found = found.copy()
             found[empty] += int(rows.sum(where=region.mask)) - counts.total
@@ -111,7 +112,7 @@ class SpreadScores:
 
 
 def normalize(scores: Ints, ignored: Mask | None) -> Ints:
-    """Turn counts into scores from 0 to 100: the fewest pods, the highest score; nothing for ignored nodes."""
+    """Convert counts to scores from 0 to 100: the fewest pods, the highest score; 0 for ignored nodes."""
     judged: Mask | bool = True if ignored is None else ~ignored
     most = int(scores.max(where=judged, initial=0))
     if most == 0:

@@ -1,4 +1,4 @@
-"""VolumeBinding and its parts: matching claims with volumes, making volumes, assuming and binding."""
+"""VolumeBinding: matches claims with volumes, provisions volumes, and binds them."""
 
 from mooring.plugins.volume_binding.plugin import VolumeBinding
 

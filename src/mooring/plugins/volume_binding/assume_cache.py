@@ -1,4 +1,4 @@
-"""AssumeCache: objects as they will be once what was decided has reached the API server."""
+"""AssumeCache: objects with changes that are decided but not yet seen from the API server."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Key = tuple[str, str]
 
 
 class AssumeError(ValueError):
-    """An object cannot be assumed: it is gone, or changed since the decision. The text is kube-scheduler's."""
+    """An object cannot be assumed: it is deleted, or changed since the decision. The text is kube-scheduler's."""
 
 
 class AssumeCache(Generic[T]):
-    """The objects of a lister, some of them replaced by what is assumed of them.
+    """The objects of a lister, some of them replaced by assumed versions.
 
-    An assumed object counts until the lister hears of a newer one of that name.
+    An assumed object is used until the lister receives a newer one of that name.
     """
 
     def __init__(self, lister: Lister[T], plural: str, changed: Callable[[str, str], None] | None = None) -> None:
@@ -30,17 +30,17 @@ class AssumeCache(Generic[T]):
         lister.listen(self._heard)
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """An object as it is assumed to be."""
+        """Return the assumed version of an object, or the stored one."""
         stored = self._lister.get(name, namespace)
         assumed = self._assumed.get((namespace, name))
         return stored if assumed is None or stored is None else assumed
 
     def stored(self, name: str, namespace: str = "") -> T | None:
-        """An object as the API server has it."""
+        """Return an object as stored in the API server."""
         return self._lister.get(name, namespace)
 
     def assume(self, item: T) -> None:
-        """Take an object for what it will be; raises AssumeError if it is not based on what the API server has."""
+        """Assume an object; raises AssumeError if it is not based on the stored version."""
         key = (item.namespace, item.name)
         shown = f"{item.namespace}/{item.name}" if item.namespace else item.name
         stored = self._lister.get(item.name, item.namespace)
@@ -53,7 +53,7 @@ class AssumeCache(Generic[T]):
         self._tell(key)
 
     def restore(self, item: T) -> None:
-        """Take back what was assumed of an object, unless something newer was assumed since."""
+        """Undo an assumption, unless a newer one was made since."""
         key = (item.namespace, item.name)
         assumed = self._assumed.get(key)
         if assumed is not None and assumed.metadata.resource_version == item.metadata.resource_version:

@@ -1,4 +1,4 @@
-"""A pod's claims, told apart: bound to their volumes, or waiting for the pod to be placed."""
+"""A pod's claims: bound ones, and unbound ones that wait for the pod to be placed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PodClaims(NamedTuple):
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim has its volume, and the controller is done with it."""
+    """Whether a claim is bound, and the controller has finished binding it."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.annotations
 
 
@@ -40,7 +40,7 @@ class ClaimSorter:
         self._classes = classes
 
     def check(self, pod: Pod, uses: tuple[Use, ...]) -> str | None:
-        """What is wrong with the pod's claims, if anything."""
+        """Return the status if the pod's claims are invalid."""
         for use in uses:
             if isinstance(use, ClaimUse):
                 fault = self._fault(pod, use)
@@ -63,7 +63,7 @@ class ClaimSorter:
         return ownership_fault(pod, claim) if use.ephemeral else None
 
     def sort(self, pod: Pod, uses: tuple[Use, ...]) -> PodClaims | Status:
-        """The pod's claims, or why it cannot be placed yet."""
+        """Return the pod's claims, or why it cannot be placed yet."""
         found = PodClaims([], [])
         immediate = False
         for use in uses:
@@ -87,7 +87,7 @@ class ClaimSorter:
         return found
 
     def _waits(self, claim: PersistentVolumeClaim) -> bool | Status:
-        """Whether a claim's volume is to be found, or made, when the pod is placed."""
+        """Whether a claim is bound only when the pod is placed."""
         name = claim_class(claim)
         storage_class = self._classes.get(name) if name else None
         if storage_class is None:

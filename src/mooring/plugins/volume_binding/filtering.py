@@ -21,19 +21,19 @@ Codes = npt.NDArray[np.int16]
 
 Mask = npt.NDArray[np.bool_]
 
-#: Verdicts on bound claims; what is above them stands for an error, by its place in the list of errors.
+#: Verdicts on bound claims; higher codes stand for an error, by its place in the list of errors.
 FINE, CONFLICT, MISSING, FIRST_ERROR = 0, 1, 2, 3
 
 
 class BoundClaims:
-    """Checks the node affinity of bound volumes, as their in-tree plugin or its CSI driver sees it."""
+    """Checks the node affinity of bound volumes, translated to CSI if their plugin is migrated."""
 
     def __init__(self, volumes: AssumeCache[PersistentVolume], nodes: CSINodeColumns) -> None:
         self._volumes = volumes
         self._nodes = nodes
 
     def check(self, claims: list[PersistentVolumeClaim], nodes: Nodes) -> tuple[Codes | None, list[str]]:
-        """A code a node (None if all are fine) and the errors that codes may stand for; the first fault counts."""
+        """Return a code per node (None if all succeed) and the errors that codes refer to; the first fault counts."""
         codes: Codes | None = None
         errors: list[str] = []
         for claim in claims:
@@ -49,7 +49,7 @@ class BoundClaims:
         return codes, errors
 
     def _misfits(self, volume: PersistentVolume, nodes: Nodes, errors: list[str]) -> Codes | None:
-        """Codes for the nodes that a volume cannot be used on; None if it can on all."""
+        """Return codes for the nodes on which a volume cannot be used; None if there are none."""
         reach = reach_of(volume.spec.node_affinity)
         plugin = volume_plugin(volume)
         if plugin is None or plugin not in MIGRATED:
@@ -77,21 +77,21 @@ def _outside(reach: Reach | None, nodes: Nodes) -> Codes | None:
 
 
 class Choice(NamedTuple):
-    """What waiting claims get on one node: free volumes, and the claims whose volumes are to be made."""
+    """The result for unbound claims on one node: free volumes, and the claims to provision."""
 
     pairs: list[tuple[PersistentVolume, PersistentVolumeClaim]]
     to_make: list[PersistentVolumeClaim]
 
 
 class WaitingClaims:
-    """Matches claims with free volumes, and checks whether the rest can be made."""
+    """Matches claims with free volumes, and checks whether the rest can be provisioned."""
 
     def __init__(self, index: VolumeIndex, handle: Handle) -> None:
         self._index = index
         self._provisioner = Provisioner(handle)
 
     def candidates(self, claims: list[PersistentVolumeClaim], nodes: Nodes) -> npt.NDArray[np.intp] | None:
-        """The places of the nodes that claims with a chosen node leave; None for all of them."""
+        """Return the places of the nodes that claims with a selected node allow; None for all."""
         chosen = {claim.annotations[SELECTED_NODE] for claim in claims if SELECTED_NODE in claim.annotations}
         if not chosen:
             return None
@@ -103,7 +103,7 @@ class WaitingClaims:
         return np.flatnonzero(nodes.rows == row)
 
     def check(self, claims: list[PersistentVolumeClaim], nodes: Nodes) -> npt.NDArray[np.int8]:
-        """A code a node, for nodes that are candidates. Raises MatchError."""
+        """Return a code per candidate node. Raises MatchError."""
         codes: npt.NDArray[np.int8] = np.zeros(len(nodes), dtype=np.int8)
         decided, undecided = _told_apart(claims)
         matched = match_claims(undecided, self._index, nodes) if undecided else None
@@ -118,7 +118,7 @@ class WaitingClaims:
         return codes
 
     def choose(self, claims: list[PersistentVolumeClaim], node: Nodes) -> Choice:
-        """What the claims get on a node that passed."""
+        """Return the volumes for the claims on a node that passed."""
         decided, undecided = _told_apart(claims)
         choice = Choice([], decided)
         _, matches = match_claims(undecided, self._index, node)
@@ -134,6 +134,6 @@ class WaitingClaims:
 def _told_apart(
     claims: list[PersistentVolumeClaim],
 ) -> tuple[list[PersistentVolumeClaim], list[PersistentVolumeClaim]]:
-    """Claims whose volumes are being made for a node, and the others."""
+    """Split claims into those that are being provisioned for a node, and the others."""
     decided = [claim for claim in claims if SELECTED_NODE in claim.annotations]
     return decided, [claim for claim in claims if SELECTED_NODE not in claim.annotations]

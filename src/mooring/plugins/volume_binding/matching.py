@@ -1,8 +1,9 @@
-"""Which free volumes a pod's waiting claims would get, node by node.
+"""Matching of a pod's unbound claims with free volumes, per group of nodes.
 
-Claims take volumes smallest claim first, and each takes the smallest volume that will do; what one takes the next
-cannot have. Which volumes can be reached depends on the node, so this is worked out for each group of nodes that the
-volumes' affinities do not tell apart.
+Claims are matched in order of size, smallest first, and each takes the smallest sufficient volume that is left. The
+reachable volumes depend on the node, so matching runs once for each group of nodes that the volumes' affinities do not
+distinguish.
+
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from mooring.plugins.volumes.pod_volumes import claim_class
 
 
 class MatchError(ValueError):
-    """A claim that no volume can be looked for; the text is kube-scheduler's."""
+    """A claim cannot be matched; the text is kube-scheduler's."""
 
 
 class Candidates(NamedTuple):
-    """The volumes that a claim may get on some node: those that name it, and free ones, smallest first."""
+    """The volumes that a claim may get on some node: those that refer to it, and free ones, smallest first."""
 
     claim: PersistentVolumeClaim
     claimed: list[VolumeEntry]
@@ -30,7 +31,7 @@ class Candidates(NamedTuple):
 
 
 class Match(NamedTuple):
-    """What a claim gets in each group of nodes; groups that are missing leave it without."""
+    """The volume of a claim in each group of nodes; missing groups have none."""
 
     claim: PersistentVolumeClaim
     volumes: dict[int, VolumeEntry]
@@ -39,7 +40,7 @@ class Match(NamedTuple):
 def match_claims(
     claims: Iterable[PersistentVolumeClaim], index: VolumeIndex, nodes: Nodes
 ) -> tuple[NodeGroups, list[Match]]:
-    """What each claim gets where, in the order in which they choose. Raises MatchError."""
+    """Match the claims in order and return their volumes. Raises MatchError."""
     ordered = sorted(claims, key=lambda claim: storage_of(claim.spec.resources.requests))
     candidates = [candidates_of(claim, index) for claim in ordered]
     entries = (entry for each in candidates for entry in (*each.claimed, *each.free))
@@ -52,7 +53,7 @@ def match_claims(
 
 
 def candidates_of(claim: PersistentVolumeClaim, index: VolumeIndex) -> Candidates:
-    """The volumes that suit a claim but for their reach."""
+    """Return the volumes that satisfy a claim, ignoring their node affinity."""
     spec, class_name = claim.spec, claim_class(claim)
     selector = _selector(claim)
     size, mode = storage_of(spec.resources.requests), spec.volume_mode or "Filesystem"
@@ -77,7 +78,7 @@ def candidates_of(claim: PersistentVolumeClaim, index: VolumeIndex) -> Candidate
 
 
 def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume is meant for a claim: by name, and by uid if it says one."""
+    """Whether a volume refers to a claim: by name, and by uid if it has one."""
     ref = volume.spec.claim_ref
     if ref is None or (ref.name, ref.namespace) != (claim.name, claim.namespace):
         return False
@@ -95,7 +96,7 @@ def _selector(claim: PersistentVolumeClaim) -> Selector | None:
 
 
 class _Taken:
-    """What earlier claims took where."""
+    """The volumes that earlier claims took, by group."""
 
     __slots__ = ("_matches", "_names")
 
@@ -109,11 +110,11 @@ class _Taken:
 
 
 def _choose(candidates: Candidates, groups: NodeGroups, taken: _Taken | None) -> dict[int, VolumeEntry]:
-    """What a claim gets in each group, given what earlier claims took where."""
+    """Return the volume of a claim in each group, given the volumes that earlier claims took."""
     found: dict[int, VolumeEntry] = {}
     undecided = set(groups.present)
     for entry in candidates.claimed:
-        # A volume that names the claim decides: where it cannot be reached the claim gets none.
+        # A volume that refers to the claim takes precedence: where it is unreachable the claim gets none.
         decided = undecided if taken is None else {group for group in undecided if not taken.at(group, entry)}
         found.update(dict.fromkeys(decided.intersection(groups.within(entry.reach)), entry))
         undecided = undecided - decided

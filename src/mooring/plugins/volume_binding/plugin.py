@@ -1,4 +1,4 @@
-"""VolumeBinding: a pod goes where its volumes can be used, found or made, and they are reserved for it."""
+"""VolumeBinding: filters nodes by a pod's volumes, reserves volumes and binds them."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ REASON_NO_SPACE: Final = "node(s) did not have enough free storage"
 REASON_MISSING: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 _NOT_FOUND: Final = Status.error("not found")
-#: A verdict is what is said of bound claims plus so many times what is said of waiting ones; then come errors.
+#: A code is that of bound claims plus this factor times that of unbound ones; errors follow.
 _WAITING, _ERRORS = 3, 9
 
 
 class BindingState:
-    """What one attempt knows about the pod's volumes. Clones share it: it does not depend on other pods."""
+    """The volumes of a pod in one attempt. Clones share it: it does not depend on other pods."""
 
     __slots__ = ("all_bound", "claims", "filtered", "volumes")
 
     def __init__(self, claims: PodClaims) -> None:
         self.claims = claims
-        #: Whether Filter looked at them.
+        #: Whether Filter evaluated them.
         self.filtered = False
-        #: What Reserve assumed, by node.
+        #: The assumptions of Reserve, by node.
         self.volumes: dict[str, PodVolumes] = {}
         self.all_bound = False
 
@@ -76,10 +76,10 @@ STATE: Final[StateKey[BindingState]] = StateKey("VolumeBinding")
 
 
 class VolumeBinding(Plugin):
-    """Matches a pod's claims with volumes, or with nodes where volumes can be made, and sees to their binding."""
+    """Matches a pod's claims with volumes, or with nodes where they can be provisioned, and binds them."""
 
     class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """How long binding may take, and the shape of the scores (not used: see ``scoring``)."""
+        """The bind timeout, and the shape of the scores (not used: see ``scoring``)."""
 
         bind_timeout_seconds: int = 600
         shape: tuple[ShapePoint, ...] | None = None
@@ -106,10 +106,10 @@ class VolumeBinding(Plugin):
     def _volume_changed(self, name: str, _namespace: str) -> None:
         self._index.set(name, self._volumes.get(name))
 
-    # Where to
+    # Filter
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Find the pod's claims; nothing to do if it has none, no hope if one is not as it should be."""
+        """Find the pod's claims; skip pods without any, reject pods with invalid ones."""
         summary = volumes_of(self.handle.template(pod))
         if not summary.claimed:
             return SKIP_TEMPLATE
@@ -123,7 +123,7 @@ class VolumeBinding(Plugin):
         return None
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Bound volumes must be usable; for waiting claims volumes must be there, or be possible to make."""
+        """Require that bound volumes are usable, and that unbound claims can be matched or provisioned."""
         known = state.get(STATE)
         if known is None:  # PreFilter is not in the profile
             return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), _NOT_FOUND)
@@ -141,7 +141,7 @@ class VolumeBinding(Plugin):
     def _check_waiting(
         self, claims: list[PersistentVolumeClaim], nodes: Nodes, errors: list[str]
     ) -> npt.NDArray[np.int64] | None:
-        """What is to be said about waiting claims; None if all nodes are fine."""
+        """Return the codes for unbound claims; None if all nodes succeed."""
         places = self._waiting.candidates(claims, nodes)
         candidates = nodes if places is None else Nodes(nodes.table, _rows(nodes)[places])
         try:
@@ -156,21 +156,21 @@ class VolumeBinding(Plugin):
         return codes
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Other pods make no difference."""
+        """Return a constant model: other pods do not matter."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """There are no scores: the feature gate StorageCapacityScoring is off."""
+        """Skip: the feature gate StorageCapacityScoring is off."""
         return SKIP_TEMPLATE
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> int:
-        """As ``pre_score``."""
+        """Return 0, see ``pre_score``."""
         return 0
 
-    # Reserving and binding
+    # Reserve and PreBind
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Assume that the volumes chosen for the node are the pod's."""
+        """Assume that the volumes chosen for the node are bound to the pod's claims."""
         known = state.get(STATE)
         if known is None:
             return self._without_state(pod)
@@ -188,18 +188,18 @@ class VolumeBinding(Plugin):
         return None
 
     def _without_state(self, pod: Pod) -> Status | None:
-        """PreFilter left nothing: fine for a pod without claims, else it is not in the profile."""
+        """Handle missing PreFilter state: valid for a pod without claims, otherwise an error."""
         return _NOT_FOUND if volumes_of(self.handle.template(pod)).claimed else None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Take back what was assumed."""
+        """Undo the assumptions."""
         known = state.get(STATE)
         volumes = known.volumes.get(node_name) if known is not None else None
         if volumes is not None:
             self._assumptions.revert(volumes)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Whether there is something to bind."""
+        """Return whether there is something to bind."""
         known = state.get(STATE)
         if known is None:
             return self._without_state(pod) or SKIP
@@ -208,7 +208,7 @@ class VolumeBinding(Plugin):
         return None if node_name in known.volumes else _no_volumes(node_name)
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | Awaitable[Status | None] | None:
-        """Write the bindings and wait until they are there; without a cluster they stay assumed."""
+        """Write the bindings and wait until they are complete; without a cluster they stay assumed."""
         known = state.get(STATE)
         if known is None:
             return self._without_state(pod)
@@ -228,7 +228,7 @@ class VolumeBinding(Plugin):
         return None
 
     def events_to_register(self) -> list[ClusterEvent]:
-        """What can bring a volume, a claim, room to make one, or a node that fits."""
+        """Register for events that may add a volume, a claim, capacity or a matching node."""
         change = ActionType.ADD | ActionType.UPDATE
         return [
             ClusterEvent("StorageClass", change, after_class_changed),
@@ -242,7 +242,7 @@ class VolumeBinding(Plugin):
 
 
 def _combined(bound: npt.NDArray[np.int64], waiting: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Both verdicts in one; an error stands alone, and one about bound claims comes first."""
+    """Combine both results; an error replaces them, and one about bound claims takes precedence."""
     return np.where(bound >= _ERRORS, bound, np.where(waiting >= _ERRORS, waiting, bound + waiting))
 
 
@@ -268,19 +268,19 @@ def _status(code: int, errors: list[str]) -> Status:
 
 
 def after_class_changed(_pod: Pod, old: StorageClass | None, new: StorageClass) -> Hint:
-    """Queue for a new class, or one that is allowed elsewhere now."""
+    """Queue for a new class, or one whose allowed topologies changed."""
     return Hint.QUEUE if old is None or old.allowed_topologies != new.allowed_topologies else Hint.SKIP
 
 
 def after_csi_node_changed(_pod: Pod, old: CSINode | None, new: CSINode) -> Hint:
-    """Queue for a new CSINode, or one with other migrated plugins."""
+    """Queue for a new CSINode, or one whose migrated plugins changed."""
     if old is None or old.annotations.get(MIGRATED_PLUGINS, "") != new.annotations.get(MIGRATED_PLUGINS, ""):
         return Hint.QUEUE
     return Hint.SKIP
 
 
 def after_driver_changed(pod: Pod, old: CSIDriver, new: CSIDriver) -> Hint:
-    """Queue if a driver that the pod names no longer tells how much storage it has."""
+    """Queue if a driver that the pod names no longer reports storage capacity."""
     names_it = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
     return Hint.QUEUE if names_it and old.spec.storage_capacity and not new.spec.storage_capacity else Hint.SKIP
 

@@ -31,7 +31,7 @@ _NONE = -1
 
 
 def volume_limit(capacity: CSIStorageCapacity) -> int | None:
-    """The largest volume that can be made there, if it is known: the maximum if it is given, or what is left."""
+    """Return the largest volume that can be provisioned, if known: the maximum size, or the free capacity."""
     if capacity.maximum_volume_size is not None:
         return value(capacity.maximum_volume_size)
     return None if capacity.capacity is None else value(capacity.capacity)
@@ -48,7 +48,7 @@ class _Segment:
         self._columns_version = -1
 
     def put(self, label: str, name: _Name, limit: int | None) -> None:
-        """Take over one capacity; None if it is gone."""
+        """Set one capacity; None removes it."""
         limits = self.limits.setdefault(label, {})
         if limit is None:
             limits.pop(name, None)
@@ -59,7 +59,7 @@ class _Segment:
         self._cached = None
 
     def by_code(self, column: LabelColumn) -> Ints:
-        """The limit for each code of the label; the last entry is for nodes without it."""
+        """Return the limit for each code of the label; the last entry is for nodes without it."""
         if self._cached is None or self._columns_version != column.version:
             self._cached = np.full(column.size + 1, _NONE, dtype=np.int64)
             for label, limits in self.limits.items():
@@ -82,7 +82,7 @@ class _ClassCapacities:
 
 
 class Capacities:
-    """All CSIStorageCapacity objects, kept current."""
+    """An index of all CSIStorageCapacity objects."""
 
     def __init__(self, lister: Lister[CSIStorageCapacity]) -> None:
         self._classes: dict[str, _ClassCapacities] = {}
@@ -101,7 +101,7 @@ class Capacities:
             return
         try:
             selector = compile_selector(capacity.node_topology)
-        except SelectorError:  # no node has access then
+        except SelectorError:  # no node has access
             return
         known = self._classes.setdefault(capacity.storage_class_name, _ClassCapacities())
         name = (capacity.namespace, capacity.name)
@@ -115,7 +115,7 @@ class Capacities:
             known.others[name] = (selector, limit)
 
     def sufficient(self, class_name: str, size: int, nodes: Nodes) -> Mask:
-        """Which nodes have access to a capacity of a class that a volume of some size fits in."""
+        """Return which nodes have access to sufficient capacity of a class."""
         found: Mask = np.zeros(len(nodes), dtype=np.bool_)
         known = self._classes.get(class_name)
         if known is None:
@@ -142,7 +142,7 @@ FINE, NO_VOLUME, NO_SPACE = 0, 1, 2
 
 
 class Provisioner:
-    """Asks classes, their topologies and the drivers' capacities."""
+    """Checks storage classes, their topologies and the drivers' capacities."""
 
     def __init__(self, handle: Handle) -> None:
         self._classes = handle.lister(StorageClass)
@@ -150,7 +150,7 @@ class Provisioner:
         self._capacities = Capacities(handle.lister(CSIStorageCapacity))
 
     def check(self, claim: PersistentVolumeClaim, needed: Mask | None, codes: Codes, nodes: Nodes) -> None:
-        """Where a volume is needed (None: everywhere) and ``codes`` say nothing yet, say why it cannot be made."""
+        """Set codes where a volume is needed (None: everywhere) and cannot be provisioned."""
         name = claim_class(claim)
         storage_class = self._classes.get(name)
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
@@ -164,7 +164,7 @@ class Provisioner:
             codes[_undecided(needed, codes) & ~self._capacities.sufficient(name, size, nodes)] = NO_SPACE
 
     def _tracked_size(self, claim: PersistentVolumeClaim, driver_name: str) -> int | None:
-        """How much is wanted, if the driver says how much it has."""
+        """Return the requested size, if the driver reports capacity."""
         wanted = claim.spec.resources.requests.get("storage")
         driver = self._drivers.get(driver_name) if wanted is not None else None
         return value(wanted) if wanted is not None and driver is not None and driver.spec.storage_capacity else None
@@ -177,7 +177,7 @@ def _undecided(needed: Mask | None, codes: Codes) -> Mask:
 
 @functools.lru_cache(maxsize=1024)
 def _terms(topologies: tuple[TopologySelectorTerm, ...]) -> tuple[NodeTerm, ...]:
-    """A class's topologies as terms of which one must hold; terms that are empty or invalid hold nowhere."""
+    """Return a class's topologies as terms of which one must match; empty or invalid terms match nothing."""
     terms = []
     for topology in topologies:
         try:

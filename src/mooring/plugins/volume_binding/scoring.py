@@ -1,7 +1,8 @@
-"""Scores by how well volumes fill the storage they come from.
+"""Scores by the utilization of storage classes.
 
 kube-scheduler 1.36 has them behind the feature gate StorageCapacityScoring, which is off by default: VolumeBinding's
-PreScore skips, and it gives no scores.
+PreScore skips, and there are no scores.
+
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ _FULL = 100
 
 
 class StorageUse(NamedTuple):
-    """What is asked of the storage of one class, and how much there is."""
+    """The requested and the available storage of one class."""
 
     requested: int
     capacity: int
 
 
 def storage_scorer(shape: Sequence[ShapePoint]) -> Callable[[Mapping[str, StorageUse]], int]:
-    """A scorer of nodes by the use of their storage classes: the mean of what the shape says of each.
+    """Return a scorer of nodes: the mean of the shape's score of each class.
 
-    A class that is asked for more than it has counts as full.
+    A class with more requested than available storage counts as full.
     """
 
     def score(uses: Mapping[str, StorageUse]) -> int:

@@ -23,7 +23,7 @@ BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
 
 class VolumePair:
-    """A volume and the claim that gets it; ``volume`` is as it will be, then as it was written."""
+    """A volume and its claim; ``volume`` is the assumed version, then the written one."""
 
     __slots__ = ("claim", "volume")
 
@@ -33,7 +33,7 @@ class VolumePair:
 
 
 class PodVolumes:
-    """What placing a pod on a node asks for: pairs to bind, and claims to make volumes for."""
+    """The bindings of a pod on a node: pairs to bind, and claims to provision."""
 
     __slots__ = ("pairs", "to_make")
 
@@ -42,12 +42,12 @@ class PodVolumes:
         self.to_make = to_make
 
     def patches(self) -> list[ObjectPatch]:
-        """The changes to write: volumes first, then claims."""
+        """Return the changes to write: volumes first, then claims."""
         return [volume_patch(pair.volume) for pair in self.pairs] + [claim_patch(claim) for claim in self.to_make]
 
 
 def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """A volume as it is once it belongs to a claim; the same object if it does already."""
+    """Return a volume bound to a claim; the same object if it is bound already."""
     metadata, spec = volume.metadata, volume.spec
     if not is_bound_to(volume, claim) and BOUND_BY_CONTROLLER not in volume.annotations:
         metadata = msgspec.structs.replace(metadata, annotations={**volume.annotations, BOUND_BY_CONTROLLER: "yes"})
@@ -60,7 +60,7 @@ def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Pers
 
 
 def claim_for_node(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
-    """A claim once its volume is to be made for a node."""
+    """Return a claim with a selected node."""
     annotations = {**claim.annotations, SELECTED_NODE: node_name}
     return msgspec.structs.replace(claim, metadata=msgspec.structs.replace(claim.metadata, annotations=annotations))
 
@@ -77,7 +77,7 @@ def _reference(claim: PersistentVolumeClaim) -> ObjectReference:
 
 
 def volume_patch(volume: PersistentVolume) -> ObjectPatch:
-    """The patch that makes a stored volume what is assumed of it."""
+    """Return the patch from a stored volume to the assumed one."""
     metadata: dict[str, object] = {"resourceVersion": volume.metadata.resource_version}
     if BOUND_BY_CONTROLLER in volume.annotations:
         metadata["annotations"] = {BOUND_BY_CONTROLLER: volume.annotations[BOUND_BY_CONTROLLER]}
@@ -86,14 +86,14 @@ def volume_patch(volume: PersistentVolume) -> ObjectPatch:
 
 
 def claim_patch(claim: PersistentVolumeClaim) -> ObjectPatch:
-    """The patch that says for which node a claim's volume is to be made."""
+    """Return the patch that sets the selected node of a claim."""
     annotations = {SELECTED_NODE: claim.annotations[SELECTED_NODE]}
     body = {"metadata": {"resourceVersion": claim.metadata.resource_version, "annotations": annotations}}
     return ObjectPatch(PersistentVolumeClaim, claim.name, claim.namespace, body)
 
 
 class Assumptions:
-    """Assumes what a pod's placement does to volumes and claims, and takes it back."""
+    """Assumes the changes to volumes and claims of a pod's placement, and undoes them."""
 
     def __init__(self, volumes: AssumeCache[PersistentVolume], claims: AssumeCache[PersistentVolumeClaim]) -> None:
         self.volumes = volumes
@@ -105,7 +105,7 @@ class Assumptions:
         to_make: list[PersistentVolumeClaim],
         node_name: str,
     ) -> PodVolumes:
-        """Assume all of it or, with an AssumeError, nothing."""
+        """Assume all changes or, with an AssumeError, none."""
         assumed = PodVolumes([], [])
         try:
             for volume, claim in pairs:
@@ -123,17 +123,17 @@ class Assumptions:
         return assumed
 
     def revert(self, assumed: PodVolumes) -> None:
-        """Take it back."""
+        """Undo all assumptions."""
         self.revert_pairs(assumed.pairs)
         self.revert_claims(assumed.to_make)
 
     def revert_pairs(self, pairs: list[VolumePair]) -> None:
-        """Take back what was assumed of some volumes."""
+        """Undo the assumptions of some volumes."""
         for pair in pairs:
             self.volumes.restore(pair.volume)
 
     def revert_claims(self, claims: list[PersistentVolumeClaim]) -> None:
-        """Take back what was assumed of some claims."""
+        """Undo the assumptions of some claims."""
         for claim in claims:
             self.claims.restore(claim)
 
@@ -146,7 +146,7 @@ class BindingError(Exception):
 
 
 class VolumeBinder:
-    """Carries out what was assumed for one pod after the other."""
+    """Writes the assumed changes of one pod after the other."""
 
     def __init__(self, handle: Handle, assumptions: Assumptions) -> None:
         self._handle = handle
@@ -154,7 +154,7 @@ class VolumeBinder:
         self._nodes = handle.lister(CSINode)
 
     async def bind(self, writer: VolumeWriter, pod: Pod, node_name: str, volumes: PodVolumes, timeout: float) -> None:
-        """Write and wait; raises BindingError, or what the writer raises."""
+        """Write the changes and wait; raises BindingError, or what the writer raises."""
         await self._write(writer, volumes)
         clock: Callable[[], float] = self._handle.clock
         deadline = clock() + timeout
@@ -169,7 +169,7 @@ class VolumeBinder:
             raise BindingError(f"binding volumes: {error}") from None
 
     async def _write(self, writer: VolumeWriter, volumes: PodVolumes) -> None:
-        """Write the changes; if one is refused, what was not written yet is no longer assumed."""
+        """Write the changes; if one is rejected, undo the assumptions that are not written yet."""
         pairs = claims = 0
         try:
             for pair in volumes.pairs:
@@ -183,7 +183,7 @@ class VolumeBinder:
             self._assumptions.revert_claims(volumes.to_make[claims:])
 
     def is_done(self, writer: VolumeWriter, pod: Pod, node_name: str, volumes: PodVolumes) -> bool:
-        """Whether all is bound; raises BindingError if it cannot come to that any more."""
+        """Whether everything is bound; raises BindingError if that is no longer possible."""
         row = self._handle.table.row_of.get(node_name)
         if row is None:
             raise BindingError(f'failed to get node "{node_name}": node "{node_name}" not found')
@@ -223,7 +223,7 @@ class VolumeBinder:
             raise BindingError(f'provisioning failed for PVC "{claim.name}"')
         if claim.spec.volume_name:
             volume = self._assumptions.volumes.stored(claim.spec.volume_name)
-            if volume is None:  # not heard of yet
+            if volume is None:  # not received yet
                 return False
             self._check_reach(volume, node, "")
         return is_bound(claim)
@@ -244,5 +244,5 @@ class VolumeBinder:
 
 
 def _is_older(item: PersistentVolume | PersistentVolumeClaim, than: PersistentVolume | PersistentVolumeClaim) -> bool:
-    """Whether what we have heard of is older than what we wrote."""
+    """Whether the received version is older than the written one."""
     return int(item.metadata.resource_version or 0) < int(than.metadata.resource_version or 0)

@@ -19,27 +19,27 @@ from mooring.plugins.volumes.pod_volumes import volume_class
 
 
 class Reach:
-    """Terms of which a node's labels must meet one; without terms the volume can be used nowhere."""
+    """Node selector terms of which a node must match one; without terms no node matches."""
 
     __slots__ = ("key", "keys", "terms", "values")
 
     def __init__(self, terms: tuple[NodeTerm, ...]) -> None:
         self.terms = terms
-        #: All labels that it is about.
+        #: All labels in the terms.
         self.keys = frozenset(each.key for term in terms for each in term.expressions)
-        #: The usual reach is a list of values of one label: that label and those values, else "" and none.
+        #: If the reach is a list of values of one label: that label and the values; else "" and none.
         self.key = ""
         self.values: frozenset[str] = frozenset()
         if len(terms) == 1 and len(terms[0].expressions) == 1 and terms[0].expressions[0].operator == IN:
             self.key, self.values = terms[0].expressions[0].key, terms[0].expressions[0].values
 
     def covers(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels is within reach."""
+        """Whether a node with these labels matches."""
         return any(term.matches(labels, "") for term in self.terms)
 
 
 def reach_of(affinity: VolumeNodeAffinity | None) -> Reach | None:
-    """The reach that an affinity means, None for everywhere; equal affinities give the same object."""
+    """Return the reach of a node affinity, None for all nodes; equal affinities return the same object."""
     return None if affinity is None or affinity.required is None else _compile(affinity.required)
 
 
@@ -49,7 +49,7 @@ def _compile(selector: NodeSelector) -> Reach | None:
     for term in compile_node_selector(selector).terms:
         if term.errors or term.is_empty:
             continue
-        if not term.expressions:  # kube-scheduler shows volumes a node without a name, which any matchFields accept
+        if not term.expressions:  # kube-scheduler evaluates a node without a name, which any matchFields accept
             return None
         terms.append(NodeTerm(term.expressions))
     return Reach(tuple(terms))
@@ -65,7 +65,7 @@ class NodeGroups:
 
     def __init__(self, nodes: Nodes, keys: Iterable[str]) -> None:
         self._columns = {key: nodes.label(key) for key in sorted(set(keys))}
-        #: By label: the code of each group; -1 (the last entry of any look-up table) where it has none.
+        #: By label: the code of each group; -1 (the last entry of any lookup table) if it has none.
         self._codes: dict[str, Codes] = {}
         self._known: dict[Reach, Collection[int]] = {}
         #: (label, value) -> groups with several labels, value -> group with one.
@@ -81,7 +81,7 @@ class NodeGroups:
             self._by_many(nodes)
 
     def _by_one(self, nodes: Nodes, key: str) -> None:
-        """With one label its codes are the groups; those without it come last."""
+        """Use the codes of the only label as groups; nodes without it come last."""
         codes = nodes.codes(key)
         self._code_of = self._columns[key].code_of
         self.size = self._columns[key].size + 1
@@ -103,18 +103,18 @@ class NodeGroups:
                     self._values.setdefault((key, values[code] or ""), []).append(group)
 
     def spread(self, groups: Collection[int]) -> Mask:
-        """Which nodes are in any of some groups."""
+        """Return which nodes are in any of some groups."""
         chosen = np.zeros(self.size, dtype=np.bool_)
         chosen[list(groups)] = True
         found: Mask = chosen[self._of]
         return found
 
     def within(self, reach: Reach | None) -> Collection[int]:
-        """The groups that a volume's reach covers; some of them may have no nodes."""
+        """Return the groups that a volume's reach covers; some of them may have no nodes."""
         if reach is None:
             return self.present
         if reach.key:
-            # There may be a volume for each node, so this has to be quick, and make nothing for the collector.
+            # There may be a volume for each node, so this must be fast and create no garbage.
             if self._code_of is None:
                 return self._with_values(reach.key, reach.values)
             return [self._code_of[value] for value in reach.values if value in self._code_of]
@@ -147,13 +147,13 @@ def _exact(quantity: QuantityLike) -> int:
 
 
 def storage_of(amounts: Mapping[str, QuantityLike]) -> int:
-    """How much storage a list of amounts names, exactly, in billionths of a byte; nothing if it names none."""
+    """Return the exact storage amount in billionths of a byte; 0 if there is none."""
     quantity = amounts.get("storage")
     return 0 if quantity is None else _exact(quantity)
 
 
 class VolumeEntry(NamedTuple):
-    """A volume with what matching it to claims asks about; entries sort by size, then name."""
+    """A volume with the properties that matching reads; entries sort by size, then name."""
 
     capacity: int
     name: str
@@ -179,7 +179,7 @@ def entry_of(volume: PersistentVolume) -> VolumeEntry:
 
 
 class VolumeIndex:
-    """The volumes that a claim may get, kept current volume by volume."""
+    """The volumes that a claim may get, updated volume by volume."""
 
     def __init__(self) -> None:
         self._entries: dict[str, VolumeEntry] = {}
@@ -189,7 +189,7 @@ class VolumeIndex:
         self._claimed: dict[tuple[str, str, str], dict[str, VolumeEntry]] = {}
 
     def set(self, name: str, volume: PersistentVolume | None) -> None:
-        """Take over a volume as it is now; None if it is gone."""
+        """Set the current version of a volume; None removes it."""
         known = self._entries.get(name)
         if known is not None:
             if known.volume is volume:
@@ -201,12 +201,12 @@ class VolumeIndex:
             self._file(entry)
 
     def free(self, class_name: str, at_least: int) -> Iterable[VolumeEntry]:
-        """The free volumes of a class that are large enough, smallest first."""
+        """Return the free volumes of a class that are large enough, smallest first."""
         entries = self._free.get(class_name, ())
         return entries[bisect_left(entries, (at_least,)) :]
 
     def claimed(self, class_name: str, namespace: str, claim: str) -> Iterable[VolumeEntry]:
-        """The volumes of a class that name a claim, by name; whether they mean that very claim its uid tells."""
+        """Return the volumes of a class that refer to a claim by name; check the uid separately."""
         return sorted(self._claimed.get((class_name, namespace, claim), {}).values(), key=lambda entry: entry.name)
 
     def _file(self, entry: VolumeEntry) -> None:

@@ -1,4 +1,4 @@
-"""What nodes know about CSI drivers, in columns by row: volume limits, and in-tree plugins that drivers took over."""
+"""CSINode objects in columns: volume limits, and in-tree plugins migrated to CSI drivers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
-#: Stands for "as many as you like".
+#: The limit of a driver without one.
 NO_LIMIT: Final = 2**62
 
 
 def volume_limits(node: CSINode) -> dict[str, int]:
-    """How many volumes of each driver a node takes; a driver that is not listed has no limit."""
+    """Return the volume limit of each driver on a node; a driver that is not listed has none."""
     return {
         driver.name: driver.allocatable.count
         for driver in node.spec.drivers
@@ -28,12 +28,12 @@ def volume_limits(node: CSINode) -> dict[str, int]:
 
 
 def migrated_plugins(node: CSINode) -> frozenset[str]:
-    """The in-tree plugins whose volumes CSI drivers serve on a node, as the node says itself."""
+    """Return the in-tree plugins migrated to CSI drivers on a node, as its annotation says."""
     return frozenset(node.annotations.get(MIGRATED_PLUGINS, "").split(",")) - {""}
 
 
 class CSINodeColumns:
-    """The CSINode objects by row of the table. Call ``sync`` before reading; only what changed is read again."""
+    """The CSINode objects by row. Call ``sync`` before reading."""
 
     def __init__(self, handle: Handle) -> None:
         self._table = handle.table
@@ -46,7 +46,7 @@ class CSINodeColumns:
         self.limited: Mask = np.zeros(0, dtype=np.bool_)
         #: Driver -> limit by row.
         self.limits: dict[str, Ints] = {}
-        #: In-tree plugin -> rows where a driver took it over.
+        #: In-tree plugin -> rows where it is migrated.
         self.migrated: dict[str, Mask] = {}
 
     def _changed(self, old: CSINode | None, new: CSINode | None) -> None:
@@ -55,7 +55,7 @@ class CSINodeColumns:
             self._cursor.mark(changed.name)
 
     def sync(self) -> None:
-        """Take over what changed."""
+        """Apply the changes since the last call."""
         if self._cursor.current:
             return
         table, size = self._table, len(self._table)

@@ -1,8 +1,9 @@
-"""In-tree volumes as the CSI drivers that took them over see them.
+"""Translation of in-tree volumes to the CSI drivers that replaced them.
 
-Kubernetes once had drivers for the clouds' disks built in; CSI drivers serve those volumes now, and the scheduler
-counts them, and checks where they can be used, under the drivers' names. Only what it reads is translated: driver,
-volume handle and node affinity.
+Kubernetes once had built-in drivers for cloud disks. CSI drivers serve those volumes now, and the scheduler counts them
+and checks their topology under the drivers' names. Only what the scheduler reads is translated: driver, volume handle
+and node affinity.
+
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
 BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
-#: Between the zones in the label of a volume that is in several.
+#: Separates the zones in the label of a volume in several zones.
 ZONE_DELIMITER: Final = "__"
 
 EBS: Final = "kubernetes.io/aws-ebs"
@@ -33,7 +34,7 @@ AZURE_FILE: Final = "kubernetes.io/azure-file"
 VSPHERE: Final = "kubernetes.io/vsphere-volume"
 PORTWORX: Final = "kubernetes.io/portworx-volume"
 
-#: In-tree plugin -> the CSI driver that took over.
+#: In-tree plugin -> the CSI driver that replaced it.
 DRIVERS: Final = {
     GCE: "pd.csi.storage.gke.io",
     EBS: "ebs.csi.aws.com",
@@ -44,7 +45,7 @@ DRIVERS: Final = {
     PORTWORX: "pxd.portworx.com",
 }
 
-#: The plugins whose migration the scheduler knows about; it does not count or translate volumes of the others.
+#: The plugins whose migration the scheduler supports; it does not count or translate volumes of the others.
 MIGRATED: Final = frozenset({EBS, GCE, AZURE_DISK, CINDER, PORTWORX})
 
 #: Field of a volume (in pods and in persistent volumes alike) -> in-tree plugin.
@@ -58,7 +59,7 @@ _FIELDS: Final = {
     "portworx_volume": PORTWORX,
 }
 
-#: Plugins whose drivers know zones -> the node label those have there.
+#: Plugins whose drivers have zones -> the driver's zone label of nodes.
 _ZONE_KEYS: Final = {
     GCE: "topology.gke.io/zone",
     EBS: "topology.ebs.csi.aws.com/zone",
@@ -70,22 +71,22 @@ _UNSPECIFIED: Final = "UNSPECIFIED"
 
 
 class TranslationError(ValueError):
-    """A volume that its CSI driver could not serve; the text is Kubernetes' own."""
+    """The CSI driver cannot serve the volume; the text is Kubernetes'."""
 
 
 def inline_plugin(volume: Volume) -> str | None:
-    """The in-tree plugin of a pod's own volume, if a CSI driver took it over."""
+    """Return the in-tree plugin of an inline volume, if it is migrated."""
     return next((plugin for field, plugin in _FIELDS.items() if getattr(volume, field) is not None), None)
 
 
 def volume_plugin(volume: PersistentVolume) -> str | None:
-    """The in-tree plugin of a persistent volume, if a CSI driver took it over."""
+    """Return the in-tree plugin of a persistent volume, if it is migrated."""
     spec = volume.spec
     return next((plugin for field, plugin in _FIELDS.items() if getattr(spec, field) is not None), None)
 
 
 def inline_driver(volume: Volume) -> str | None:
-    """The CSI driver that serves a pod's own in-tree volume. Raises TranslationError if it could not."""
+    """Return the CSI driver of an inline in-tree volume. Raises TranslationError."""
     plugin = inline_plugin(volume)
     if plugin is None:
         return None
@@ -95,7 +96,7 @@ def inline_driver(volume: Volume) -> str | None:
 
 
 def inline_volume(volume: Volume) -> tuple[str, str] | None:
-    """CSI driver and handle of a pod's own in-tree volume; None if it is not counted."""
+    """Return the CSI driver and handle of an inline in-tree volume; None if it is not counted."""
     plugin = inline_plugin(volume)
     if plugin not in MIGRATED:
         return None
@@ -111,7 +112,7 @@ def inline_volume(volume: Volume) -> tuple[str, str] | None:
 
 
 def persistent_volume(volume: PersistentVolume) -> tuple[str, str] | None:
-    """CSI driver and handle of an in-tree persistent volume; None if its plugin is not migrated."""
+    """Return the CSI driver and handle of an in-tree persistent volume; None if its plugin is not migrated."""
     plugin, spec = volume_plugin(volume), volume.spec
     if plugin not in MIGRATED:
         return None
@@ -128,10 +129,10 @@ def persistent_volume(volume: PersistentVolume) -> tuple[str, str] | None:
 
 
 def csi_affinity(volume: PersistentVolume) -> VolumeNodeAffinity | None:
-    """The node affinity of an in-tree persistent volume once a CSI driver serves it: in terms of the driver's labels.
+    """Return the node affinity of an in-tree persistent volume in terms of the CSI driver's labels.
 
-    What the volume's affinity says about zones is said about the driver's zone label; if it says nothing, the zones
-    come from the volume's own labels. Raises TranslationError if the driver could not serve the volume.
+    Zones in the volume's affinity are translated to the driver's zone label; without any, the zones come from the
+    volume's labels. Raises TranslationError if the driver cannot serve the volume.
     """
     persistent_volume(volume)
     affinity = volume.spec.node_affinity
@@ -152,7 +153,7 @@ def csi_affinity(volume: PersistentVolume) -> VolumeNodeAffinity | None:
 
 
 def _ebs_handle(volume_id: str) -> str:
-    """``aws://zone/vol-1`` is ``vol-1``; anything that is no such address stays as it is."""
+    """Return ``vol-1`` for ``aws://zone/vol-1``; anything else unchanged."""
     if not volume_id.startswith("aws://"):
         return volume_id
     address = re.split(r"[?#]", volume_id.removeprefix("aws://"), maxsplit=1)[0]
@@ -196,7 +197,7 @@ def _azure_handle(disk: AzureDisk) -> str:
 
 
 def _labels_in_use(volume: PersistentVolume) -> tuple[str, str]:
-    """The labels for zone and region, current or former, that the volume uses; its affinity counts first."""
+    """Return the zone and region labels, current or deprecated, that the volume uses; its affinity takes precedence."""
     affinity, labels = volume.spec.node_affinity, volume.labels
     current, former = (ZONE, REGION), (BETA_ZONE, BETA_REGION)
     if _mentions(affinity, ZONE):

@@ -14,7 +14,7 @@ _KEY: Final = "volumes.summary"
 
 
 class Disk(NamedTuple):
-    """A disk that a pod names itself (GCE, EBS, iSCSI, RBD), as far as two pods can get into each other's way."""
+    """An inline disk (GCE, EBS, iSCSI, RBD), with what determines whether two pods conflict."""
 
     identity: tuple[str, ...]
     #: Read-only users of a disk can share it, unless it cannot be shared at all (EBS: never read-only here).
@@ -22,18 +22,18 @@ class Disk(NamedTuple):
 
 
 class ClaimUse(NamedTuple):
-    """A volume that is a claim: named, or made for the pod (``ephemeral``) and then named after pod and volume."""
+    """A volume that refers to a claim: by name, or created for the pod (``ephemeral``) and named after both."""
 
     name: str
     ephemeral: bool = False
 
     def claim_name(self, pod: Pod) -> str:
-        """What the claim is called."""
+        """Return the claim's name."""
         return f"{pod.name}-{self.name}" if self.ephemeral else self.name
 
 
 class InlineUse(NamedTuple):
-    """A volume of an in-tree kind that a CSI driver serves now: that driver and its name for the volume, or a fault."""
+    """An inline in-tree volume that a CSI driver serves: driver and handle, or a fault."""
 
     driver: str
     handle: str
@@ -49,12 +49,12 @@ class VolumeSummary(NamedTuple):
 
     #: Names in ``persistentVolumeClaim``, in order, empty ones included.
     claims: tuple[str, ...] = ()
-    #: Claims, ephemeral volumes and in-tree volumes that some CSI driver took over, in order.
+    #: Claims, ephemeral volumes and in-tree volumes that a CSI driver serves, in order.
     uses: tuple[Use, ...] = ()
     disks: tuple[Disk, ...] = ()
     #: Whether there is a volume of a kind that names a disk, even if it names none.
     names_disks: bool = False
-    #: Whether there is a volume that NodeVolumeLimits looks at.
+    #: Whether there is a volume that NodeVolumeLimits evaluates.
     attachable: bool = False
     #: Whether there is a claim, named or ephemeral.
     claimed: bool = False
@@ -64,7 +64,7 @@ NO_VOLUMES: Final = VolumeSummary()
 
 
 def volumes_of(template: PodTemplate) -> VolumeSummary:
-    """The summary of a template's volumes."""
+    """Return the summary of a template's volumes."""
     known = template.cache.get(_KEY)
     if known is None:
         known = template.cache[_KEY] = summarise(template.pod)
@@ -72,7 +72,7 @@ def volumes_of(template: PodTemplate) -> VolumeSummary:
 
 
 def summarise(pod: Pod) -> VolumeSummary:
-    """Sort out a pod's volumes."""
+    """Classify a pod's volumes."""
     volumes = pod.spec.volumes
     if not volumes:
         return NO_VOLUMES
@@ -89,20 +89,20 @@ def summarise(pod: Pod) -> VolumeSummary:
 
 
 def claim_use(volume: Volume) -> ClaimUse | None:
-    """The claim that a volume is, if it is one."""
+    """Return the claim that a volume refers to, if any."""
     if volume.persistent_volume_claim is not None:
         return ClaimUse(volume.persistent_volume_claim.claim_name)
     return ClaimUse(volume.name, ephemeral=True) if volume.ephemeral is not None else None
 
 
 def uses_claim(pod: Pod, name: str) -> bool:
-    """Whether the claim of that name is one of the pod's, ephemeral ones included."""
+    """Whether the pod uses the claim of that name; ephemeral volumes count."""
     uses = map(claim_use, pod.spec.volumes)
     return any(use is not None and use.claim_name(pod) == name for use in uses)
 
 
 def ownership_fault(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
-    """What is wrong if an ephemeral volume's claim was not made for the pod."""
+    """Return the error if the claim of an ephemeral volume does not belong to the pod."""
     controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
     if controller is not None and controller.uid == pod.uid and claim.namespace == pod.namespace:
         return None
@@ -111,7 +111,7 @@ def ownership_fault(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
 
 
 def disks_of(volume: Volume) -> list[Disk]:
-    """The disks that a volume names; an RBD image is one disk for each of its monitors."""
+    """Return the disks of a volume; an RBD image is one disk for each of its monitors."""
     found: list[Disk] = []
     if (gce := volume.gce_persistent_disk) is not None:
         found.append(Disk(("gce", gce.pd_name), gce.read_only))
@@ -125,7 +125,7 @@ def disks_of(volume: Volume) -> list[Disk]:
 
 
 def has_disks(volume: Volume) -> bool:
-    """Whether a volume is of a kind that pods can get into each other's way with."""
+    """Whether a volume is of a kind that can conflict."""
     return (
         volume.gce_persistent_disk is not None
         or volume.aws_elastic_block_store is not None
@@ -135,7 +135,7 @@ def has_disks(volume: Volume) -> bool:
 
 
 def conflicts(mine: tuple[Disk, ...], others: tuple[Disk, ...]) -> int:
-    """In how many ways some disks are in the way of others: the same disk, and not read-only on both sides."""
+    """Count the conflicts between disks: the same disk, unless both are read-only."""
     return sum(
         disk.identity == other.identity and not (disk.read_only and other.read_only)
         for disk in mine
@@ -166,21 +166,21 @@ WAIT_FOR_CONSUMER: Final = "WaitForFirstConsumer"
 
 
 def claim_class(claim: PersistentVolumeClaim) -> str:
-    """A claim's storage class, empty if it names none."""
+    """Return a claim's storage class; empty if it has none."""
     return claim.annotations.get(_BETA_CLASS, claim.spec.storage_class_name or "")
 
 
 def volume_class(volume: PersistentVolume) -> str:
-    """A volume's storage class, empty if it has none."""
+    """Return a volume's storage class; empty if it has none."""
     return volume.annotations.get(_BETA_CLASS, volume.spec.storage_class_name)
 
 
 def own_named_claim(pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> Hint:
-    """Queue when it is about a claim that the pod names; ephemeral volumes' claims do not count."""
+    """Queue if the claim is one that the pod names; claims of ephemeral volumes do not count."""
     names = (v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim is not None)
     return Hint.QUEUE if new.namespace == pod.namespace and new.name in names else Hint.SKIP
 
 
 def own_claim(pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> Hint:
-    """Queue when it is about one of the pod's claims."""
+    """Queue if the claim is one of the pod's."""
     return Hint.QUEUE if new.namespace == pod.namespace and uses_claim(pod, new.name) else Hint.SKIP
