@@ -23,36 +23,29 @@ _TRIM_AT = 1 << 16
 class ChangeLog:
     """Row numbers in the order in which they changed. ``position`` is a bookmark into it."""
 
-    __slots__ = ("_base", "_rows")
+    __slots__ = ("position", "rows")
 
     def __init__(self) -> None:
-        self._rows: list[int] = []
-        self._base = 0
-
-    @property
-    def position(self) -> int:
-        """A bookmark that stands for everything logged so far."""
-        return self._base + len(self._rows)
+        #: The rows logged last; older ones are trimmed.
+        self.rows: list[int] = []
+        #: A bookmark that stands for everything logged so far: a plain attribute, since every decision reads it.
+        self.position = 0
 
     def mark(self, row: int) -> None:
         """Log that a row changed."""
-        self._rows.append(row)
-        if len(self._rows) > _TRIM_AT:
-            half = _TRIM_AT // 2
-            del self._rows[:half]
-            self._base += half
+        self.position += 1
+        self.rows.append(row)
+        if len(self.rows) > _TRIM_AT:
+            del self.rows[: _TRIM_AT // 2]
 
     def since(self, position: int, limit: int) -> list[int] | None:
         """Return the rows changed since a bookmark, each once; None if they are more than ``limit`` or trimmed."""
-        start = position - self._base
-        count = len(self._rows) - start
-        if start < 0 or count > limit:
-            return None
+        count = self.position - position
         if count == 0:
             return []
-        if count == 1:
-            return [self._rows[-1]]
-        return sorted(set(self._rows[start:]))
+        if count > limit or count > len(self.rows):
+            return None
+        return [self.rows[-1]] if count == 1 else sorted(set(self.rows[-count:]))
 
 
 class RowCursor:
@@ -91,19 +84,22 @@ class RowCursor:
         That is so the first time, after a reset, if more than ``limit`` changes were logged, and if rows were added
         or removed, unless the reader survives that.
         """
-        table = self._table
-        if self._position < 0 or (self._structure != table.structure and not self._survives_resize):
+        if self._position < 0:
             return None
-        rows = self._log.since(self._position, limit)
+        if self._structure == self._table.structure and not self._marked:
+            return self._log.since(self._position, limit)
+        return self._changed_rows(limit)
+
+    def _changed_rows(self, limit: int) -> list[int] | None:
+        """Return the changed rows if rows were added or removed, or nodes are marked."""
+        table = self._table
+        resized = self._structure != table.structure
+        rows = None if resized and not self._survives_resize else self._log.since(self._position, limit)
         if rows is None:
             return None
-        if self._marked:
-            row_of = table.row_of
-            rows = sorted({*rows, *(row_of[name] for name in self._marked if name in row_of)})
-        if self._structure != table.structure:
-            size = len(table)
-            rows = [row for row in rows if row < size]
-        return rows
+        row_of, size = table.row_of, len(table)
+        marked = (row_of[name] for name in self._marked if name in row_of)
+        return sorted({*marked, *(row for row in rows if row < size)})
 
     def advance(self) -> None:
         """Move behind everything that changed so far."""
