@@ -1,7 +1,8 @@
-"""The repository itself: what the documents promise, what no file may contain, how long a module may be."""
+"""The repository itself: documents, layout, language and dependencies."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,18 @@ from mooring.cli.main import COMMANDS
 ROOT = Path(__file__).parent.parent
 GENERATED = {".git", ".venv", "build", "dist", "__pycache__"}
 BINARY = {".gz", ".png", ".pyc", ".wasm"}
-MOST_LINES = 600
+MAX_LINES, SMALL_LINES = 600, 70
+SOURCE = ROOT / "src" / "mooring"
+#: One file per plugin, as upstream.
+ONE_FILE_PER_PLUGIN = ("src/mooring/plugins/", "src/mooring/batch/plugins/", "src/mooring/batch/actions/")
+#: These numbers may only shrink.
+MAX_SMALL_MODULES, MAX_UNTESTED_MODULES, MAX_OLD_PHRASES = 24, 330, 195
+OLD_PHRASES = re.compile(
+    r"\b(?:whom|nobody|is believed|of ours|had not|be had|as it is|in force|no business|less than nothing"
+    r"|passed over|so (?:often|many|long) before|lets us|looked after|turn(?:s|ed)? (?:\w+ )?(?:up|down)"
+    r"|gone about|has a say|have a say|see to it|thinks of|to the letter)\b",
+    re.IGNORECASE,
+)
 
 #: Written so that this file does not contain what it looks for.
 HOSTS = [
@@ -44,6 +56,7 @@ def files() -> Iterator[Path]:
 FILES = list(files())
 DOCUMENTS = [path for path in FILES if path.suffix == ".md"]
 PYTHON = [path for path in FILES if path.suffix == ".py"]
+MODULES = [path for path in PYTHON if path.is_relative_to(SOURCE)]
 
 
 def name(path: Path) -> str:
@@ -93,9 +106,67 @@ def test_no_file_names_a_registry_host_or_a_place_on_one_machine() -> None:
     assert found == []
 
 
-def test_modules_are_short() -> None:
+def test_no_module_is_longer_than_the_ceiling() -> None:
     lengths = {name(path): len(path.read_text().splitlines()) for path in PYTHON}
-    assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+    assert {path: lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+# A module is one concept
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def importers() -> dict[str, set[str]]:
+    """Module -> the modules that import it."""
+    modules = {module_name(path): path for path in MODULES}
+    found: dict[str, set[str]] = {module: set() for module in modules}
+    for importer, path in modules.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            names: list[str] = []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            for each in names:
+                if each in found and each != importer:
+                    found[each].add(importer)
+    return found
+
+
+def test_small_modules_have_several_importers() -> None:
+    """A small module that one other module imports belongs in that module."""
+    used = importers()
+    small = {
+        name(path)
+        for path in MODULES
+        if len(path.read_text().splitlines()) < SMALL_LINES
+        and path.name not in ("__init__.py", "__main__.py")
+        and not any(name(path).startswith(folder) for folder in ONE_FILE_PER_PLUGIN)
+        and len(used[module_name(path)]) == 1
+    }
+    assert len(small) <= MAX_SMALL_MODULES, sorted(small)
+
+
+def test_modules_have_a_test_of_their_own_name() -> None:
+    tests = {path.stem.removeprefix("test_") for path in PYTHON if path.stem.startswith("test_")}
+    untested = {name(path) for path in MODULES if path.name not in ("__init__.py", "__main__.py")}
+    untested = {path for path in untested if Path(path).stem not in tests}
+    assert len(untested) <= MAX_UNTESTED_MODULES, sorted(untested)
+
+
+# Plain English
+
+
+def test_help_log_and_documentation_are_plain_english() -> None:
+    """Phrases from the old vocabulary do not come back."""
+    found = []
+    for path in [*MODULES, *DOCUMENTS, *(ROOT / "charts").rglob("*.yaml")]:
+        for number, line in enumerate(path.read_text().splitlines(), start=1):
+            found += [f"{name(path)}:{number}: {match[0]}" for match in OLD_PHRASES.finditer(line)]
+    assert len(found) <= MAX_OLD_PHRASES, found
 
 
 def test_constraints_are_names_and_versions() -> None:

@@ -132,8 +132,7 @@ def test_a_second_replica_takes_over(cluster: Cluster) -> None:
     cluster.add_pod("before")
     cluster.wait_bound("before")
     second = start_mooring(cluster, name="second")
-    time.sleep(2)
-    assert second.alive
+    cluster.api.wait_for("the second replica", lambda: "Attempting to acquire leader lease" in second.tail() or None)
     first.stop()
     cluster.add_pod("after")
     cluster.wait_bound("after", timeout=40)

@@ -65,15 +65,18 @@ def test_what_was_said_first_is_written_first_and_a_bind_waits_for_it() -> None:
         pod = one.queued.pod
         tasks = [asyncio.create_task(told.failed(each, pod)) for each in (one, failed("two"))]
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(told.settled(pod.uid))
-        await asyncio.sleep(0.01)
-        assert not waiting.done()
+
+        async def bind() -> None:
+            await told.settled(pod.uid)
+            client.messages.append("bind")
+
+        tasks.append(asyncio.create_task(bind()))
         client.gate.set()
-        await asyncio.gather(*tasks, waiting)
+        await asyncio.gather(*tasks)
         assert client.uids == [pod.uid, pod.uid]
         return client.messages
 
-    assert asyncio.run(scenario()) == ["one", "two"]
+    assert asyncio.run(scenario()) == ["one", "two", "bind"]
 
 
 @pytest.mark.parametrize(

@@ -258,13 +258,16 @@ async def test_a_plugin_that_did_not_change_goes_on_as_it_is(world: World) -> No
         assert plugin(scheduler, "DefaultPreemption") is builtin
 
 
-async def test_the_careful_are_not_reloaded(world: World) -> None:
+async def test_without_reload_a_change_has_no_effect(world: World) -> None:
+    """A second scheduler on the same files reloads the change, and the first one still runs the old plugin."""
     world.write(1)
-    settings = {"plugins_dir": world.plugins, "leader_elect": False, "reload": False}
-    async with world.scheduler(**settings) as scheduler:
+    settings = {"plugins_dir": world.plugins, "leader_elect": False}
+    async with world.scheduler(reload=False, **settings) as scheduler:
         await scheduler.ready()
-        world.write(2)
-        await asyncio.sleep(0.5)
+        async with world.scheduler(**settings) as other:
+            await other.ready()
+            world.write(2)
+            await reloaded(other)
         assert await world.next_node() == "node-1"
 
 
