@@ -1,1 +1,1 @@
-"""What people see of a running scheduler: logs, metrics, and decision records ("why")."""
+"""Observability of a running scheduler: logs, metrics and decision records."""

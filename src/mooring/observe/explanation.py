@@ -1,4 +1,4 @@
-"""Explanations: a decision record and the pod's place in the queue, in the form that people and programs read."""
+"""Explanations: a decision record and the pod's place in the queue, as served by the API and printed by the CLI."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from mooring.observe.decision_records import Decision, Phases
 
 
 class _View(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Base: camelCase outside, nothing said twice."""
+    """Base of the views: camelCase names, defaults omitted."""
 
 
 class CandidateView(_View):
-    """A node that would have done."""
+    """A feasible node with its scores."""
 
     node: str
     total: int
@@ -22,7 +22,7 @@ class CandidateView(_View):
 
 
 class VerdictView(_View):
-    """Nodes that a plugin turned down for the same reasons."""
+    """Nodes that a plugin rejected for the same reasons."""
 
     plugin: str = ""
     code: str = ""
@@ -32,7 +32,7 @@ class VerdictView(_View):
 
 
 class PreemptionView(_View):
-    """What came of making room."""
+    """The result of preemption."""
 
     plugin: str = ""
     code: str = ""
@@ -42,13 +42,13 @@ class PreemptionView(_View):
 
 
 class DecisionView(_View):
-    """One attempt."""
+    """One scheduling attempt."""
 
     pod: str
     time: str
     profile: str
     outcome: str
-    #: Which of the pod's attempts; 0 for one that was made only to explain.
+    #: Number of the attempt; 0 for one that was simulated for an explanation.
     attempt: int = 0
     node: str = ""
     evaluated_nodes: int = 0
@@ -58,51 +58,51 @@ class DecisionView(_View):
     message: str = ""
     verdicts: list[VerdictView] = []
     preemption: PreemptionView | None = None
-    #: What took how long.
+    #: Phase -> duration.
     seconds: dict[str, float] = {}
 
 
 class WakeView(_View):
-    """A plugin that turned the pod down, and the events that make it worth another attempt."""
+    """A plugin that rejected the pod, and the events that trigger another attempt."""
 
     plugin: str
     events: list[str] = []
 
 
 class WaitingView(_View):
-    """Where in the queue a pod is, and what it waits for."""
+    """The place of a pod in the queue, and what it is waiting for."""
 
     #: active, backoff, unschedulable, gated or in-flight.
     queue: str
     attempts: int = 0
-    #: The plugin that holds it back, and why.
+    #: The plugin that gates the pod, and its reasons.
     gated_by: str = ""
     gate_reasons: list[str] = []
-    #: spec.schedulingGates that are still there.
+    #: Remaining spec.schedulingGates.
     gates: list[str] = []
     woken_by: list[WakeView] = []
-    #: Not before this moment, unless nothing else is to be done.
+    #: End of the backoff; the pod can be retried earlier if the queue is empty.
     backoff_ends: str = ""
-    #: At the latest then, even if nothing happens.
+    #: The latest time of the next attempt.
     retried_by: str = ""
     nominated_node: str = ""
 
 
 class Explanation(_View):
-    """Why a pod is where it is, or nowhere."""
+    """Why a pod was placed on its node, or why it is pending."""
 
     pod: str
     #: bound, binding, pending, gated, or gone.
     state: str
     node: str = ""
-    #: Where this comes from, where it is not the record of the running scheduler.
+    #: The source, if it is not the record of a running scheduler.
     note: str = ""
     decision: DecisionView | None = None
     waiting: WaitingView | None = None
 
 
 def view(decision: Decision) -> DecisionView:
-    """A decision in words."""
+    """Return the view of a decision record."""
     preemption = decision.preemption
     return DecisionView(
         pod=decision.pod,

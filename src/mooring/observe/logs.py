@@ -1,4 +1,4 @@
-"""Logs: one line an event, as klog writes them for people or as JSON for programs."""
+"""Logs: one line per event, in klog's text format or as JSON."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import msgspec
 import structlog
 from structlog.typing import Processor
 
-#: klog's letters.
+#: Level -> klog's letter.
 _LETTERS = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F", "exception": "E"}
-#: From this verbosity on, what is only of interest to developers is logged too.
+#: The verbosity from which debug events are logged.
 _DEBUG_FROM = 4
 _verbosity = 0
-#: The second that was last written, and how: many lines fall into one.
+#: The second of the last timestamp and its text, because many lines share a second.
 _second = (-1, "")
 
 
 def configure_logs(verbosity: int, *, as_json: bool, stream: TextIO | None = None) -> None:
-    """Set up logging for the process. ``verbosity`` is kube-scheduler's ``-v``; 0 leaves only warnings."""
-    global _verbosity  # noqa: PLW0603 - structlog's configuration is one for the process too
+    """Configure logging for the process. ``verbosity`` is kube-scheduler's ``-v``; 0 logs only warnings."""
+    global _verbosity  # noqa: PLW0603 - structlog's configuration is global too
     _verbosity = verbosity
     level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO if verbosity > 0 else logging.WARNING
     processors: list[Processor] = [structlog.processors.add_log_level, structlog.processors.format_exc_info]
@@ -38,7 +38,7 @@ def configure_logs(verbosity: int, *, as_json: bool, stream: TextIO | None = Non
 
 
 def warn_only() -> Callable[[], None]:
-    """Log warnings to standard error and nothing else; the answer puts things back."""
+    """Log only warnings, to standard error. Return a function that restores the previous configuration."""
     before = structlog.get_config()
     structlog.configure(
         processors=[structlog.processors.add_log_level, render_klog],
@@ -50,7 +50,7 @@ def warn_only() -> Callable[[], None]:
 
 
 def verbosity() -> int:
-    """The ``-v`` in force; what costs something to tell is told only where somebody wants to hear it."""
+    """Return the current ``-v``, so that callers can skip expensive log events."""
     return _verbosity
 
 
@@ -63,7 +63,7 @@ def render_klog(_logger: object, method: str, event: MutableMapping[str, Any]) -
 
 
 def render_json(_logger: object, method: str, event: MutableMapping[str, Any]) -> str:
-    """``{"ts":1794808155600.3,"level":"info","msg":"Message","pod":"default/web"}``, with Kubernetes' own keys."""
+    """``{"ts":1794808155600.3,"level":"info","msg":"Message","pod":"default/web"}``, with Kubernetes' keys."""
     head = {"ts": time_ns() / 1e6, "level": event.pop("level", method), "msg": event.pop("event", "")}
     if "error" in event:
         head["err"] = event.pop("error")

@@ -21,21 +21,21 @@ from mooring.observe.histograms import Histograms, exponential
 
 
 class PluginHealth:
-    """Counts by plugin and method; they outlive reloads of the plugins."""
+    """Counters by plugin and method; they survive reloads."""
 
     def __init__(self) -> None:
         self.failures: Counter[tuple[str, str]] = Counter()
         self.over_budget: Counter[tuple[str, str]] = Counter()
         self.hangs: Counter[tuple[str, str]] = Counter()
-        #: Calls that were not made because the plugin was switched off.
+        #: Calls that were skipped because the circuit breaker was open.
         self.skipped: Counter[tuple[str, str]] = Counter()
-        #: Plugins that are switched off at the moment.
+        #: Plugins whose circuit breaker is open.
         self.open: set[str] = set()
-        #: ok, failed -> how often plugins or configuration were reloaded.
+        #: ok or failed -> number of reloads of plugins and configuration.
         self.reloads: Counter[str] = Counter()
 
     def families(self) -> Iterator[Metric]:
-        """The metrics."""
+        """Yield the metric families."""
         for name, text, counts in (
             ("mooring_plugin_failures", "Calls of plugins that raised or answered nonsense.", self.failures),
             ("mooring_plugin_over_budget", "Calls of plugins that took longer than their budget.", self.over_budget),
@@ -60,12 +60,12 @@ class PluginHealth:
         yield reloads
 
 
-#: One cycle of so many is timed.
+#: One of this number of cycles is timed.
 _EVERY = 10
 
 
 class PluginTimes:
-    """Counts and times the calls of all plugins of all profiles."""
+    """Counts and times the plugin calls of all profiles."""
 
     def __init__(self) -> None:
         self.durations = Histograms(
@@ -74,30 +74,30 @@ class PluginTimes:
             ("plugin", "extension_point", "status"),
             exponential(1e-5, 1.5, 20),
         )
-        #: Whether the present cycle is timed.
+        #: Whether the current cycle is timed.
         self.sampling = False
         self._cycles = 0
         self._calls: dict[tuple[str, str, str], list[int]] = {}
 
     def begin(self) -> None:
-        """A cycle begins."""
+        """Begin a scheduling cycle."""
         self._cycles += 1
         self.sampling = self._cycles % _EVERY == 1
 
     def calls(self) -> Iterator[tuple[str, str, str, int]]:
-        """Plugin, extension point, profile, and how often the plugin was asked there."""
+        """Yield plugin, extension point, profile and number of calls."""
         for (plugin, point, profile), count in self._calls.items():
             yield plugin, point, profile, count[0]
 
     def called(self, plugin: str, point: str) -> int:
-        """How often a plugin was asked at a point, in all profiles."""
+        """Return the number of calls of a plugin at an extension point, in all profiles."""
         return sum(count for name, at, _, count in self.calls() if (name, at) == (plugin, point))
 
     def wrap(self, call: Callable[..., Any], plugin: str, point: str, profile: str) -> Callable[..., Any]:
-        """The same call, counted and now and then timed."""
+        """Return a wrapper that counts the calls and times some of them."""
         count = self._calls.setdefault((plugin, point, profile), [0])
 
-        @functools.wraps(call)  # what was declared of the method stays declared
+        @functools.wraps(call)  # keeps @depends_on declarations
         def watched(*args: Any) -> Any:
             count[0] += 1
             if not self.sampling:
@@ -132,7 +132,7 @@ class PluginTimes:
 
 
 def status_of(answer: object) -> str:
-    """What a plugin's answer is called in metrics; answers about many nodes, and results, count as Success."""
+    """Return the status label of a plugin's return value; results and verdicts for many nodes count as Success."""
     if isinstance(answer, tuple) and len(answer) == 2:
         answer = answer[1] if isinstance(answer[1], Status) else answer[0]
     if isinstance(answer, Status):

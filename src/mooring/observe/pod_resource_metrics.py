@@ -1,4 +1,4 @@
-"""What pods ask for and are limited to, by pod: the metrics of kube-scheduler's /metrics/resources."""
+"""Resource requests and limits of pods: the metrics of kube-scheduler's /metrics/resources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BYTES = frozenset({"memory", "storage", "ephemeral-storage"})
 
 
 def render_resources(pods: Iterable[Pod], accept: str = "") -> tuple[bytes, str]:
-    """The metrics of these pods in the format that the reader prefers, with its content type."""
+    """Return the metrics of pods in the format that the client prefers, and the content type."""
     registry = CollectorRegistry()
     registry.register(_PodResources(pods))
     encode, content_type = choose_encoder(accept)
@@ -31,17 +31,17 @@ class _PodResources(Collector):
         self._pods = pods
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: a registry would otherwise collect just to learn the names."""
+        """Return nothing, so that registering does not collect."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Both families."""
-        asked = GaugeMetricFamily("kube_pod_resource_request", "What pods ask for, by pod.", labels=_LABELS)
+        """Yield the request and limit families."""
+        requested = GaugeMetricFamily("kube_pod_resource_request", "What pods ask for, by pod.", labels=_LABELS)
         limited = GaugeMetricFamily("kube_pod_resource_limit", "What pods are limited to, by pod.", labels=_LABELS)
         for pod in self._pods:
-            _add(asked, pod, pod_requests(pod))
+            _add(requested, pod, pod_requests(pod))
             _add(limited, pod, pod_limits(pod))
-        yield asked
+        yield requested
         yield limited
 
 
@@ -62,14 +62,14 @@ def _unit(name: str) -> str:
 
 
 def pod_limits(pod: Pod) -> dict[str, int]:
-    """Limits add up as requests do, but overhead counts only where there is a limit."""
+    """Return the limits of a pod: aggregated as requests are, but overhead is added only to existing limits."""
     spec = pod.spec
-    whole = spec.resources
+    pod_level = spec.resources
     limited = msgspec.structs.replace(
         spec,
         containers=_as_requests(spec.containers),
         init_containers=_as_requests(spec.init_containers),
-        resources=None if whole is None else msgspec.structs.replace(whole, requests=whole.limits),
+        resources=None if pod_level is None else msgspec.structs.replace(pod_level, requests=pod_level.limits),
         overhead={},
     )
     amounts = pod_requests(msgspec.structs.replace(pod, spec=limited))

@@ -1,7 +1,7 @@
-"""Metrics: kube-scheduler's stable and beta ones by name, label and bucket, and a few of the others.
+"""Scheduler metrics: kube-scheduler's stable and beta metrics with the same names, labels and buckets, and some more.
 
-What the queue and the cache know is read from them when somebody asks; only what happens once and is gone (durations,
-results) is noted while deciding. A registry belongs to one scheduler, so that several can live in one process.
+Gauges of the queue and the cache are read on a scrape; only durations and results are recorded during scheduling. Each
+scheduler has its own registry, so that several can run in one process.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mooring.observe.histograms import Histogram, Histograms, exponential
 from mooring.observe.plugin_metrics import PluginHealth, PluginTimes
 
 _ATTEMPT_BOUNDS = exponential(0.001, 2, 15)
-#: From this number on attempts are counted together.
+#: Attempts from this number on share one label value.
 _MANY_ATTEMPTS = 15
-#: The extension points whose evaluations are counted.
+#: Extension points whose calls are counted.
 _EVALUATED = frozenset({"PreFilter", "Filter", "PreScore", "Score"})
 _PREEMPTION = ("DefaultPreemption", "PostFilter")
 
@@ -30,25 +30,25 @@ SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 
 
 class Readings:
-    """What is read at the time of a scrape; whoever owns the queue and the cache fills it in."""
+    """Functions that are called on a scrape; the owner of the queue and the cache sets them."""
 
     def __init__(self) -> None:
         #: queue -> pods.
         self.pending: Callable[[], Mapping[str, int]] = dict
-        #: (queue, event) -> pods that came.
+        #: (queue, event) -> pods that were added.
         self.incoming: Callable[[], Mapping[tuple[str, str], int]] = dict
-        #: (plugin, profile) -> pods that it keeps waiting.
+        #: (plugin, profile) -> unschedulable pods.
         self.unschedulable: Callable[[], Mapping[tuple[str, str], int]] = dict
-        #: nodes, pods, assumed_pods -> how many.
+        #: nodes, pods or assumed_pods -> number.
         self.cache_size: Callable[[], Mapping[str, int]] = dict
-        #: event -> how many are kept for pods in flight.
+        #: event -> number recorded for in-flight pods.
         self.inflight_events: Callable[[], Mapping[str, int]] = dict
-        #: What is done beside the decisions -> how many at the moment.
+        #: Operation -> number of running background tasks.
         self.tasks: Callable[[], Mapping[str, int]] = dict
 
 
 class ProfileMetrics:
-    """The series of one profile, looked up once."""
+    """The cached series of one profile."""
 
     __slots__ = ("_metrics", "_points", "durations", "name")
 
@@ -61,14 +61,14 @@ class ProfileMetrics:
         }
 
     def point(self, point: str, code: Code, seconds: float) -> None:
-        """All plugins of an extension point have run."""
+        """Record the duration of an extension point."""
         child = self._points.get((point, code))
         if child is None:
             child = self._points[point, code] = self._metrics.point_duration.child(point, code.title, self.name)
         child.observe(seconds)
 
     def attempted(self, result: str, seconds: float) -> None:
-        """An attempt is over."""
+        """Record the duration of an attempt."""
         self.durations[result].observe(seconds)
 
 
@@ -128,50 +128,50 @@ class SchedulerMetrics(Collector):
         self.pod_attempts = self._pod_attempts.child()
         self.victims = self._victims.child()
         self.after_flush = 0
-        #: Names of metrics that are not to be shown.
+        #: Names of disabled metrics.
         self.disabled: frozenset[str] = frozenset()
         self._profiles: dict[str, ProfileMetrics] = {}
         self.registry = CollectorRegistry()
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
 
-    # While deciding
+    # During scheduling
 
     def profile(self, name: str) -> ProfileMetrics:
-        """The series of a profile."""
+        """Return the series of a profile."""
         found = self._profiles.get(name)
         if found is None:
             found = self._profiles[name] = ProfileMetrics(name, self)
         return found
 
     def sli(self, attempts: int) -> Histogram:
-        """The series for pods that needed so many attempts."""
+        """Return the series for pods that needed this number of attempts."""
         return self._sli.child(str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+")
 
     def permit_wait(self, code: Code) -> Histogram:
-        """The series for pods that were let go, or turned down, at Permit."""
+        """Return the series for pods that were allowed or rejected at Permit."""
         return self._permit_wait.child(code.title)
 
-    # When somebody asks
+    # On a scrape
 
     def extender_called(self, extender: str, verb: str, success: bool, seconds: float) -> None:
-        """An extender was asked."""
+        """Record a request to an extender."""
         self._extenders.child(extender, verb, "success" if success else "error").observe(seconds)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
-        """Everything in the format that the reader prefers, with its content type."""
+        """Return all metrics in the format that the client prefers, and the content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 
     def collect(self) -> Iterator[Metric]:
-        """The families that have something to say, as a registry wants them."""
+        """Yield the non-empty metric families, as a registry expects."""
         yield from (family for family in self._families() if family.samples and not self._is_disabled(family))
 
     def _is_disabled(self, family: Metric) -> bool:
         return not self.disabled.isdisjoint({family.name, f"{family.name}_total"})
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: a registry would otherwise collect just to learn the names."""
+        """Return nothing, so that registering does not collect."""
         return iter(())
 
     def _families(self) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""Metrics of batch sessions, by the names that Volcano gives them."""
+"""Metrics of batch sessions, with Volcano's names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BOUNDS = exponential(5, 2, 15)
 
 
 class SessionMetrics(Collector):
-    """How long sessions take, what came of them, and what queues have."""
+    """Durations and results of sessions, and allocated resources of queues."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self._whole = Histograms(
@@ -33,34 +33,34 @@ class SessionMetrics(Collector):
             ("action",),
             _BOUNDS,
         )
-        #: Jobs that wait although they were let into their queue, and for how many of their tasks (job -> tasks).
+        #: Admitted job -> number of its unscheduled tasks.
         self.unscheduled: Mapping[str, int] = {}
-        #: Queue -> resource -> amount, as numbers.
+        #: Queue -> resource -> allocated amount.
         self.allocated: Mapping[str, Mapping[str, float]] = {}
-        #: Result (bound, failed) -> pods; and how many were evicted. Read at the time of a scrape.
+        #: Result (bound, failed) -> pods, read on a scrape; and the number of evicted pods.
         self.binds: Callable[[], Mapping[str, int]] = dict
         self.evicted = 0
         if registry is not None:
             registry.register(self)
 
     def opened(self, seconds: float) -> None:
-        """A session was opened."""
+        """Record the time to open a session."""
         self._opening.child().observe(seconds * 1000)
 
     def acted(self, action: str, seconds: float) -> None:
-        """An action is done."""
+        """Record the duration of an action."""
         self._actions.child(action).observe(seconds * 1000)
 
     def closed(self, seconds: float) -> None:
-        """A session is over."""
+        """Record the duration of a session."""
         self._whole.child().observe(seconds * 1000)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: a registry would otherwise collect just to learn the names."""
+        """Return nothing, so that registering does not collect."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """The families that have something to say."""
+        """Yield the non-empty metric families."""
         yield from (family for family in self._families() if family.samples)
 
     def _families(self) -> Iterator[Metric]:
