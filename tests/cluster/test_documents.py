@@ -1,17 +1,12 @@
 """Reading documents: shapes, quantities, patches, protobuf, selectors and the certificate."""
 
-import socket
-import ssl
 import struct
-import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mooring.api.protobuf import ProtobufError, decode_object
 from mooring.apiserver.quantities import QuantityTextError, canonical_quantity
-from mooring.certificates import make_certificate
 from mooring.cluster.errors import ApiError
 from mooring.cluster.patching import json_patch, merge_patch, strategic_merge_patch
 from mooring.cluster.schema.check import DecodeError, check
@@ -338,32 +333,6 @@ def test_what_is_no_protobuf(body: bytes) -> None:
 def test_ages(seconds: int, text: str) -> None:
     """As kubectl writes them."""
     assert human_duration(seconds) == text
-
-
-def test_the_certificate_is_good(tmp_path: Path) -> None:
-    """A strict client that trusts the authority talks to a server that shows it, by name and by address."""
-    made = make_certificate()
-    (tmp_path / "server.pem").write_text(made.key + made.certificate)
-    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server_context.load_cert_chain(tmp_path / "server.pem")
-    client_context = ssl.create_default_context(cadata=made.authority)
-    client_context.verify_flags |= ssl.VERIFY_X509_STRICT
-    for name in ("127.0.0.1", "localhost"):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-
-            def serve(listener: socket.socket = listener) -> None:
-                connection, _ = listener.accept()
-                with server_context.wrap_socket(connection, server_side=True) as stream:
-                    stream.sendall(b"hello")
-
-            thread = threading.Thread(target=serve)
-            thread.start()
-            with (
-                socket.create_connection(listener.getsockname()) as plain,
-                client_context.wrap_socket(plain, server_hostname=name) as stream,
-            ):
-                assert stream.recv(5) == b"hello"
-            thread.join()
 
 
 def test_the_store_forgets_old_changes() -> None:

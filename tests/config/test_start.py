@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mooring.config import ConfigError, FieldError, PluginSpec, load_config
+from mooring.config.extender_tls import TLSProblem, check_tls
 from mooring.config.model import ExtenderTLS
-from mooring.config.tls import TLSProblem, check_tls
 from tests.config.helpers import STUBS, errors, failure, load, paths, text
 from tests.config.tls_pair import CERTIFICATE, KEY
 

@@ -9,9 +9,9 @@ import pytest
 
 from mooring.api import ObjectMeta, Pod
 from mooring.kube import Access, Client, ConnectionFailed, KubeError, NotLeading, OutcomeUnknown, Priority, Timeouts
+from mooring.kube.client_tls import TlsContexts
 from mooring.kube.fast_writer import LeanLane
 from mooring.kube.identity import FixedIdentity, Identity
-from mooring.kube.tls import TlsContexts
 from mooring.kube.transport import Answer, HttpTransport
 from tests.kube.server import CERTS, Api
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from mooring.api.codec import read_manifests
+from mooring.api.yaml_writer import yaml_text
 from mooring.config import SchedulerConfiguration, default_config, load_config
 from mooring.framework import Plugin
 from mooring.framework.points import points_of
@@ -19,7 +18,7 @@ from mooring.simulate.sources import Given, Source
 
 def given(*objects: dict[str, Any] | str, name: str = "test.yaml") -> list[Given]:
     """Objects as they come from a file."""
-    text = "---\n".join(each if isinstance(each, str) else yaml.safe_dump(each, sort_keys=False) for each in objects)
+    text = "---\n".join(each if isinstance(each, str) else yaml_text(each) for each in objects)
     source = Source(name, text.encode())
     return [Given(each.item, source, each.document) for each in read_manifests(text, source=name)]
 

@@ -58,20 +58,9 @@ def print_json(value: Any) -> None:
 
 
 def _print_yaml(documents: Sequence[Any]) -> None:
-    import yaml
+    from mooring.api.yaml_writer import documents_text
 
-    class Dumper(yaml.SafeDumper):
-        """Writes no anchors, and strings with several lines as blocks."""
-
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    def text(dumper: Dumper, value: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
-
-    Dumper.add_representer(str, text)
-    dumped = yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, allow_unicode=True)
-    click.echo(dumped, nl=False)
+    click.echo(documents_text(documents), nl=False)
 
 
 def print_parts(parts: Sequence[Part], stream: TextIO | None = None) -> None:

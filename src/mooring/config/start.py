@@ -14,10 +14,10 @@ from mooring.config.defaults import Draft, ProfileDraft, plain_args
 from mooring.config.document import PluginArgs
 from mooring.config.durations import SECOND, Nanoseconds, format_duration
 from mooring.config.errors import FieldError, nearest
+from mooring.config.extender_tls import TLSProblem, check_tls
 from mooring.config.merge import Conflict, Plan, Served, running, score_weights
 from mooring.config.model import Extender, ExtenderTLS, ManagedResource, PluginSpec, Profile
 from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
-from mooring.config.tls import TLSProblem, check_tls
 from mooring.config.validate import same_args
 
 FIT: Final = "NodeResourcesFit"

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import httptools
 
 from mooring.kube.access import Access
+from mooring.kube.client_tls import TlsContexts
 from mooring.kube.errors import NOT_LEADING, ConnectionFailed, NotLeading, OutcomeUnknown
 from mooring.kube.identity import Identity, IdentitySource
-from mooring.kube.tls import TlsContexts
 from mooring.kube.transport import IDLE_SECONDS, Answer, Timeouts, Transport
 from mooring.kube.waiters import Priority, Turnstile
 

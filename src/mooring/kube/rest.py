@@ -19,6 +19,7 @@ from mooring.api.codec import decode_json, encode_json
 from mooring.api.manifest_error import ManifestError
 from mooring.kube.access import Access
 from mooring.kube.backoff import Backoff
+from mooring.kube.client_tls import TlsContexts
 from mooring.kube.decoding import Page, decode_page
 from mooring.kube.errors import (
     NOT_LEADING,
@@ -35,7 +36,6 @@ from mooring.kube.gc_pause import CollectorRelief
 from mooring.kube.identity import identity_source
 from mooring.kube.rate import RateLimiter
 from mooring.kube.resources import Resource, resource_of
-from mooring.kube.tls import TlsContexts
 from mooring.kube.transport import Answer, Chunks, HttpTransport, Timeouts, Transport
 from mooring.kube.waiters import Priority
 

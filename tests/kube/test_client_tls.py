@@ -10,8 +10,8 @@ import pytest
 
 from mooring.api import Node, ObjectMeta, Pod
 from mooring.kube import Access, AccessError, Client, ConnectionFailed, User
+from mooring.kube.client_tls import TlsContexts, client_context
 from mooring.kube.identity import Identity
-from mooring.kube.tls import TlsContexts, client_context
 from tests.kube.server import CERTS, Api
 
 CA = (CERTS / "ca.pem").read_bytes()
