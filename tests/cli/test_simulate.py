@@ -12,6 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from mooring.api.yaml_writer import documents_text
 from mooring.cli.main import main
 from mooring.cli.output import print_parts
 from mooring.cli.simulate import Progress
@@ -39,7 +40,7 @@ def simulate(*arguments: str | Path, text: str | None = None) -> Result:
 
 def manifests(folder: Path, *objects: dict[str, Any], name: str = "m.yaml") -> Path:
     file = folder / name
-    file.write_text(yaml.safe_dump_all(objects))
+    file.write_text(documents_text(objects))
     return file
 
 
@@ -151,7 +152,7 @@ BAD_OBJECTS: list[tuple[str, str]] = [
     ("apiVersion: v1\nkind: Pod\nmetadata: {}", "metadata.name: is required"),
     ("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 3}", "spec.containers: must be a list"),
     (
-        "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 4 cores}}",
+        "apiVersion: v1\nkind: Node\nmetadata: {name: node}\nstatus: {allocatable: {cpu: 4 cores}}",
         "status.allocatable.cpu: '4 cores' is not a quantity",
     ),
     ("apiVersion: v1\nkind: Pod\nmetadata: {name: p}", "spec.containers: is required"),
@@ -161,7 +162,7 @@ BAD_OBJECTS: list[tuple[str, str]] = [
     ),
     ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {}", "spec.selector: is required"),
     ("apiVersion: v1\nkind: Pod\nmetadata: {name: p, creationTimestamp: soon}", "'soon' is not a timestamp"),
-    ("\x00", "not valid YAML"),
+    ("\x00", "the control character"),
 ]
 
 

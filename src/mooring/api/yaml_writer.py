@@ -23,7 +23,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _represent_text(dumper: _Dumper, data: str) -> yaml.ScalarNode:
     if not _UNUSUAL.isdisjoint(data):
-        style = '"'
+        style: str | None = '"'
     elif resolve_plain(data)[0] != "str":
         style = "'"
     else:
