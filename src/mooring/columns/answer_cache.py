@@ -15,8 +15,7 @@ import numpy as np
 
 from mooring.columns.row_cursor import RowCursor
 
-#: Up to this many rows are written one by one, which is faster than indexing with a list.
-_FEW_ROWS = 2
+_ARRAY = np.ndarray
 #: At least this many kinds are cached, whatever the budget.
 _LEAST_KINDS = 16
 #: An estimate of what the columns of a kind take for each row.
@@ -41,22 +40,22 @@ class AnswerColumn:
     def patch(self, rows: Sequence[int], answers: Any, size: int) -> None:
         """Set the answers of some rows, given one for each or one for all of them; ``size`` is the number of rows."""
         values = self.values
-        if not isinstance(values, np.ndarray):
-            if np.all(answers == values) if not isinstance(answers, list) else all(x == values for x in answers):
+        if type(values) is not _ARRAY:
+            same = answers.count(values) == len(answers) if isinstance(answers, list) else np.all(answers == values)
+            if same:
                 return
             values = self.values = np.full(size, values)
         elif self._shared:
             values = self.values = values.copy()
         self._shared = False
-        if isinstance(answers, list) and len(rows) <= _FEW_ROWS:
-            for row, answer in zip(rows, answers, strict=True):
-                values[row] = answer
+        if len(rows) == 1 and type(answers) is list:  # faster than indexing with a list
+            values[rows[0]] = answers[0]
         else:
             values[rows] = answers
 
     def refresh(self, cursor: RowCursor, size: int, evaluate: Callable[[list[int] | None], Any]) -> None:
         """Evaluate again the rows that changed since ``cursor``, or all rows (``evaluate(None)``) if many did."""
-        changed = cursor.changed(max(_FEW_ROWS, size >> 2))
+        changed = cursor.changed(max(2, size >> 2))
         if changed is None:
             self.replace(evaluate(None))
         elif changed:

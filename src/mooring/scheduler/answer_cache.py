@@ -101,7 +101,7 @@ class TemplateAnswers(CachedAnswers):
         return None if ok is True else ok
 
     def _refresh_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        size = len(self._table)
+        size = len(self._table.nodes)
         changed = self._filter_changes.changed(size >> 2)
         if changed is None or self._skip != state.skip_filter & profile.declared:
             self._run_all_filters(profile, state, pod)
@@ -114,10 +114,10 @@ class TemplateAnswers(CachedAnswers):
             return
         if node_changed:
             self._rerun_filters(self._node_filters, state, pod, node_changed, self._node_ok, None)
+            self._filter_node_changes.advance()
         node_ok = self._node_ok.values
         self._rerun_filters(self._pod_filters, state, pod, changed, self._ok, None if node_ok is True else node_ok)
         self._filter_changes.advance()
-        self._filter_node_changes.advance()
 
     def _run_all_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         self._skip = profile.declared & state.skip_filter
@@ -164,7 +164,7 @@ class TemplateAnswers(CachedAnswers):
             if base is not None:
                 answer = base[rows] & answer
             passed = answer if isinstance(answer, bool) else answer.tolist()
-        column.patch(rows, passed, len(self._table))
+        column.patch(rows, passed, len(self._table.nodes))
 
     @staticmethod
     def _passes(filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo) -> bool:
@@ -188,7 +188,7 @@ class TemplateAnswers(CachedAnswers):
 
     def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         """Bring the scores up to date."""
-        size = len(self._table)
+        size = len(self._table.nodes)
         changed = self._score_changes.changed(size >> 2)
         if changed is None or self._skip_score != state.skip_score & profile.declared:
             self._run_all_scorers(profile, state, pod)
@@ -202,9 +202,9 @@ class TemplateAnswers(CachedAnswers):
         self._rerun_raw(self._raw_by_pods, state, pod, changed)
         if node_changed:
             self._rerun_raw(self._raw_by_node, state, pod, node_changed)
+            self._score_node_changes.advance()
         self._total.patch(changed, self._summed_scores(state, pod, changed), size)
         self._score_changes.advance()
-        self._score_node_changes.advance()
 
     def _run_all_scorers(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         self._skip_score = profile.declared & state.skip_score
@@ -243,11 +243,13 @@ class TemplateAnswers(CachedAnswers):
     def _summed_scores(self, state: CycleState, pod: Pod, rows: list[int]) -> list[int] | Ints | int:
         scorers = self._summed
         if len(rows) <= _FEW and self._summed_singly:
-            nodes = self._table.nodes
-            return [
-                sum([plugin.weight * ask_single_score(plugin, state, pod, nodes[row]) for plugin in scorers])
-                for row in rows
-            ]
+            totals = []
+            for row in rows:
+                node, score = self._table.nodes[row], 0
+                for plugin in scorers:
+                    score += plugin.weight * ask_single_score(plugin, state, pod, node)
+                totals.append(score)
+            return totals
         some = Nodes(self._table, np.array(rows))
         total: Ints | int = 0
         for plugin in scorers:
