@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from mooring.batch.callbacks import Callbacks
 from mooring.batch.conf import BatchConf
+from mooring.batch.heap import Heap
 from mooring.batch.job import JobInfo
 from mooring.batch.kube_plugins import KubePlugins
 from mooring.batch.node_amounts import SessionAmounts
-from mooring.batch.queue import Heap, QueueInfo
+from mooring.batch.queue import QueueInfo
 from mooring.batch.resource import MIN_RESOURCE, Resource
 from mooring.batch.rollback import Rollback
 from mooring.batch.session_nodes import SessionNode, SessionNodes

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from mooring.batch.fit_errors import FitErrors
+from mooring.batch.heap import Heap
 from mooring.batch.job import INQUEUE, JobInfo
-from mooring.batch.queue import Heap
 from mooring.batch.score_cache import ScoreCache
 from mooring.batch.search import ErrorCache, Found, best_with_room, find_nodes, nowhere, pre_predicate
 from mooring.batch.session import Session

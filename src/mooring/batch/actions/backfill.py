@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mooring.batch.actions.allocate import ERROR_CACHE
+from mooring.batch.heap import Heap
 from mooring.batch.job import JobInfo
-from mooring.batch.queue import Heap
 from mooring.batch.search import ErrorCache, best_node, find_nodes, nowhere, pre_predicate
 from mooring.batch.session import Session
 from mooring.batch.task import PENDING, PIPELINED, TaskInfo

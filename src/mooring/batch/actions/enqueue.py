@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mooring.batch.heap import Heap
 from mooring.batch.job import INQUEUE, JobInfo
-from mooring.batch.queue import Heap
 from mooring.batch.session import Session
 
 

@@ -7,8 +7,9 @@ from typing import Literal
 from mooring.batch.actions.allocate import ERROR_CACHE
 from mooring.batch.actions.bundles import Bundle, in_order, job_bundles, total
 from mooring.batch.eviction import EvictionContext, curable_nodes
+from mooring.batch.heap import Heap
 from mooring.batch.job import JobInfo
-from mooring.batch.queue import Heap, QueueInfo
+from mooring.batch.queue import QueueInfo
 from mooring.batch.resource import Resource
 from mooring.batch.search import ErrorCache, best_with_room, find_nodes, pre_predicate
 from mooring.batch.session import Session

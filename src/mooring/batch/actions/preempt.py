@@ -10,8 +10,8 @@ from mooring.batch.actions.allocate import ERROR_CACHE
 from mooring.batch.actions.dry_run import DryRun
 from mooring.batch.eviction import curable_nodes, suffices
 from mooring.batch.fit_errors import Verdict
+from mooring.batch.heap import Heap
 from mooring.batch.job import JobInfo
-from mooring.batch.queue import Heap
 from mooring.batch.search import ErrorCache, ask_predicate, find_nodes, pre_predicate, score_nodes
 from mooring.batch.session import Session
 from mooring.batch.statement import Statement

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mooring.batch.actions.allocate import ERROR_CACHE
 from mooring.batch.eviction import curable_nodes, suffices
+from mooring.batch.heap import Heap
 from mooring.batch.job import JobInfo
-from mooring.batch.queue import Heap, QueueInfo
+from mooring.batch.queue import QueueInfo
 from mooring.batch.search import ErrorCache, find_nodes, pre_predicate
 from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode
