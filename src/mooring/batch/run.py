@@ -9,8 +9,8 @@ from mooring.api.quantity import format_quantity
 from mooring.api.volcano import PodGroupStatus
 from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.arguments import Arguments
-from mooring.batch.explain import UNAVAILABLE, Reason, job_message, task_reason
 from mooring.batch.job import INQUEUE, RUNNING_PHASE, JobInfo
+from mooring.batch.pending_reasons import UNAVAILABLE, Reason, job_message, task_reason
 from mooring.batch.plugin import PluginGuard, SessionGuards, build, guards_for
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.queue import ROOT

@@ -20,9 +20,9 @@ from mooring.batch.plugins.pdb import DisruptionBudgets
 from mooring.batch.plugins.predicates import Predicates
 from mooring.batch.plugins.priority import Priority
 from mooring.batch.plugins.proportion import Proportion
+from mooring.batch.plugins.resource_strategy_fit import ResourceStrategyFit
 from mooring.batch.plugins.resourcequota import NamespaceQuota
 from mooring.batch.plugins.sla import WaitingTime
-from mooring.batch.plugins.strategy_fit import ResourceStrategyFit
 from mooring.batch.plugins.task_topology import TaskTopology
 from mooring.batch.plugins.tdm import TimeDivision
 from mooring.batch.plugins.usage import Usage

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mooring.api.meta import format_time
 from mooring.api.volcano import PodGroupCondition
 from mooring.batch.callbacks import PERMIT, REJECT, Invalid
-from mooring.batch.explain import job_message
 from mooring.batch.job import JobInfo
+from mooring.batch.pending_reasons import job_message
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.session import Session
 from mooring.batch.task import HOLDING, PENDING, TaskInfo

@@ -7,35 +7,19 @@ from collections.abc import Sequence
 from mooring.batch.callbacks import PERMIT, REJECT
 from mooring.batch.job import JobInfo
 from mooring.batch.plugin import BatchPlugin
-from mooring.batch.plugins.queue_accounts import QueueAccount, named_resources
+from mooring.batch.plugins.queue_accounts import (
+    QUOTA,
+    QueueAccount,
+    all_guarantees,
+    fits_in,
+    named_resources,
+    queue_limit,
+)
 from mooring.batch.queue import QueueInfo
-from mooring.batch.resource import UNLIMITED, Resource, changes, exceeded_part, highest
+from mooring.batch.resource import Resource, changes, exceeded_part, highest
 from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode
 from mooring.batch.task import TaskInfo
-
-QUOTA = "queue resource quota insufficient"
-
-
-def queue_limit(total: Resource, guaranteed: Resource, account: QueueAccount, queue: QueueInfo) -> Resource:
-    """The most a queue can have: all but what is guaranteed to others, at most its capability."""
-    limit = exceeded_part(total, guaranteed).add(account.guarantee)
-    if queue.queue.spec.capability:
-        capability = Resource.of(queue.queue.spec.capability)
-        if capability.cpu <= 0:
-            capability.cpu = UNLIMITED
-        if capability.memory <= 0:
-            capability.memory = UNLIMITED
-        limit.limit_to(capability, missing_is_unlimited=True)
-    return limit
-
-
-def all_guarantees(session: Session) -> Resource:
-    """What is guaranteed to queues, those without jobs included."""
-    total = Resource()
-    for queue in session.queues.values():
-        total.add(Resource.of(queue.queue.spec.guarantee.resource))
-    return total
 
 
 class Proportion(BatchPlugin):
@@ -121,16 +105,6 @@ class Proportion(BatchPlugin):
         """The queue of a task's job."""
         job = self._session.jobs.get(task.job)
         return job.queue if job is not None else None
-
-
-def fits_in(allocated: Resource, limit: Resource, tasks: Sequence[TaskInfo]) -> bool:
-    """Whether what tasks ask for, on top of what is allocated, is within a limit."""
-    asked = tasks[0].request
-    if len(tasks) > 1:
-        asked = Resource()
-        for task in tasks:
-            asked.add(task.request)
-    return not allocated.clone().add(asked).exceeding(limit, asked)
 
 
 def fill(total: Resource, accounts: list[tuple[int, QueueAccount]]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mooring.batch.job import INQUEUE, RUNNING_PHASE, JobInfo
-from mooring.batch.resource import CPU, MEMORY, Resource, share
-from mooring.batch.task import HOLDING, PENDING
+from mooring.batch.queue import QueueInfo
+from mooring.batch.resource import CPU, MEMORY, UNLIMITED, Resource, exceeded_part, share
+from mooring.batch.session import Session
+from mooring.batch.task import HOLDING, PENDING, TaskInfo
+
+QUOTA = "queue resource quota insufficient"
 
 
 class QueueAccount:
@@ -82,3 +86,34 @@ def named_resources(prefix: str, verb: str, names: Iterable[str]) -> str:
     """A message with the resources it is about: ``prefix: verb cpu, verb memory``."""
     listed = ", ".join(f"{verb} {name}" for name in names)
     return f"{prefix}: {listed}" if listed else prefix
+
+
+def queue_limit(total: Resource, guaranteed: Resource, account: QueueAccount, queue: QueueInfo) -> Resource:
+    """The most a queue can have: all but what is guaranteed to others, at most its capability."""
+    limit = exceeded_part(total, guaranteed).add(account.guarantee)
+    if queue.queue.spec.capability:
+        capability = Resource.of(queue.queue.spec.capability)
+        if capability.cpu <= 0:
+            capability.cpu = UNLIMITED
+        if capability.memory <= 0:
+            capability.memory = UNLIMITED
+        limit.limit_to(capability, missing_is_unlimited=True)
+    return limit
+
+
+def all_guarantees(session: Session) -> Resource:
+    """What is guaranteed to queues, those without jobs included."""
+    total = Resource()
+    for queue in session.queues.values():
+        total.add(Resource.of(queue.queue.spec.guarantee.resource))
+    return total
+
+
+def fits_in(allocated: Resource, limit: Resource, tasks: Sequence[TaskInfo]) -> bool:
+    """Whether what tasks ask for, on top of what is allocated, is within a limit."""
+    asked = tasks[0].request
+    if len(tasks) > 1:
+        asked = Resource()
+        for task in tasks:
+            asked.add(task.request)
+    return not allocated.clone().add(asked).exceeding(limit, asked)
