@@ -1,4 +1,4 @@
-"""Arguments of a plugin or an action: a mapping, read as forgivingly as Volcano reads it."""
+"""Arguments of a built-in plugin or action, read as leniently as Volcano reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Arguments(Mapping[str, Any]):
-    """What a file gives a plugin. A value of a wrong type counts as not given, and is noted in ``warnings``."""
+    """The configured arguments. A value of the wrong type is ignored, with an entry in ``warnings``."""
 
     def __init__(self, values: Mapping[str, Any] | None = None, *, owner: str = "") -> None:
         self._values = dict(values or {})
@@ -28,21 +28,21 @@ class Arguments(Mapping[str, Any]):
         return len(self._values)
 
     def integer(self, key: str, default: int) -> int:
-        """A whole number."""
+        """Return an integer."""
         value = self._values.get(key)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         return self._default(key, value, default, "a whole number")
 
     def number(self, key: str, default: float) -> float:
-        """A number."""
+        """Return a number."""
         value = self._values.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         return self._default(key, value, default, "a number")
 
     def boolean(self, key: str, default: bool) -> bool:
-        """True or false, as such or as text."""
+        """Return a boolean, given as such or as text."""
         value = self._values.get(key)
         if isinstance(value, bool):
             return value
@@ -50,12 +50,12 @@ class Arguments(Mapping[str, Any]):
         return parsed if parsed is not None else self._default(key, value, default, "true or false")
 
     def text(self, key: str, default: str = "") -> str:
-        """Text."""
+        """Return a string."""
         value = self._values.get(key)
         return value if isinstance(value, str) else self._default(key, value, default, "text")
 
     def mapping(self, key: str) -> dict[str, Any]:
-        """A mapping; empty if not given."""
+        """Return a mapping; empty if not given."""
         value = self._values.get(key)
         if isinstance(value, dict):
             return {str(name): each for name, each in value.items()}

@@ -1,7 +1,7 @@
-"""Callbacks: what plugins registered in a session, and how the answers of several plugins become one.
+"""Callbacks that plugins register in a session, and the rules for combining the answers of several plugins.
 
-Plugins stand in tiers, in order. For every kind of callback there is a rule for putting answers together; a plugin's
-flags in the configuration say in which kinds it has a say. Votes are ``PERMIT``, ``ABSTAIN`` and ``REJECT``.
+Plugins are in ordered tiers. Every kind of callback has a rule for combining answers, and a flag in the configuration
+that disables it for a plugin. Votes are ``PERMIT``, ``ABSTAIN`` and ``REJECT``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REJECT: Final = -1
 Victims = tuple[list[TaskInfo], int]
 Compare = Callable[[Any, Any], int]
 
-#: Kind -> the flag that switches it off for a plugin; None for kinds without one.
+#: Kind -> the flag that disables it for a plugin; None for kinds without one.
 _FLAG: Final[dict[str, str | None]] = {
     "job_order": "JobOrder",
     "queue_order": "QueueOrder",
@@ -60,12 +60,12 @@ class Invalid(NamedTuple):
 
 
 class Callbacks:
-    """The callbacks of one session; ``opening`` names the plugin that registers at the moment."""
+    """The callbacks of one session; ``opening`` is the plugin that is registering callbacks."""
 
     def __init__(self, conf: BatchConf) -> None:
         self.conf = conf
         self.opening = ""
-        #: Wraps what the opening plugin registers, if it is a user's.
+        #: Guards the callbacks of the opening plugin, if it is a user's.
         self.wrap: Callable[[str, Any], Any] | None = None
         self._registered: dict[str, dict[str, Any]] = {}
         self._tiers: dict[str, list[list[Any]]] = {}
@@ -80,14 +80,14 @@ class Callbacks:
         self._flat.clear()
 
     def unregister(self, plugin: str) -> None:
-        """Forget all that a plugin registered."""
+        """Remove all callbacks of a plugin."""
         for functions in self._registered.values():
             functions.pop(plugin, None)
         self._tiers.clear()
         self._flat.clear()
 
     def by_tier(self, kind: str) -> list[list[Any]]:
-        """The functions of a kind that are switched on, tier by tier; tiers without any are left out."""
+        """Return the enabled functions of a kind by tier; tiers without any are left out."""
         found = self._tiers.get(kind)
         if found is None:
             functions, flag = self._registered.get(kind, {}), _FLAG[kind]
@@ -99,14 +99,14 @@ class Callbacks:
         return found
 
     def all(self, kind: str) -> list[Any]:
-        """The same in one list."""
+        """Return the enabled functions of a kind in one list."""
         found = self._flat.get(kind)
         if found is None:
             found = self._flat[kind] = [function for tier in self.by_tier(kind) for function in tier]
         return found
 
     def named(self, kind: str) -> list[tuple[str, Any]]:
-        """The same with the names of the plugins."""
+        """Return the enabled functions of a kind with the names of their plugins."""
         functions, flag = self._registered.get(kind, {}), _FLAG[kind]
         return [
             (option.name, functions[option.name])
@@ -114,7 +114,7 @@ class Callbacks:
             if option.name in functions and (flag is None or option.enabled(flag))
         ]
 
-    # Orders: the first plugin that tells two apart decides
+    # Orders: the first plugin that does not return 0 decides
 
     def _compare(self, kind: str, left: Any, right: Any) -> int:
         for function in self.all(kind):
@@ -124,25 +124,25 @@ class Callbacks:
         return 0
 
     def compare_jobs(self, left: JobInfo, right: JobInfo) -> int:
-        """Which job comes first by the plugins: negative for the left one, 0 if they do not tell."""
+        """Compare two jobs by the plugins: negative if the left one comes first, 0 if they are equal."""
         return self._compare("job_order", left, right)
 
     def job_less(self, left: JobInfo, right: JobInfo) -> bool:
-        """Whether a job comes before another; the older one where plugins do not tell."""
+        """Return whether a job comes before another; the older one if plugins do not decide."""
         answer = self._compare("job_order", left, right)
         if answer:
             return answer < 0
         return left.uid < right.uid if left.created == right.created else left.created < right.created
 
     def queue_less(self, left: QueueInfo, right: QueueInfo) -> bool:
-        """Whether a queue comes before another; the older one where plugins do not tell."""
+        """Return whether a queue comes before another; the older one if plugins do not decide."""
         answer = self._compare("queue_order", left, right)
         if answer:
             return answer < 0
         return left.name < right.name if left.created == right.created else left.created < right.created
 
     def victim_queue_less(self, left: QueueInfo, right: QueueInfo, preemptor: QueueInfo) -> bool:
-        """Whether victims of a queue go before those of another: by default those of the queue that comes last."""
+        """Return whether a queue loses tasks before another: by default the one that comes last."""
         for function in self.all("victim_queue_order"):
             answer: int = function(left, right, preemptor)
             if answer:
@@ -150,42 +150,42 @@ class Callbacks:
         return not self.queue_less(left, right)
 
     def task_less(self, left: TaskInfo, right: TaskInfo) -> bool:
-        """Whether a task comes before another."""
+        """Return whether a task comes before another."""
         answer = self._compare("task_order", left, right)
         return answer < 0 if answer else precedes(left, right)
 
-    # All must agree, or any suffices
+    # Conjunctions and disjunctions
 
-    def _all_agree(self, kind: str, *arguments: Any) -> bool:
+    def _all_true(self, kind: str, *arguments: Any) -> bool:
         for function in self.all(kind):
             if not function(*arguments):
                 return False
         return True
 
     def overused(self, queue: QueueInfo) -> bool:
-        """Whether any plugin says that a queue has more than its share."""
+        """Return whether a queue exceeds its share for any plugin."""
         return any(function(queue) for function in self.all("overused"))
 
     def preemptive(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue may take back resources for some tasks."""
-        return self._all_agree("preemptive", queue, tasks)
+        """Return whether a queue may reclaim resources for some tasks."""
+        return self._all_true("preemptive", queue, tasks)
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Whether a queue may still have what a task asks for."""
-        return self._all_agree("allocatable", queue, task)
+        """Return whether a queue may have what a task requests."""
+        return self._all_true("allocatable", queue, task)
 
     def job_ready(self, job: JobInfo) -> bool:
-        """Whether a job has enough to start."""
-        return self._all_agree("job_ready", job)
+        """Return whether a job has enough tasks to start."""
+        return self._all_true("job_ready", job)
 
     def job_starving(self, job: JobInfo) -> bool:
-        """Whether a job needs more: the first tier with an opinion decides, and all of it must say so."""
+        """Return whether a job needs more: all plugins of the first tier with a callback must agree."""
         for tier in self.by_tier("job_starving"):
             return all(function(job) for function in tier)
         return False
 
     def job_valid(self, job: JobInfo) -> Invalid | None:
-        """Why a job cannot be scheduled at all; None if it can."""
+        """Return why a job cannot be scheduled at all; None if it can."""
         for function in self.all("job_valid"):
             problem: Invalid | None = function(job)
             if problem is not None:
@@ -207,30 +207,30 @@ class Callbacks:
         return True
 
     def job_pipelined(self, job: JobInfo) -> bool:
-        """Whether a job has enough, promises included."""
+        """Return whether a job has enough tasks, including pipelined ones."""
         return self._voted("job_pipelined", job)
 
     def job_enqueueable(self, job: JobInfo) -> bool:
-        """Whether a job may be let into its queue."""
+        """Return whether a job may be admitted to its queue."""
         return self._voted("job_enqueueable", job)
 
     def job_enqueued(self, job: JobInfo) -> None:
-        """Tell that a job was let into its queue."""
+        """Notify plugins that a job was admitted to its queue."""
         for function in self.all("job_enqueued"):
             function(job)
 
-    # Victims: in each tier only those that every plugin names; the first tier that names any decides
+    # Victims: the intersection of the answers of a tier; the first tier with a non-empty one decides
 
     def preemptable(self, preemptor: TaskInfo, candidates: list[TaskInfo]) -> list[TaskInfo]:
-        """Which tasks may be evicted for another of their queue."""
+        """Return which tasks may be evicted for another task of their queue."""
         return self._victims("preemptable", preemptor, candidates)
 
     def reclaimable(self, reclaimer: TaskInfo, candidates: list[TaskInfo]) -> list[TaskInfo]:
-        """Which tasks may be evicted for one of another queue."""
+        """Return which tasks may be evicted for a task of another queue."""
         return self._victims("reclaimable", reclaimer, candidates)
 
     def unified_evictable(self, context: EvictionContext, candidates: list[TaskInfo]) -> list[TaskInfo]:
-        """Which tasks may be evicted for a whole gang."""
+        """Return which tasks may be evicted for a whole gang."""
         return self._victims("unified_evictable", context, candidates)
 
     def _victims(self, kind: str, evictor: Any, candidates: list[TaskInfo]) -> list[TaskInfo]:
@@ -243,7 +243,7 @@ class Callbacks:
                 if not found:
                     victims = None
                     break
-                if not victims:  # also where an empty intersection came before: Volcano starts anew
+                if not victims:  # also after an empty intersection: Volcano starts again
                     victims = found
                 else:
                     names = {task.uid for task in found}
@@ -254,7 +254,7 @@ class Callbacks:
         return []
 
     def victim_tasks(self, tasks: list[TaskInfo]) -> list[TaskInfo]:
-        """Which running tasks should go anyway: all that a tier names, of the first tier that names any."""
+        """Return which running tasks to evict: the union of the first tier that chooses any."""
         for tier in self.by_tier("victim_tasks"):
             found = {task.uid: task for function in tier for task in function(tasks)}
             if found:
@@ -263,7 +263,7 @@ class Callbacks:
 
 
 def first_error(functions: Iterable[Any], *arguments: Any) -> str:
-    """The first error that functions return; empty if none does."""
+    """Return the first error that functions return; empty if none does."""
     for function in functions:
         error: str | None = function(*arguments)
         if error:

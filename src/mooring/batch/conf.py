@@ -1,7 +1,7 @@
-"""volcano-scheduler.conf: which actions run, which plugins have a say in which tier, and their arguments.
+"""volcano-scheduler.conf: the actions, and the plugins of each tier with their flags and arguments.
 
-Volcano reads the file forgivingly: unknown keys, and flags in the wrong one of two spellings, are passed over without a
-word. Here they are warned about, with the nearest key that is known.
+Volcano silently ignores unknown keys, and flags in the wrong one of two spellings. Here they cause warnings that name
+the closest valid key.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ tiers:
   - name: nodeorder
 """
 
-#: Flag -> its key in the file. Half of them begin with "enable", the others with "enabled".
+#: Flag -> its key in the file. Some begin with "enable", others with "enabled".
 FLAGS: Final[Mapping[str, str]] = {
     "JobOrder": "enableJobOrder",
     "TaskOrder": "enableTaskOrder",
@@ -60,7 +60,7 @@ FLAGS: Final[Mapping[str, str]] = {
     "SubJobOrder": "enabledSubJobOrder",
     "ClusterOrder": "EnabledClusterOrder",
 }
-#: Flags that are off unless the file says otherwise; all others are on.
+#: Flags that are off by default; all others are on.
 _OFF: Final = frozenset({"Hierarchy", "ClusterOrder"})
 _FLAG_OF: Final = {key: flag for flag, key in FLAGS.items()}
 _OTHER_SPELLING: Final = {
@@ -72,7 +72,7 @@ _OPTION: Final = ("name", "arguments", *FLAGS.values())
 
 
 class PluginOption(msgspec.Struct, frozen=True):
-    """A plugin in a tier: its arguments, and what it has a say in."""
+    """A plugin in a tier, with its arguments and flags."""
 
     name: str
     arguments: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -80,38 +80,38 @@ class PluginOption(msgspec.Struct, frozen=True):
     flags: dict[str, bool] = msgspec.field(default_factory=dict)
 
     def enabled(self, flag: str) -> bool:
-        """Whether a flag is on."""
+        """Return whether a flag is on."""
         return self.flags.get(flag, flag not in _OFF)
 
 
 class BatchConf(msgspec.Struct, frozen=True):
-    """A configuration, read."""
+    """A decoded configuration."""
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginOption, ...], ...]
     #: Action -> its arguments.
     configurations: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     metrics: dict[str, str] = msgspec.field(default_factory=dict)
-    #: What a person should know although the file can be used.
+    #: Problems that do not prevent the use of the file.
     warnings: tuple[str, ...] = ()
 
     def options(self) -> Iterator[PluginOption]:
-        """All plugins, tier by tier."""
+        """Yield all plugins, tier by tier."""
         for tier in self.tiers:
             yield from tier
 
     def arguments(self, action: str) -> Arguments:
-        """An action's arguments."""
+        """Return an action's arguments."""
         return Arguments(self.configurations.get(action), owner=f"configurations: {action}")
 
 
 def read_conf(
     text: str, *, source: str = "", actions: Collection[str], plugins: Collection[str], both_spellings: bool = True
 ) -> BatchConf:
-    """Read a configuration; raises ConfigError.
+    """Decode a configuration; raises ConfigError.
 
-    ``actions`` and ``plugins`` are the names that exist. With ``both_spellings`` a flag counts in either spelling;
-    without, it counts in Volcano's own only, as when Volcano reads the file.
+    ``actions`` and ``plugins`` are the names that exist. With ``both_spellings`` a flag is valid in either spelling;
+    without, only in that of Volcano.
     """
     return _Reader(source, actions, plugins, both_spellings).read(text)
 
@@ -204,8 +204,8 @@ class _Reader:
                 self._unknown(entry.key, entry.line, _OPTION, path)
                 continue
             if own is None:
-                told = "which Volcano passes over" if self._both else "so it has no effect"
-                self._note(entry.line, f"{path}.{key}", f"the key is {FLAGS[flag]} in Volcano, {told}")
+                effect = "which Volcano ignores" if self._both else "so it has no effect"
+                self._note(entry.line, f"{path}.{key}", f"the key is {FLAGS[flag]} in Volcano, {effect}")
                 if not self._both:
                     continue
             if is_null(entry.value):
@@ -257,7 +257,7 @@ class _Reader:
     def _unknown(self, key: str, line: int, known: Collection[str], path: str) -> None:
         close = nearest(key, known)
         hint = f'; did you mean "{close}"?' if close else ""
-        self._note(line, f"{path}.{key}".lstrip("."), f"the key is not known{hint}")
+        self._note(line, f"{path}.{key}".lstrip("."), f"unknown key{hint}")
 
     def _warn(self, node: Node, path: str, message: str) -> None:
         self._note(node.line, path, message)
@@ -270,7 +270,7 @@ class _Reader:
         self._errors.append(FieldError(path, message, node.line, remedy))
 
 
-#: Plugins that Volcano has and that are not here yet.
+#: Plugins of Volcano that are not supported yet.
 LATER: Final = frozenset({"numa-aware", "numaaware", "deviceshare", "rescheduling", "network-topology-aware"})
 
 

@@ -1,4 +1,4 @@
-"""What helps to find out why a session went as it did: orders, shares and first scores when it opens."""
+"""A dump of a session's initial state for debugging: orders, shares and first scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def at_open(session: Session, opened: list[Any]) -> dict[str, Any]:
-    """Orders, shares, invalid jobs, and what is said of the first tasks."""
+    """Return orders, shares, invalid jobs, and the verdicts on the first task of each job."""
     found: dict[str, Any] = {}
     plugins = [plugin for plugin, _ in opened]
     with_jobs = {job.queue for job in session.jobs.values()}
@@ -55,20 +55,20 @@ def _first_task(session: Session, plugins: list[Any], job: JobInfo) -> dict[str,
         return {}
     found = find_nodes(session, task, "allocate", ErrorCache(enabled=False))
     names = [node.name for node in session.node_list]
-    said: dict[str, Any] = {}
+    dump: dict[str, Any] = {}
     unfit = {names[row]: [status.message for status in verdict] for row, verdict in found.errors.verdicts()}
     if unfit:
-        said["unfit"] = unfit
+        dump["unfit"] = unfit
     scores = score_nodes(session, task, found.rows) if len(found.rows) else None
     if scores is not None:
         rows = found.rows.tolist()
-        said["scores"] = {names[row]: round(float(score), 4) for row, score in zip(rows, scores, strict=True)}
+        dump["scores"] = {names[row]: round(float(score), 4) for row, score in zip(rows, scores, strict=True)}
         nodes = SessionNodes(session, found.rows)
         for plugin in plugins:
             if isinstance(plugin, NodeOrder):
                 for part, values in plugin.parts(task, nodes).items():
                     vector = np.broadcast_to(values, (len(rows),))
-                    said.setdefault("parts", {})[f"nodeorder.{part}"] = {
+                    dump.setdefault("parts", {})[f"nodeorder.{part}"] = {
                         names[row]: float(value) for row, value in zip(rows, vector, strict=True)
                     }
-    return {task.key: said}
+    return {task.key: dump}

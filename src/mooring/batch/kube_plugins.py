@@ -1,7 +1,6 @@
-"""kube-scheduler's filters and scorers, as batch sessions use them.
+"""kube-scheduler's filters and scorers in batch sessions, where they differ from the pod-by-pod engine.
 
-Volcano is built with those of Kubernetes 1.35, and shows them the nodes in its own way; what differs from the
-pod-by-pod scheduler is here.
+Volcano is built with those of Kubernetes 1.35, and has its own view of the nodes.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ Ints = npt.NDArray[np.int64]
 
 
 class UnseenTerms:
-    """Affinity terms that count for nobody, since Volcano does not look at the node they came to.
+    """Affinity terms of placed pods that Volcano does not find.
 
-    It makes its lists of nodes with such pods when a session opens. A pod with terms that is placed on another node
+    It lists the nodes that have pods with terms when a session opens. A pod with terms that is placed on another node
     during the session is not found until the next one.
     """
 
@@ -46,7 +45,7 @@ class UnseenTerms:
         self._any: dict[TermCounter, Counts] = {}
 
     def open(self) -> None:
-        """A session begins: note which nodes have pods with terms."""
+        """List the nodes that have pods with terms when a session opens."""
         self._pods.clear()
         self._anti.clear()
         self._any.clear()
@@ -59,7 +58,7 @@ class UnseenTerms:
         }
 
     def placed(self, uid: str, template: PodTemplate, row: int) -> None:
-        """A pod was put on a row (and is in the table)."""
+        """Record that a pod was placed on a row and is in the table."""
         if template.affinity.is_empty:
             return
         anti, any_term = row not in self._with_anti, row not in self._with_any
@@ -67,11 +66,11 @@ class UnseenTerms:
             self._pods[uid] = (template, row, anti, any_term)
             self._count(template, row, anti, any_term, 1)
 
-    def taken(self, uid: str) -> None:
-        """A pod is about to be taken off its row."""
-        known = self._pods.pop(uid, None)
-        if known is not None:
-            self._count(*known, -1)
+    def removed(self, uid: str) -> None:
+        """Record that a pod is about to be removed from its row."""
+        entry = self._pods.pop(uid, None)
+        if entry is not None:
+            self._count(*entry, -1)
 
     def _count(self, template: PodTemplate, row: int, anti: bool, any_term: bool, sign: int) -> None:
         for counter in template.term_counters or ():
@@ -84,7 +83,7 @@ class UnseenTerms:
                 self._any.setdefault(counter, Counts()).add(code, sign)
 
     def seen(self, terms: tuple[TermCounter, ...], *, scoring: bool) -> tuple[TermCounter, ...]:
-        """Terms with the counts that are found."""
+        """Return terms without the counts that are not found."""
         unseen = self._any if scoring else self._anti
         if not unseen:
             return terms
@@ -101,13 +100,13 @@ def _reduced(term: TermCounter, unseen: Counts) -> TermCounter:
 
 
 class SessionPodAffinity(InterPodAffinity):
-    """InterPodAffinity as Volcano runs it: some terms of placed pods are not found."""
+    """InterPodAffinity that does not find some terms of placed pods, as in Volcano."""
 
     name = "InterPodAffinity"
     unseen: UnseenTerms
 
     def existing_terms(self, template: PodTemplate, *, scoring: bool = False) -> tuple[TermCounter, ...]:
-        """The terms that are found; a pod with preferences of its own looks at all nodes when scoring."""
+        """Return the terms that are found; scoring finds all for a pod with preferred terms of its own."""
         terms = super().existing_terms(template)
         if scoring and template.affinity.preferred:
             return terms
@@ -115,13 +114,13 @@ class SessionPodAffinity(InterPodAffinity):
 
 
 class BalancedAllocation(NodeResourcesBalancedAllocation):
-    """The balance of a node with the pod on it, as up to Kubernetes 1.35; later ones rate the change."""
+    """The balance of a node with the pod, as up to Kubernetes 1.35; later versions score the change."""
 
     name = "NodeResourcesBalancedAllocation"
     _columns: BalanceColumns
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-        """100 if all resources are used to equal shares."""
+        """Return 100 if all resources have equal utilization."""
         plan: Plan | None = self._planned(state, pod)
         if plan is None:
             return 0
@@ -131,16 +130,16 @@ class BalancedAllocation(NodeResourcesBalancedAllocation):
 
 
 class ImagesOnArrival(ImageLocality):
-    """ImageLocality where a node knows an image's spread as it was when the node came.
+    """ImageLocality with the spread of images at the time a node was added.
 
-    Volcano works the spread out when a node is added or changes, for that node alone. Heartbeats even that out in a
-    cluster that lives; right after its start it shows.
+    Volcano computes the spread only when a node is added or changes, for that node. On a live cluster, heartbeats
+    refresh it; the difference shows right after the start.
     """
 
     name = "ImageLocality"
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-        """The score of each node by what it knows."""
+        """Return the scores."""
         names, containers = self._wanted(self.handle.template(pod))
         table = nodes.table
         count = len(table)
@@ -158,19 +157,19 @@ class ImagesOnArrival(ImageLocality):
 
 
 class KubePlugins:
-    """The plugins, made once and kept from session to session."""
+    """The plugins, made once and used in all sessions."""
 
     def __init__(self, handle: Handle, *, images_on_arrival: bool = False, hides_unevicted: bool = False) -> None:
         self.handle = handle
-        #: Whether filters lose sight of a pod whose eviction was taken back, as in Volcano.
+        #: Whether filters do not see a pod whose eviction was rolled back, as in Volcano.
         self.hides_unevicted = hides_unevicted
-        #: Which scorer of images to use.
+        #: The ImageLocality class to use.
         self.image_locality: type[ImageLocality] = ImagesOnArrival if images_on_arrival else ImageLocality
         self.unseen = UnseenTerms(handle.table)
         self._made: dict[Hashable, Plugin] = {}
 
     def get(self, cls: type[Plugin], args: Any = None) -> Any:
-        """The plugin of a class with some arguments."""
+        """Return the plugin of a class with some arguments."""
         key = (cls, msgspec.json.encode(args))
         plugin = self._made.get(key)
         if plugin is None:

@@ -1,4 +1,4 @@
-"""What people are told about jobs and tasks that wait."""
+"""Messages about why jobs and tasks are pending."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNAVAILABLE = "all nodes are unavailable"
 
 
 class Reason(NamedTuple):
-    """Why a task is not bound: for its PodScheduled condition, and the node that room is made on."""
+    """Why a task is not bound, for its PodScheduled condition, and its nominated node."""
 
     reason: str
     message: str
@@ -22,7 +22,7 @@ class Reason(NamedTuple):
 
 
 def job_message(job: JobInfo) -> str:
-    """Where the tasks of a job stand, and why they wait."""
+    """Return the states of a job's tasks and why they are pending."""
     counts: dict[str, int] = {status: len(tasks) for status, tasks in job.by_status.items()}
     text = f"{READY if job.is_ready else NOT_READY}, {_listed({**counts, 'minAvailable': job.min_available})}"
     pending = Counter(task_reason(job, task).reason for task in job.of_status(PENDING))
@@ -42,7 +42,7 @@ def _listed(counts: dict[str, int]) -> str:
 
 
 def task_reason(job: JobInfo, task: TaskInfo) -> Reason:
-    """Why a task is not bound."""
+    """Return why a task is not bound."""
     last = task.outcome
     where = f"Pod {task.namespace}/{task.name} can possibly be assigned to {last.node_name}, once"
     if last.status == ALLOCATED:

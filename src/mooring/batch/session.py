@@ -414,7 +414,7 @@ class Session(Callbacks):
             return
         for _, unreserve in self._reservations:
             unreserve(task)
-        self.kube.unseen.taken(task.uid)
+        self.kube.unseen.removed(task.uid)
         self.rollback.remove_pod(task.pod)
 
     def dispatch(self, task: TaskInfo) -> None:

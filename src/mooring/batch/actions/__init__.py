@@ -14,7 +14,7 @@ from mooring.batch.actions.reclaim import reclaim
 from mooring.batch.actions.shuffle import shuffle
 from mooring.batch.session import Session
 
-#: Works on a session, at once or in steps.
+#: Changes a session, at once or in steps.
 Action = Callable[[Session], Iterator[None] | None]
 
 ACTIONS: Mapping[str, Action] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""allocate: give jobs their places, the neediest queue and its first job at a time."""
+"""allocate: place the tasks of jobs, by queue and job order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ERROR_CACHE = "predicateErrorCacheEnable"
 
 
 def allocate(session: Session) -> Iterator[None]:
-    """Place gangs whole or not at all; what is beyond a gang's minimum gets one place a turn. A step is a turn."""
+    """Place gangs whole or not at all; tasks beyond a gang's minimum get one place per turn. A step is a turn."""
     return Allocation(session).run()
 
 
@@ -32,10 +32,10 @@ class Allocation:
         self._queues = session.queue_heap()
         self._jobs: dict[str, Heap[JobInfo]] = {}
         self._tasks: dict[str, Heap[TaskInfo]] = {}
-        self._kept = ScoreCache(session)
+        self._scores = ScoreCache(session)
 
     def run(self) -> Iterator[None]:
-        """Work through the queues until none has anything left to try."""
+        """Process the queues until no job is left."""
         session = self._session
         self._collect()
         queues = self._queues
@@ -48,7 +48,7 @@ class Allocation:
                 continue
             job = jobs.pop()
             statement = self._allocate_job(job)
-            if statement is not None and session.job_ready(job):  # a job that only has promises is not committed
+            if statement is not None and session.job_ready(job):  # a job with pipelined tasks only is not committed
                 statement.commit()
                 if self._tasks[job.uid]:
                     jobs.push(job)
@@ -80,7 +80,7 @@ class Allocation:
         return self._allocate_job(job)
 
     def _allocate_job(self, job: JobInfo) -> Statement | None:
-        """Place tasks until the job is ready; None, and nothing placed, if it will not even be with promises."""
+        """Place tasks until the job is ready; None, and nothing placed, if it is not even pipelined."""
         session, tasks = self._session, self._tasks[job.uid]
         if not session.node_list:
             return None
@@ -94,14 +94,14 @@ class Allocation:
         statement.discard()
         return None
 
-    def may_have(self, job: JobInfo, task: TaskInfo) -> bool:
-        """Whether the job's queue may have what a task asks for."""
+    def allows(self, job: JobInfo, task: TaskInfo) -> bool:
+        """Return whether the job's queue may have what a task requests."""
         return self._session.allocatable(self._session.queues[job.queue], task)
 
     def _try_task(self, job: JobInfo, task: TaskInfo, statement: Statement, cache: ErrorCache) -> bool:
-        """Try one task; whether to go on with the next."""
+        """Try one task; return whether to continue with the next."""
         session = self._session
-        if task.gated or not self.may_have(job, task):
+        if task.gated or not self.allows(job, task):
             return True
         if task.role and job.fit_errors and task.role in job.failed_roles():
             text = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
@@ -112,7 +112,7 @@ class Allocation:
             job.fit_errors[task.uid] = nowhere(session, error)
             return job.worth_continuing()
         if not task.pod.status.nominated_node_name and task.status == PENDING:
-            quick = self._kept.best(task)
+            quick = self._scores.best(task)
             if quick is not None:
                 error = statement.allocate(task, quick.name)
                 return bool(error) or not session.job_ready(job)
@@ -121,7 +121,7 @@ class Allocation:
             job.fit_errors[task.uid] = found.errors
             return job.worth_continuing()
         if task.status == PIPELINED:
-            return True  # Volcano forgets that it has a place, and may even place it twice; here it keeps the first
+            return True  # Volcano may place it twice; here it keeps its place
         node = best_with_room(session, task, found.rows)
         if node is None:
             return True
@@ -144,7 +144,7 @@ class Allocation:
 
 
 def placeable(job: JobInfo) -> list[TaskInfo]:
-    """Tasks that wait; those that ask for nothing are left to backfill, gated ones wait but for Volcano's own gate."""
+    """Return pending tasks without best-effort ones (see backfill) and gated ones (except by Volcano's own gate)."""
     return [
         task
         for task in job.of_status(PENDING)

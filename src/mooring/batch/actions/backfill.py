@@ -1,4 +1,4 @@
-"""backfill: place the tasks that ask for nothing, wherever they may go."""
+"""backfill: place best-effort tasks, which request nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mooring.batch.task import PENDING, PIPELINED, TaskInfo
 
 
 def backfill(session: Session) -> None:
-    """Place best-effort tasks one by one; queues and gangs have no say in it."""
+    """Place best-effort tasks one by one, regardless of queues and gangs."""
     cached = session.conf.arguments("backfill").boolean(ERROR_CACHE, True)
     for task in _waiting(session):
         job = session.jobs[task.job]
@@ -29,7 +29,7 @@ def backfill(session: Session) -> None:
 
 
 def _waiting(session: Session) -> list[TaskInfo]:
-    """Best-effort tasks by queue, job and task; those with a mere promise give it up first."""
+    """Return best-effort tasks by queue, job and task; pipelined ones are unplaced first."""
     queues = session.queue_heap()
     jobs: dict[str, Heap[JobInfo]] = {}
     tasks: dict[str, Heap[TaskInfo]] = {}

@@ -1,8 +1,8 @@
-"""complete: before anything else, place what gangs lack that are bound in part.
+"""complete: place the missing tasks of gangs that are bound in part, before any other action.
 
-A gang is decided about whole, but bound pod by pod, and a fault may come between: a bind that fails, a process that
-dies. Its room is still free then, and must go to nobody else: by drf's order, a gang that has nothing yet would come
-first. Volcano has no such action; it runs on live clusters, whatever the configuration says.
+A gang is decided as a whole but bound pod by pod, and a bind or the process may fail in between. The room of the
+missing tasks is still free then, and other gangs must not take it: by drf's order, a gang without any tasks would come
+first. Volcano has no such action. It runs on live clusters, whatever the configuration says.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from mooring.batch.task import BINDING, BOUND, RUNNING, TaskInfo
 
 
 class _Completion(Allocation):
-    """Queues have no say: they let the gang in when it was decided about."""
+    """Ignores the limits of queues, which admitted the gang before."""
 
-    def may_have(self, job: JobInfo, task: TaskInfo) -> bool:
-        """Always."""
+    def allows(self, job: JobInfo, task: TaskInfo) -> bool:
+        """Return True."""
         return True
 
 
 def complete(session: Session) -> None:
-    """Place the missing tasks of gangs of which some have a node, if all that are needed find one now."""
-    broken = [job for job in session.jobs.values() if _is_broken(session, job)]
-    if not broken:
+    """Place the missing tasks of gangs that are bound in part, if the gang gets its minimum."""
+    incomplete = [job for job in session.jobs.values() if _is_incomplete(session, job)]
+    if not incomplete:
         return
     allocation = _Completion(session)
-    for job in sorted(broken, key=lambda each: (each.created, each.uid)):
+    for job in sorted(incomplete, key=lambda each: (each.created, each.uid)):
         statement = allocation.place(job, placeable(job))
         if statement is None:
             continue
@@ -38,7 +38,7 @@ def complete(session: Session) -> None:
             statement.discard()
 
 
-def _is_broken(session: Session, job: JobInfo) -> bool:
+def _is_incomplete(session: Session, job: JobInfo) -> bool:
     if not (BOUND in job.by_status or RUNNING in job.by_status or BINDING in job.by_status):
         return False
     return not session.job_ready(job) and session.job_valid(job) is None

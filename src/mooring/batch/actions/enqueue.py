@@ -1,4 +1,4 @@
-"""enqueue: let waiting PodGroups into their queues, one a turn for each queue."""
+"""enqueue: admit pending PodGroups to their queues, one per queue in turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mooring.batch.session import Session
 
 
 def enqueue(session: Session) -> None:
-    """Let in what plugins permit; a group that states no minimum is let in unasked."""
+    """Admit what plugins permit; a group without minimum resources is always admitted."""
     queues = session.queue_heap()
     waiting: dict[str, Heap[JobInfo]] = {}
     seen: set[str] = set()

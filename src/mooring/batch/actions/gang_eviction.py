@@ -1,4 +1,8 @@
-"""gangpreempt and gangreclaim: make room for a whole gang at once."""
+"""gangpreempt and gangreclaim: evict tasks for a whole gang at once.
+
+A *bundle* is a set of tasks of one job that are evicted together: *safe* ones, without which its gang still has its
+minimum, or the *whole* rest of it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ class GangEviction:
         self._cached = session.conf.arguments("allocate").boolean(ERROR_CACHE, True)
 
     def run(self) -> None:
-        """Go through the queues and their starving jobs."""
+        """Process the queues and their starving jobs in order."""
         session = self._session
         queues = session.queue_heap()
         seen: set[str] = set()
@@ -75,7 +79,7 @@ class GangEviction:
             statement.discard()
 
     def _plan(self, queue: QueueInfo, job: JobInfo) -> list[SavedOperation] | None:
-        """Whom to evict and where the gang would go; None if nothing helps."""
+        """Return which tasks to evict and where the gang would be placed; None if nothing helps."""
         session = self._session
         pending = [task for task in job.of_status(PENDING) if not task.gated and not task.best_effort]
         if not pending or not session.node_list:
@@ -96,7 +100,7 @@ class GangEviction:
         return None
 
     def _bundles(self, job: JobInfo, need: Resource) -> list[Bundle]:
-        """What may be evicted for a job, in the order in which it should be."""
+        """Return the bundles that may be evicted for a job, in order."""
         session = self._session
         by_job: dict[str, list[TaskInfo]] = {}
         for node in session.node_list:
@@ -124,7 +128,7 @@ class GangEviction:
         return task.status == RUNNING and owner.queue != job.queue and session.queues[owner.queue].reclaimable
 
     def _by_job(self, left: Bundle, right: Bundle) -> int:
-        """The job that comes last loses first."""
+        """Order the bundles of the job that comes last first."""
         if left.job is right.job:
             return 0
         return 1 if self._session.job_less(left.job, right.job) else -1
@@ -146,19 +150,19 @@ class GangEviction:
     def _try(
         self, queue: QueueInfo, job: JobInfo, pending: list[TaskInfo], victims: list[TaskInfo]
     ) -> list[SavedOperation] | None:
-        """Evict and promise all places of the gang, then take it back; how it went, None if it did not work."""
+        """Evict and pipeline the whole gang, then roll it back; return the operations, None if the gang did not fit."""
         session = self._session
         evictions = session.statement()
         for victim in victims:
             evictions.evict(victim, f"gang{self._kind}")
-        promises = session.statement()
-        placed = self._promise_all(promises, queue, pending)
-        plan = save(evictions, promises) if placed and session.job_pipelined(job) else None
-        promises.discard()
+        pipelined = session.statement()
+        placed = self._pipeline_all(pipelined, queue, pending)
+        plan = save(evictions, pipelined) if placed and session.job_pipelined(job) else None
+        pipelined.discard()
         evictions.discard()
         return plan
 
-    def _promise_all(self, statement: Statement, queue: QueueInfo, pending: list[TaskInfo]) -> bool:
+    def _pipeline_all(self, statement: Statement, queue: QueueInfo, pending: list[TaskInfo]) -> bool:
         session = self._session
         cache = ErrorCache(enabled=self._cached)
         tasks = session.task_heap(pending)
@@ -176,16 +180,13 @@ class GangEviction:
 
 
 def _may_be_disturbed(job: JobInfo) -> bool:
-    """Whether a PodGroup says nothing about it, or says that it may."""
+    """Return whether a PodGroup is preemptable or does not say."""
     said = PREEMPTABLE in job.group.annotations or PREEMPTABLE in job.group.labels
     return job.preemptable or not said
 
 
-Less = Callable[["Bundle", "Bundle"], bool | None]
-
-
 class Bundle:
-    """Tasks of one job: *safe* ones, without which its gang still holds, or the *whole* rest of it."""
+    """Tasks of one job that are evicted together."""
 
     __slots__ = ("freed", "job", "lost", "safe", "tasks")
 
@@ -194,29 +195,29 @@ class Bundle:
         self.tasks = tasks
         self.safe = safe
         self.freed = total(tasks)
-        #: What is lost with it: nothing if the gang still holds, else everything the job asks for.
+        #: The cost: nothing if the gang keeps its minimum, else everything the job requests.
         self.lost = Resource() if safe else total(job.tasks.values())
 
     def only(self, allowed: set[str]) -> Bundle | None:
-        """The bundle with allowed tasks only; a whole bundle goes whole or not at all."""
+        """Return the bundle with allowed tasks only; None for a whole bundle that is not allowed completely."""
         tasks = [task for task in self.tasks if task.uid in allowed]
         if not tasks or (not self.safe and len(tasks) < len(self.tasks)):
             return None
         return self if len(tasks) == len(self.tasks) else Bundle(self.job, tasks, safe=self.safe)
 
     def worth(self, need: Resource) -> float:
-        """What it frees of the need, for what is lost."""
+        """Return the ratio of what it frees of the need to its cost."""
         lost = _against(self.lost, need, capped=False)
         return math.inf if lost == 0 else _against(self.freed, need, capped=True) / lost
 
     @property
     def identity(self) -> tuple[str, str, int]:
-        """Decides between bundles that are worth the same."""
+        """The tie-breaker."""
         return self.job.uid, self.tasks[0].uid if self.tasks else "", len(self.tasks)
 
 
 def total(tasks: Iterable[TaskInfo]) -> Resource:
-    """What some tasks ask for together."""
+    """Return the sum of the requests of tasks."""
     result = Resource()
     for task in tasks:
         result.add(task.request)
@@ -234,7 +235,7 @@ def _against(amounts: Resource, need: Resource, *, capped: bool) -> float:
 
 
 def job_bundles(job: JobInfo, tasks: list[TaskInfo]) -> list[Bundle]:
-    """Split evictable tasks of a job, the least important first, into what it can spare and the rest."""
+    """Split evictable tasks of a job, the least important first, into those beyond its minimum and the rest."""
     tasks = sorted(tasks, key=lambda task: (task.priority, task.uid))
     surplus = job.ready_count - job.min_available
     if surplus < 0:
@@ -258,7 +259,7 @@ def job_bundles(job: JobInfo, tasks: list[TaskInfo]) -> list[Bundle]:
 
 
 def in_order(bundles: Iterable[Bundle], need: Resource, first: Callable[[Bundle, Bundle], int]) -> list[Bundle]:
-    """Safe bundles before whole ones, then as ``first`` says, then the most worth, then by name."""
+    """Sort safe bundles before whole ones, then by ``first``, then by the highest worth, then by name."""
 
     def compare(left: Bundle, right: Bundle) -> int:
         if left.safe != right.safe:

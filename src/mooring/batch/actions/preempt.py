@@ -1,4 +1,8 @@
-"""preempt: make room for starving jobs within their queue, and for the first tasks within a job."""
+"""preempt: evict tasks for starving jobs of the same queue, and for more important tasks of the same job.
+
+Topology-aware preemption tries evictions on many nodes without doing them, reprieves victims where possible, and takes
+the best node.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ class Preemption:
         self._tasks: dict[str, Heap[TaskInfo]] = {}
 
     def run(self) -> None:
-        """Go through the queues."""
+        """Process the queues in order."""
         session = self._session
         starving: dict[str, list[JobInfo]] = {}
         for job in session.jobs.values():
@@ -105,7 +109,7 @@ class Preemption:
         return chooses
 
     def _preempt(self, statement: Statement, task: TaskInfo, chooses: Chooses) -> bool:
-        """Find room for a task by evicting some of the chosen ones; whether it was found."""
+        """Evict some of the candidates for a task; return whether the task has a place then."""
         session = self._session
         if not self._eligible(task) or pre_predicate(session, task):
             return False
@@ -147,7 +151,7 @@ class Preemption:
         return False
 
     def _eligible(self, task: TaskInfo) -> bool:
-        """Whether a task may preempt: its policy lets it, and no room is being made for it already."""
+        """Return whether a task may preempt: its policy allows it, and no preemption for it is in progress."""
         if not task.pod.may_preempt:
             return False
         nominated = task.pod.status.nominated_node_name
@@ -164,7 +168,7 @@ class Preemption:
         )
 
     def _verdict(self, task: TaskInfo, row: int) -> Verdict | None:
-        """What the first predicate that turns a node down says of it; None if all let it pass."""
+        """Return the verdict of the first predicate that rejects a node; None if all pass."""
         session = self._session
         only = np.zeros(len(session.node_list), dtype=np.bool_)
         only[row] = True
@@ -195,14 +199,14 @@ _OFFSET = 2**31
 
 
 class Candidate(NamedTuple):
-    """A node, and who would have to go."""
+    """A node and the tasks to evict there."""
 
     node: SessionNode
     victims: list[TaskInfo]
 
 
 class _Trial:
-    """One node as it would be with some tasks gone."""
+    """One node as it would be without some tasks."""
 
     def __init__(self, session: Session, task: TaskInfo, node: SessionNode, queue: QueueInfo) -> None:
         self._task, self._node, self._queue = task, node, queue
@@ -224,14 +228,14 @@ class _Trial:
     def fits(self) -> bool:
         if not all(simulation.allocatable(self._queue, self._task) for simulation in self._quotas):
             return False
-        return self._task.request.fits(self._room) and self.will_do()
+        return self._task.request.fits(self._room) and self.passes_predicates()
 
-    def will_do(self) -> bool:
+    def passes_predicates(self) -> bool:
         return all(simulation.predicate(self._task, self._node) for simulation in self._predicates)
 
 
 class DryRun:
-    """Preemption by trial."""
+    """Topology-aware preemption."""
 
     def __init__(self, session: Session, arguments: Arguments) -> None:
         self._session = session
@@ -242,7 +246,7 @@ class DryRun:
     def preempt(
         self, statement: Statement, task: TaskInfo, chooses: Callable[[TaskInfo], bool], rows: npt.NDArray[np.intp]
     ) -> bool:
-        """Evict on the node where it hurts least; whether there was one."""
+        """Evict on the best node; return whether there is one."""
         session = self._session
         count = len(rows)
         if not count:
@@ -270,7 +274,7 @@ class DryRun:
         return True
 
     def _victims(self, task: TaskInfo, node: SessionNode, chooses: Callable[[TaskInfo], bool]) -> list[TaskInfo]:
-        """Who would have to go from a node; nobody if it would not help."""
+        """Return the tasks to evict from a node; none if that does not help."""
         session = self._session
         allowed = session.preemptable(task, [other for other in node.tasks.values() if chooses(other)])
         if not suffices(task, node, allowed):
@@ -284,10 +288,10 @@ class DryRun:
                 return []
             if trial.fits():
                 break
-        if not gone or not trial.will_do():
+        if not gone or not trial.passes_predicates():
             return []
         victims = []
-        for each in reversed(gone):  # spare the most important first
+        for each in reversed(gone):  # reprieve the most important first
             if not trial.add(each):
                 return []
             if not trial.fits():
@@ -297,7 +301,7 @@ class DryRun:
         return victims
 
     def _best(self, candidates: list[Candidate]) -> Candidate:
-        """The least important victims, then the least sum of priorities, the fewest, those that started last."""
+        """Return the candidate with the least important victims, then the smallest sum of priorities, the fewest."""
         now = self._session.now
         keys: tuple[Callable[[Candidate], float], ...] = (
             lambda each: -each.victims[0].pod.priority,

@@ -1,4 +1,4 @@
-"""reclaim: take back, from other queues, what a queue deserves."""
+"""reclaim: evict tasks of other queues for what a queue deserves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.batch.task import PENDING, RUNNING, TaskInfo
 
 
 def reclaim(session: Session) -> None:
-    """For every starving job of a queue with less than its share, evict tasks of queues that may give."""
+    """Evict tasks of reclaimable queues for the starving jobs of queues that are not overused."""
     cached = session.conf.arguments("reclaim").boolean(ERROR_CACHE, True)
     queues = session.queue_heap()
     seen: set[str] = set()
@@ -66,7 +66,7 @@ def _reclaim_for_task(session: Session, statement: Statement, task: TaskInfo, jo
         victims = session.reclaimable(task, candidates)
         if not suffices(task, node, victims):
             continue
-        if _evict_and_promise(session, statement, task, node, victims):
+        if _evict_and_pipeline(session, statement, task, node, victims):
             return
 
 
@@ -81,7 +81,7 @@ def _candidates(session: Session, node: SessionNode, queue: str) -> list[TaskInf
     return found
 
 
-def _evict_and_promise(
+def _evict_and_pipeline(
     session: Session, statement: Statement, task: TaskInfo, node: SessionNode, victims: list[TaskInfo]
 ) -> bool:
     waiting = session.victim_heap(victims, task)

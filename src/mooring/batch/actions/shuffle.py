@@ -1,4 +1,4 @@
-"""shuffle: evict running tasks that plugins want to see go."""
+"""shuffle: evict the running tasks that plugins choose."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mooring.batch.task import RUNNING
 
 
 def shuffle(session: Session) -> None:
-    """Ask about all running tasks, and evict those that are named."""
+    """Evict the tasks that plugins choose among all running ones."""
     running = [task for job in session.jobs.values() for task in job.of_status(RUNNING)]
     for victim in session.victim_tasks(running):
         session.evict(victim, "shuffle")

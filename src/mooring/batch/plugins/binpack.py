@@ -1,4 +1,4 @@
-"""binpack: prefers nodes that are full already."""
+"""binpack: prefers nodes with a high utilization."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RESOURCES = "binpack.resources"
 
 
 def _weights(arguments: Arguments) -> dict[str, int]:
-    """Resource -> weight."""
+    """Return the weights by resource."""
 
     def weight(key: str) -> int:
         given = arguments.integer(key, 1)
@@ -33,7 +33,7 @@ def _weights(arguments: Arguments) -> dict[str, int]:
 
 
 class BinPack(BatchPlugin):
-    """Scores by the share of each requested resource that will be in use, weighted."""
+    """Scores by the weighted utilization of the requested resources."""
 
     name = "binpack"
 
@@ -51,7 +51,7 @@ class BinPack(BatchPlugin):
             weight = self._weights.get(resource)
             if weight is None:
                 continue
-            weights += weight  # also where the node has none of it: Volcano's way
+            weights += weight  # also where the node has none of it, as in Volcano
             if weight == 0:
                 continue
             offered = nodes.allocatable(resource)
@@ -67,5 +67,5 @@ class BinPack(BatchPlugin):
 
 
 def _in_order(names: list[str]) -> list[str]:
-    """CPU, memory, then the others by name: sums of floating-point numbers depend on the order."""
+    """Return CPU, memory, then the others by name: sums of floating-point numbers depend on the order."""
     return names[:2] + sorted(names[2:]) if names[:2] == [CPU, MEMORY] else sorted(names)

@@ -1,4 +1,8 @@
-"""capacity: queues have what they deserve by their own word, lend what they do not use, and take it back."""
+"""capacity: elastic queues with configured deserved resources.
+
+A queue can use more than it deserves while others do not need it, and they can reclaim it. With hierarchy, queues form
+a tree.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,12 @@ from mooring.batch.task import TaskInfo
 
 
 class Capacity(BatchPlugin):
-    """Elastic queues, side by side or in a tree."""
+    """Elastic queues, flat or in a tree."""
 
     name = "capacity"
 
     def on_session_open(self, session: Session) -> None:
-        """Work out the queues, and register."""
+        """Compute the queues and register callbacks."""
         self._session = session
         self._levels = max(self.arguments.integer("ancestorReclaimLevel", 0), 0)
         self._hierarchical = session.hierarchical(self.name)
@@ -46,7 +50,7 @@ class Capacity(BatchPlugin):
         session.add_unified_evictable(self._evictable)
         session.add_preemptive(self._preemptive)
         session.add_allocatable(self._allocatable)
-        session.add_job_enqueueable(self._may_enter)
+        session.add_job_enqueueable(self._vote_enqueue)
         session.add_event_handler(lambda task: self._changed(task, 1), lambda task: self._changed(task, -1))
         session.add_simulation(lambda _task: _Trial(self))
 
@@ -58,7 +62,7 @@ class Capacity(BatchPlugin):
         return _by_share(self.queues[left.name], self.queues[right.name])
 
     def _compare_in_tree(self, left: QueueInfo, right: QueueInfo) -> int:
-        """Leaves first; two leaves by the shares of their branches, just below where these part."""
+        """Order leaves first; two leaves by the shares of their branches just below the common ancestor."""
         if not self._ready:
             return 0
         if left.priority != right.priority:
@@ -75,7 +79,7 @@ class Capacity(BatchPlugin):
         return _by_share(branches[0], branches[1])
 
     def _compare_victims(self, left: QueueInfo, right: QueueInfo, preemptor: QueueInfo) -> int:
-        """Queues nearer to the one that needs room give first."""
+        """Order queues that are closer to the preemptor's queue first."""
         own = self.queues[preemptor.name]
         mine, theirs = _common_level(self.queues[left.name], own), _common_level(self.queues[right.name], own)
         return theirs - mine
@@ -83,11 +87,11 @@ class Capacity(BatchPlugin):
     # Limits
 
     def chain(self, queue: CapacityQueue) -> list[CapacityQueue]:
-        """A queue and all above it."""
+        """Return a queue and its ancestors."""
         return [queue, *(self.queues[name] for name in reversed(queue.ancestors))]
 
     def leaf(self, queue: QueueInfo) -> CapacityQueue | None:
-        """The queue, if jobs may be in it."""
+        """Return the queue if it may have jobs."""
         found = self.queues.get(queue.name)
         if not self._ready or found is None or (self._hierarchical and not found.is_leaf):
             return None
@@ -100,7 +104,7 @@ class Capacity(BatchPlugin):
         return all(fits_in(each.allocated, each.limit, [task]) for each in self.chain(leaf))
 
     def _preemptive(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue may take back: within its limit, and within what it (or one above) deserves of something."""
+        """Return whether a queue may reclaim: within its limit, and within what it or an ancestor deserves."""
         if not self._ready or not queue.is_open:
             return False
         own = self.queues[queue.name]
@@ -121,7 +125,7 @@ class Capacity(BatchPlugin):
                 return True
         return False
 
-    def _may_enter(self, job: JobInfo) -> int:
+    def _vote_enqueue(self, job: JobInfo) -> int:
         session = self._session
         queue = session.queues[job.queue]
         leaf = self.leaf(queue)
@@ -151,7 +155,7 @@ class Capacity(BatchPlugin):
     # Victims
 
     def _reclaimable(self, reclaimer: TaskInfo, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
-        """Tasks of queues that have more than they deserve of something, down to what is guaranteed to them."""
+        """Return tasks of queues that have more than they deserve of something, down to their guarantee."""
         session = self._session
         job = session.jobs.get(reclaimer.job)
         if not self._ready or job is None or job.queue not in self.queues:
@@ -182,7 +186,7 @@ class Capacity(BatchPlugin):
     def _exceeds(
         self, task: TaskInfo, theirs: CapacityQueue, allocated: Resource, own: CapacityQueue, reclaimer: TaskInfo
     ) -> bool:
-        """Whether a task's queue has more than it deserves of what the task uses; deserving nothing of it, always."""
+        """Return whether a task's queue exceeds what it deserves of the task's resources, or deserves none of them."""
         if shared_names(task.request, theirs.deserved):
             return allocated.exceeds_some(theirs.deserved, task.request)
         if not self._hierarchical or not self._levels:
@@ -193,7 +197,7 @@ class Capacity(BatchPlugin):
     def _differing_ancestors(
         self, own: CapacityQueue, theirs: CapacityQueue, had: dict[str, Resource]
     ) -> dict[str, Resource]:
-        """What the queues above the victim's, but not above the reclaimer's, have, level by level."""
+        """Return what the ancestors of the victim's queue that are not the reclaimer's have, level by level."""
         found: dict[str, Resource] = {}
         if not self._hierarchical:
             return found
@@ -227,20 +231,20 @@ class Capacity(BatchPlugin):
         return victims, PERMIT
 
     def queue_of(self, task: TaskInfo) -> CapacityQueue | None:
-        """The queue of a task's job."""
+        """Return the queue of a task's job."""
         job = self._session.jobs.get(task.job)
         return self.queues.get(job.queue) if job is not None else None
 
 
 def _by_share(left: CapacityQueue, right: CapacityQueue) -> int:
-    """The smaller share first; of equal ones the queue that deserves something."""
+    """Compare by share; of equal ones the queue that deserves something comes first."""
     if left.share != right.share:
         return -1 if left.share < right.share else 1
     return int(left.deserved.is_empty) - int(right.deserved.is_empty)
 
 
 def _common_level(left: CapacityQueue, right: CapacityQueue) -> int:
-    """How deep two paths from the root go together."""
+    """Return the depth of the last common ancestor."""
     level = 0
     for depth, (mine, theirs) in enumerate(zip(left.ancestors, right.ancestors, strict=False)):
         if mine != theirs:
@@ -250,18 +254,18 @@ def _common_level(left: CapacityQueue, right: CapacityQueue) -> int:
 
 
 class _Trial:
-    """What queues would have with some tasks gone."""
+    """What queues would have if some tasks were gone."""
 
     def __init__(self, owner: Capacity) -> None:
         self._owner = owner
         self._allocated = {name: queue.allocated.clone() for name, queue in owner.queues.items()}
 
     def remove(self, task: TaskInfo, node: SessionNode) -> bool:
-        """A task is gone."""
+        """Simulate that a task is gone."""
         return self._shift(task, -1)
 
     def add(self, task: TaskInfo, node: SessionNode) -> bool:
-        """A task is back."""
+        """Simulate that a task is back."""
         return self._shift(task, 1)
 
     def _shift(self, task: TaskInfo, sign: int) -> bool:
@@ -274,19 +278,19 @@ class _Trial:
         return True
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Whether the queue, and all above it, may have it then."""
+        """Return whether a task is then within the limits of the queue and its ancestors."""
         leaf = self._owner.leaf(queue)
         if leaf is None:
             return False
         return all(fits_in(self._allocated[each.name], each.limit, [task]) for each in self._owner.chain(leaf))
 
     def predicate(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Not its business."""
+        """Return True: capacity has no predicate."""
         return True
 
 
 class CapacityQueue(QueueAccount):
-    """A queue with its place in the tree."""
+    """A queue and its place in the tree."""
 
     __slots__ = ("ancestors", "capability", "children")
 
@@ -296,30 +300,30 @@ class CapacityQueue(QueueAccount):
         self.deserved = Resource.of(spec.deserved)
         self.guarantee = Resource.of(spec.guarantee.resource)
         self.capability = Resource.of(spec.capability)
-        #: The names of the queues above, the root first.
+        #: The names of the ancestors, the root first.
         self.ancestors: list[str] = []
         self.children: list[CapacityQueue] = []
 
     @property
     def is_leaf(self) -> bool:
-        """Whether there is no queue below."""
+        """Whether the queue has no children."""
         return not self.children
 
     def ancestor(self, level: int) -> str | None:
-        """The queue so many levels above."""
+        """Return the ancestor a number of levels above, if there is one."""
         return self.ancestors[-level] if 0 < level <= len(self.ancestors) else None
 
     def ancestors_within(self, levels: int) -> set[str]:
-        """The queues up to so many levels above."""
+        """Return the ancestors up to a number of levels above."""
         return set(self.ancestors[-levels:]) if levels else set()
 
     def update_share(self) -> None:
-        """Work out the share; a queue that deserves nothing has all it deserves."""
+        """Compute the share; that of a queue that deserves nothing is 1."""
         self.share = 1.0 if self.deserved.is_empty else self.dominant_share()
 
 
 def flat_queues(session: Session) -> dict[str, CapacityQueue]:
-    """The queues that have jobs."""
+    """Return the queues that have jobs."""
     found: dict[str, CapacityQueue] = {}
     guaranteed = all_guarantees(session)
     for job in session.jobs.values():
@@ -337,13 +341,13 @@ def flat_queues(session: Session) -> dict[str, CapacityQueue]:
 
 
 def queue_tree(session: Session) -> tuple[dict[str, CapacityQueue], bool]:
-    """All queues as a tree, and whether it can be used: jobs may be in leaves only, and parents must exist."""
+    """Return all queues as a tree, and whether it is valid: jobs are in leaves only, and parents exist."""
     found = {name: CapacityQueue(queue) for name, queue in session.queues.items()}
     for name, queue in session.queues.items():
         path = _path(session, queue)
         if path is None:
             session.warnings.append(
-                f"capacity: queue {name}: its parents make no path to the root; nothing is scheduled"
+                f"capacity: queue {name}: its parents do not lead to the root; nothing is scheduled"
             )
             return found, False
         found[name].ancestors = path
@@ -353,7 +357,7 @@ def queue_tree(session: Session) -> tuple[dict[str, CapacityQueue], bool]:
         leaf = found[job.queue]
         if leaf.children:
             session.warnings.append(
-                f"capacity: {job.uid} is in queue {leaf.name}, which is no leaf; nothing is scheduled"
+                f"capacity: {job.uid} is in queue {leaf.name}, which is not a leaf; nothing is scheduled"
             )
             return found, False
         one = CapacityQueue(session.queues[job.queue])
@@ -370,14 +374,14 @@ def queue_tree(session: Session) -> tuple[dict[str, CapacityQueue], bool]:
         scalars = dict.fromkeys(session.total.scalars, UNLIMITED_SCALAR) if session.total.scalars else None
         root.capability = Resource(UNLIMITED, UNLIMITED, scalars)
     root.limit = root.capability
-    _settle(root)
+    _set_limits(root)
     for account in found.values():
         account.update_share()
     return found, True
 
 
 def _path(session: Session, queue: QueueInfo) -> list[str] | None:
-    """The names from the root down to a queue's parent; None if they lead nowhere or in a circle."""
+    """Return the names from the root down to a queue's parent; None if one is missing or they form a cycle."""
     path: list[str] = []
     while queue.name != ROOT:
         parent = session.queues.get(queue.parent)
@@ -388,8 +392,8 @@ def _path(session: Session, queue: QueueInfo) -> list[str] | None:
     return path[::-1]
 
 
-def _settle(queue: CapacityQueue) -> None:
-    """Work out what the queues below may have, from what this one may."""
+def _set_limits(queue: CapacityQueue) -> None:
+    """Compute the limits of the descendants from the limit of this queue."""
     guaranteed, deserved = Resource(), Resource()
     for child in queue.children:
         child.deserved = highest(child.deserved, child.guarantee)
@@ -401,11 +405,11 @@ def _settle(queue: CapacityQueue) -> None:
     for child in queue.children:
         limit = exceeded_part(queue.limit, guaranteed).add(child.guarantee)
         child.limit = limit.limit_to(child.capability, missing_is_unlimited=True)
-        _settle(child)
+        _set_limits(child)
 
 
 def _inherit(capability: Resource, parent: Resource) -> None:
-    """A ceiling that a queue does not state is its parent's."""
+    """Take a capability that a queue does not set from its parent."""
     if capability.cpu <= 0:
         capability.cpu = parent.cpu
     if capability.memory <= 0:

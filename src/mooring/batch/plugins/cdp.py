@@ -1,4 +1,4 @@
-"""cdp: pods that started lately are not evicted (cool-down protection)."""
+"""cdp: pods that were scheduled recently are not evicted (cool-down protection)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _COOLDOWN = "volcano.sh/cooldown-time"
 
 
 class CooldownProtection(BatchPlugin):
-    """Protects a running pod for as long after it was scheduled as it says."""
+    """Protects a running pod for its cool-down time after it was scheduled."""
 
     name = "cdp"
 
     def on_session_open(self, session: Session) -> None:
-        """Register for evictions within and across queues."""
+        """Register callbacks for evictions within and across queues."""
         self._session = session
         session.add_preemptable(self._unprotected)
         session.add_reclaimable(self._unprotected)

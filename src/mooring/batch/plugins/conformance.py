@@ -1,4 +1,4 @@
-"""conformance: what the cluster itself needs is never evicted."""
+"""conformance: critical pods are never evicted."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
 class Conformance(BatchPlugin):
-    """Spares kube-system and critical priority classes."""
+    """Protects kube-system and the system-critical priority classes."""
 
     name = "conformance"
 
     def on_session_open(self, session: Session) -> None:
-        """Register for all ways to evict."""
-        session.add_preemptable(_others)
-        session.add_reclaimable(_others)
-        session.add_unified_evictable(_others)
+        """Register callbacks for all kinds of eviction."""
+        session.add_preemptable(_not_critical)
+        session.add_reclaimable(_not_critical)
+        session.add_unified_evictable(_not_critical)
 
 
-def _others(_evictor: Any, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
+def _not_critical(_evictor: Any, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
     victims = [
         task
         for task in candidates

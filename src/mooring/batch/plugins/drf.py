@@ -1,4 +1,8 @@
-"""drf: jobs that have the smaller share of the cluster come first; with hierarchy, queues too."""
+"""drf: dominant resource fairness between jobs and, with hierarchy, between queues.
+
+With hierarchy, a queue's path and the weights along it are annotations (``root/eng/dev``, ``1/2/8``). A subtree that
+cannot use more is *saturated* and comes last; among the others the one with the smaller weighted share comes first.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,12 @@ from mooring.batch.resource import Resource, share
 from mooring.batch.session import Session
 from mooring.batch.task import TaskInfo
 
-#: Shares that differ by less are equal, when it is about evicting.
+#: Shares that differ by less are equal when victims are chosen.
 _DELTA = 0.000001
 
 
 class JobShare:
-    """What a job has, and the greatest part of any resource of the cluster that this is."""
+    """A job's allocated resources and its dominant share: the greatest fraction of any resource of the cluster."""
 
     __slots__ = ("allocated", "share")
 
@@ -28,18 +32,17 @@ class JobShare:
 
 
 class DominantShare(BatchPlugin):
-    """Dominant resource fairness."""
+    """Orders jobs by their dominant share."""
 
     name = "drf"
 
     def on_session_open(self, session: Session) -> None:
-        """Work out the shares, and register."""
+        """Compute the shares and register callbacks."""
         self._session = session
         self._names = [(name, session.total.get(name)) for name in session.total.names()]
         self.shares: dict[str, JobShare] = {}
         self._tree = Tree(session.total, self.share_of) if session.hierarchical(self.name) else None
         for job in session.jobs.values():
-            # What a job had at the beginning is already summed up in it.
             own = self.shares[job.uid] = JobShare(job.allocated.clone())
             own.share = self.share_of(own.allocated)
             if self._tree is not None:
@@ -54,7 +57,7 @@ class DominantShare(BatchPlugin):
         session.add_event_handler(lambda task: self._changed(task, 1), lambda task: self._changed(task, -1))
 
     def share_of(self, allocated: Resource) -> float:
-        """The greatest part of any resource of the cluster."""
+        """Return the greatest fraction of any resource of the cluster."""
         found = 0.0
         for name, total in self._names:
             part = share(allocated.get(name), total)
@@ -66,7 +69,7 @@ class DominantShare(BatchPlugin):
         return 0 if mine == theirs else -1 if mine < theirs else 1
 
     def _preemptable(self, preemptor: TaskInfo, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
-        """Tasks without which their job still has no less than the preemptor's job would have."""
+        """Return tasks without which their job's share is still no less than the preemptor's job would have."""
         own = self.shares.get(preemptor.job)
         if own is None:
             return [], PERMIT
@@ -102,7 +105,7 @@ class DominantShare(BatchPlugin):
         return 0 if answer == 0 else -1 if answer < 0 else 1
 
     def _reclaimable(self, reclaimer: TaskInfo, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
-        """Tasks whose queue would still come after the reclaimer's, with the task gone and the reclaimer placed."""
+        """Return tasks whose queue would come after the reclaimer's even without the task and with the reclaimer."""
         assert self._tree is not None, "registered with hierarchy only"
         session, tree = self._session, self._tree.clone()
         job = session.jobs.get(reclaimer.job)
@@ -136,7 +139,7 @@ class DominantShare(BatchPlugin):
 
 
 class Share(Protocol):
-    """What a node of the tree has, and the part of the cluster that this is."""
+    """The allocated resources of a node of the tree, and their share of the cluster."""
 
     allocated: Resource
     share: float
@@ -151,7 +154,7 @@ class _OwnShare:
 
 
 class TreeNode:
-    """A step of a path, or (without children) a job."""
+    """A queue on a path or, without children, a job."""
 
     __slots__ = ("account", "children", "name", "request", "saturated", "weight")
 
@@ -165,7 +168,7 @@ class TreeNode:
         self.children: dict[str, TreeNode] | None = {} if request is None else None
 
     def clone(self) -> TreeNode:
-        """A copy of the subtree."""
+        """Return a copy of the subtree."""
         account = _OwnShare(self.account.allocated.clone(), self.account.share)
         copy = TreeNode(self.name, self.weight, account, self.request)
         copy.saturated = self.saturated
@@ -179,25 +182,25 @@ class Tree:
 
     def __init__(self, total: Resource, share_of: Callable[[Resource], float]) -> None:
         self.root = TreeNode("root", 1.0, _OwnShare(Resource()))
-        #: What all jobs have together.
+        #: The allocated resources of all jobs.
         self.allocated = Resource()
         self._total = total
         self._share_of = share_of
 
     def clone(self) -> Tree:
-        """A tree to try something with."""
+        """Return an independent copy."""
         copy = Tree(self._total, self._share_of)
         copy.root = self.root.clone()
         copy.allocated = self.allocated.clone()
         return copy
 
     def put(self, job: JobInfo, account: Share, queue: QueueInfo) -> None:
-        """Put a job in its place, and work the tree out anew."""
+        """Insert or update a job, and compute all shares again."""
         node = self.root
         weights = queue.hierarchy_weights.split("/")
         for depth, name in enumerate(queue.hierarchy.split("/")[1:], start=1):
             children = node.children
-            assert children is not None, "only jobs have none, and no path leads through a job"
+            assert children is not None, "only jobs have no children, and no path leads through a job"
             child = children.get(name)
             if child is None:
                 child = children[name] = TreeNode(name, _weight(weights, depth), _OwnShare(Resource()))
@@ -235,7 +238,7 @@ def _weight(weights: list[str], depth: int) -> float:
 
 
 def _is_saturated(allocated: Resource, request: Resource, wanted: set[str]) -> bool:
-    """Whether a job has all it asks for of some resource, or asks for one of which nothing is left."""
+    """Return whether a job has all it requests of some resource, or requests one that is used up."""
     for name in allocated.names():
         asked = request.get(name)
         if asked != 0 and (allocated.get(name) >= asked or name not in wanted):
@@ -244,7 +247,7 @@ def _is_saturated(allocated: Resource, request: Resource, wanted: set[str]) -> b
 
 
 def compare_paths(root: TreeNode, left: QueueInfo, right: QueueInfo) -> float:
-    """Which of two queues comes first: negative for the left one, 0 if the tree does not tell."""
+    """Return which of two queues comes first: negative for the left one, 0 if they are equal."""
     mine, theirs = root, root
     left_path, right_path = left.hierarchy.split("/"), right.hierarchy.split("/")
     depth = min(len(left_path), len(right_path))
@@ -260,6 +263,6 @@ def compare_paths(root: TreeNode, left: QueueInfo, right: QueueInfo) -> float:
                 (theirs.children or {}).get(right_path[step + 1]),
             )
             if below is None or beside is None:
-                return 0  # a queue without jobs has no place in the tree
+                return 0  # a queue without jobs is not in the tree
             mine, theirs = below, beside
     return 0

@@ -1,7 +1,7 @@
-"""extender: somebody else's program has a say, asked over HTTP with JSON, one callback after the other.
+"""extender: callbacks that an HTTP server answers in JSON.
 
-A session waits for each answer, at most as long as ``extender.httpTimeout``: what the program says is part of the
-decision. It is the only plugin that does I/O.
+The session waits for each answer, up to ``extender.httpTimeout``, because the answer is part of the decision. This is
+the only session plugin that does I/O.
 """
 
 from __future__ import annotations
@@ -25,55 +25,55 @@ from mooring.batch.task import TaskInfo
 from mooring.config.durations import DurationError, parse_duration
 from mooring.framework.status import Code, Status
 
-#: What is longer is no answer.
+#: Longer answers are errors.
 _MOST_BYTES: Final = 10 << 20
 
 
 class ExtenderFailure(Exception):
-    """There is no usable answer; the message says why."""
+    """An extender gave no usable answer; the message says why."""
 
 
-class Replies:
-    """An answer, read forgivingly: what is missing or of another kind counts as nothing."""
+class Reply:
+    """An answer; a field that is missing or of another type has its zero value, as in Go."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
 
     def text(self, key: str) -> str:
-        """Text, or none."""
+        """Return a string, or an empty one."""
         value = self._values.get(key)
         return value if isinstance(value, str) else ""
 
     def integer(self, key: str) -> int:
-        """A whole number, or 0."""
+        """Return an integer, or 0."""
         value = self._values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
     def flag(self, key: str) -> bool:
-        """Whether it is true."""
+        """Return whether a field is true."""
         return self._values.get(key) is True
 
     def numbers(self, key: str) -> dict[str, float] | None:
-        """Numbers by name; None if there are none."""
+        """Return numbers by name; None if there is no mapping."""
         value = self._values.get(key)
         if not isinstance(value, dict):
             return None
         return {str(name): float(each) for name, each in value.items() if isinstance(each, int | float)}
 
     def uids(self, key: str) -> list[str]:
-        """The ``UID`` of each object of a list."""
+        """Return the ``UID`` of each object of a list."""
         value = self._values.get(key)
         return [str(each["UID"]) for each in value if isinstance(each, dict) and "UID" in each] if value else []
 
 
-def ask(url: str, body: dict[str, Any], seconds: float) -> Replies:
-    """Send a document, and wait for the answer. Raises ExtenderFailure."""
+def call(url: str, body: dict[str, Any], seconds: float) -> Reply:
+    """Send a JSON document and return the answer. Raises ExtenderFailure."""
     if not url.startswith(("http://", "https://")):
-        raise ExtenderFailure(f"extender.urlPrefix: {url!r} is no http or https address")
+        raise ExtenderFailure(f"extender.urlPrefix: {url!r} is not an http or https address")
     request = urllib.request.Request(
         url, msgspec.json.encode(body), {"Content-Type": "application/json"}, method="POST"
     )
-    # Where it is, is said in the configuration; no proxy of the environment comes between.
+    # The address is configured explicitly, so the proxy settings of the environment do not apply.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=seconds) as answer:
@@ -88,8 +88,8 @@ def ask(url: str, body: dict[str, Any], seconds: float) -> Replies:
     try:
         values = msgspec.json.decode(data) if data.strip() else {}
     except msgspec.DecodeError as error:
-        raise ExtenderFailure(f"{url} answers with no JSON: {error}") from None
-    return Replies(values if isinstance(values, dict) else {})
+        raise ExtenderFailure(f"{url} does not answer with JSON: {error}") from None
+    return Reply(values if isinstance(values, dict) else {})
 
 
 _SECONDS: Final = 1.0
@@ -97,12 +97,12 @@ Victims = tuple[list[TaskInfo], int]
 
 
 class Extender(BatchPlugin):
-    """Asks a program at ``extender.urlPrefix`` about everything for which the arguments name a verb."""
+    """Calls the server at ``extender.urlPrefix`` for every callback for which the arguments name a verb."""
 
     name = "extender"
 
     def on_session_open(self, session: Session) -> None:
-        """Tell the program, and register what it wants to be asked about."""
+        """Notify the extender, and register the callbacks that have a verb."""
         self._session = session
         self._prefix = self._text("urlPrefix").rstrip("/")
         self._ignorable = self.arguments.boolean("extender.ignorable", False)
@@ -110,13 +110,13 @@ class Extender(BatchPlugin):
         managed = self.arguments.get("extender.managedResources")
         self._managed = frozenset(map(str, managed)) if isinstance(managed, list) else frozenset()
         verb = self._text("onSessionOpenVerb")
-        if verb and self._ask(verb, self._whole()) is None and not self._ignorable:
+        if verb and self._call(verb, self._session_json()) is None and not self._ignorable:
             return
         registrations: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
             "predicate": (session.add_predicate, self._predicate),
             "preemptable": (session.add_preemptable, lambda *given: self._victims("preemptableVerb", *given)),
             "reclaimable": (session.add_reclaimable, lambda *given: self._victims("reclaimableVerb", *given)),
-            "jobEnqueueable": (session.add_job_enqueueable, self._may_enter),
+            "jobEnqueueable": (session.add_job_enqueueable, self._vote_enqueue),
             "queueOverused": (session.add_overused, self._overused),
             "jobReady": (session.add_job_ready, self._is_ready),
         }
@@ -128,9 +128,9 @@ class Extender(BatchPlugin):
         session.add_event_handler(self._handler("allocateFuncVerb"), self._handler("deallocateFuncVerb"))
 
     def on_session_close(self, session: Session) -> None:
-        """Tell the program."""
+        """Notify the extender."""
         if self._text("onSessionCloseVerb"):
-            self._ask(self._text("onSessionCloseVerb"), {})
+            self._call(self._text("onSessionCloseVerb"), {})
 
     # Arguments
 
@@ -145,7 +145,7 @@ class Extender(BatchPlugin):
             return _SECONDS
 
     def _concerns(self, task: TaskInfo) -> bool:
-        """Whether the program manages something that the pod asks for; without a list it manages everything."""
+        """Return whether the extender manages a resource of the pod; without a list it manages all."""
         if not self._managed:
             return True
         spec = task.pod.spec
@@ -154,17 +154,17 @@ class Extender(BatchPlugin):
             for each in (*spec.containers, *spec.init_containers)
         )
 
-    # Asking
+    # Calls
 
-    def _ask(self, verb: str, body: dict[str, Any]) -> Replies | None:
-        """The answer; None where there is none, which is told."""
+    def _call(self, verb: str, body: dict[str, Any]) -> Reply | None:
+        """Return the answer; None if there is none, with a warning."""
         try:
-            return ask(f"{self._prefix}/{verb}", body, self._seconds)
+            return call(f"{self._prefix}/{verb}", body, self._seconds)
         except ExtenderFailure as failure:
             self._session.warnings.append(f"extender: {failure}")
             return None
 
-    def _whole(self) -> dict[str, Any]:
+    def _session_json(self) -> dict[str, Any]:
         session = self._session
         nodes = {node.name: node_json(node) for node in session.node_list}
         return {
@@ -179,7 +179,7 @@ class Extender(BatchPlugin):
     def _predicate(self, task: TaskInfo, node: SessionNode) -> Status | None:
         if not self._concerns(task):
             return None
-        reply = self._ask(self._text("predicateVerb"), {"task": task_json(task), "node": node_json(node)})
+        reply = self._call(self._text("predicateVerb"), {"task": task_json(task), "node": node_json(node)})
         if reply is None:
             return None if self._ignorable else Status.unschedulable("the extender does not answer")
         reason = reply.text("status")
@@ -192,7 +192,7 @@ class Extender(BatchPlugin):
         if not self._concerns(task):
             return {}
         body = {"task": task_json(task), "nodes": [node_json(node) for node in nodes]}
-        reply = self._ask(self._text("prioritizeVerb"), body)
+        reply = self._call(self._text("prioritizeVerb"), body)
         if reply is None:
             return {} if self._ignorable else "the extender does not answer"
         scores = reply.numbers("nodeScore")
@@ -203,37 +203,37 @@ class Extender(BatchPlugin):
         if not self._concerns(evictor):
             return [], ABSTAIN
         body = {"evictor": task_json(evictor), "evictees": [task_json(each) for each in candidates]}
-        reply = self._ask(self._text(verb), body)
+        reply = self._call(self._text(verb), body)
         if reply is None:
             return [], PERMIT if self._ignorable else REJECT
         named = set(reply.uids("victims"))
         return [task for task in candidates if task.uid in named], reply.integer("status")
 
-    def _may_enter(self, job: JobInfo) -> int:
-        reply = self._ask(self._text("jobEnqueueableVerb"), {"job": job_json(job)})
+    def _vote_enqueue(self, job: JobInfo) -> int:
+        reply = self._call(self._text("jobEnqueueableVerb"), {"job": job_json(job)})
         if reply is None:
             return PERMIT if self._ignorable else REJECT
         return reply.integer("status")
 
     def _overused(self, queue: QueueInfo) -> bool:
-        reply = self._ask(self._text("queueOverusedVerb"), {"queue": queue_json(queue)})
+        reply = self._call(self._text("queueOverusedVerb"), {"queue": queue_json(queue)})
         return not self._ignorable if reply is None else reply.flag("overused")
 
     def _is_ready(self, job: JobInfo) -> bool:
-        """Without an answer a job is not ready, unless that is to be ignored (Volcano has it the other way round)."""
-        reply = self._ask(self._text("jobReadyVerb"), {"job": job_json(job)})
+        """Without an answer a job is ready only if errors are ignored (in Volcano it is the other way round)."""
+        reply = self._call(self._text("jobReadyVerb"), {"job": job_json(job)})
         return self._ignorable if reply is None else reply.flag("status")
 
     def _handler(self, verb: str) -> Handler | None:
         if not self._text(verb):
             return None
 
-        def tell(task: TaskInfo) -> str | None:
+        def notify(task: TaskInfo) -> str | None:
             if not self._concerns(task):
                 return None
-            reply = self._ask(self._text(verb), {"task": task_json(task)})
+            reply = self._call(self._text(verb), {"task": task_json(task)})
             if reply is None:
                 return None if self._ignorable else "the extender does not answer"
             return reply.text("errorMessage") or None
 
-        return tell
+        return notify

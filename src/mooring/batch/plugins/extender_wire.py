@@ -1,4 +1,4 @@
-"""Tasks, nodes, jobs and queues as extenders get them: under the names that Volcano gives their fields."""
+"""The JSON form of tasks, nodes, jobs and queues for extenders, with Volcano's field names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mooring.batch.resource import Resource
 from mooring.batch.session_nodes import SessionNode
 from mooring.batch.task import Status, TaskInfo
 
-#: Statuses are bits.
+#: Volcano represents a status as a bit.
 _BIT: Final[dict[Status, int]] = {
     "Pending": 1,
     "Allocated": 2,
@@ -27,7 +27,7 @@ _BIT: Final[dict[Status, int]] = {
 
 
 def resource_json(amounts: Resource) -> dict[str, Any]:
-    """Amounts."""
+    """Return the JSON form of amounts."""
     return {
         "MilliCPU": amounts.cpu,
         "Memory": amounts.memory,
@@ -37,7 +37,7 @@ def resource_json(amounts: Resource) -> dict[str, Any]:
 
 
 def task_json(task: TaskInfo) -> dict[str, Any]:
-    """A task with its pod."""
+    """Return the JSON form of a task with its pod."""
     request = resource_json(task.request)
     return {
         "UID": task.uid,
@@ -75,7 +75,7 @@ def node_json(node: SessionNode) -> dict[str, Any]:
 
 
 def job_json(job: JobInfo) -> dict[str, Any]:
-    """A job with its tasks."""
+    """Return the JSON form of a job with its tasks."""
     return {
         "UID": job.uid,
         "Name": job.name,
@@ -95,7 +95,7 @@ def job_json(job: JobInfo) -> dict[str, Any]:
 
 
 def queue_json(queue: QueueInfo) -> dict[str, Any]:
-    """A queue."""
+    """Return the JSON form of a queue."""
     return {
         "UID": queue.uid,
         "Name": queue.name,

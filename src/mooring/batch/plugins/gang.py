@@ -1,4 +1,4 @@
-"""gang: a job starts when enough of its tasks can, and keeps that many."""
+"""gang: a job starts when its minimum number of tasks can start, and keeps that many."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SCHEDULED = "Scheduled"
 
 
 class Gang(BatchPlugin):
-    """All or nothing."""
+    """Schedules at least the minimum of a job, or nothing."""
 
     name = "gang"
 
     def on_session_open(self, session: Session) -> None:
-        """Register what gangs need."""
+        """Register callbacks."""
         self._jobs = session.jobs
         session.add_job_valid(_problem)
         session.add_preemptable(self._surplus)
@@ -33,7 +33,7 @@ class Gang(BatchPlugin):
         session.add_job_starving(lambda job: job.is_starving)
 
     def _surplus(self, _evictor: TaskInfo, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
-        """Tasks that their jobs can spare."""
+        """Return tasks beyond the minimum of their jobs."""
         spare: dict[str, int] = {}
         victims = []
         for task in candidates:
@@ -50,7 +50,7 @@ class Gang(BatchPlugin):
         return victims, PERMIT
 
     def on_session_close(self, session: Session) -> None:
-        """Tell in the PodGroups' conditions which gangs can start and which cannot."""
+        """Set the Scheduled or Unschedulable condition of the PodGroups."""
         now = format_time(session.now)
         for job in session.jobs.values():
             if not job.tasks:
@@ -80,7 +80,7 @@ def _stamped(condition: PodGroupCondition, session: str, now: str) -> PodGroupCo
 
 
 def _schedulable(job: JobInfo) -> int:
-    """Tasks with a place, those included that had one until the gang turned out not to fit."""
+    """Return the number of placed tasks, including those that were placed until the gang did not fit."""
     nearly = sum(task.outcome.status in HOLDING for task in job.of_status(PENDING))
     return nearly + job.ready_count
 

@@ -1,4 +1,4 @@
-"""nodegroup: queues are tied to groups of nodes."""
+"""nodegroup: affinity of queues to groups of nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNSATISFIED = Status.unresolvable("node does not satisfy the node group affinit
 
 
 class GroupRules:
-    """Which node groups a queue uses."""
+    """The node group affinity of a queue."""
 
     def __init__(self, near: GroupAffinity | None, apart: GroupAffinity | None) -> None:
         near, apart = near or GroupAffinity(), apart or GroupAffinity()
@@ -34,17 +34,17 @@ class GroupRules:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it says nothing."""
+        """Whether there are no terms."""
         return not (self.required or self.preferred or self.forbidden or self.disliked)
 
     def allows(self, group: str) -> bool:
-        """Whether a group may be used; a group that is only disliked may be, even if it is forbidden too (a quirk)."""
+        """Return whether a group may be used; as in Volcano, preferred anti-affinity overrides required."""
         if group in self.disliked:
             return True
         return (group in self.required or group in self.preferred) and group not in self.forbidden
 
     def score(self, group: str, *, ordered: bool) -> float:
-        """How much a group is liked."""
+        """Return the score of a group."""
         if group in self.disliked:
             return -1.0
         score = 100.0 if group in self.required else 0.0
@@ -55,12 +55,12 @@ class GroupRules:
 
 
 class NodeGroup(BatchPlugin):
-    """Keeps queues to their node groups."""
+    """Restricts queues to their node groups."""
 
     name = "nodegroup"
 
     def on_session_open(self, session: Session) -> None:
-        """Read the queues' rules, and register."""
+        """Read the queues' affinity and register callbacks."""
         self._session = session
         self._strict = self.arguments.boolean("strict", True)
         self._ordered = self.arguments.boolean("enablePreferredOrder", False)
@@ -70,7 +70,7 @@ class NodeGroup(BatchPlugin):
         session.add_node_order(self._score, columns=True, depends=self._queue_of)
 
     def _rules_of(self, queue: QueueInfo, inherits: bool) -> GroupRules | None:
-        """A queue's rules, or those of the nearest queue above that has any."""
+        """Return a queue's affinity, or that of its nearest ancestor that has any."""
         seen: set[str] = set()
         while True:
             affinity = queue.queue.spec.affinity

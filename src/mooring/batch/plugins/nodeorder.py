@@ -41,12 +41,12 @@ _SCORERS: tuple[tuple[str, int, type[Plugin], Any], ...] = (
 )
 
 
-#: Scorers that rate each node by itself.
+#: Scorers whose score of a node depends on that node alone.
 _LOCAL = frozenset({"leastrequested", "mostrequested", "balancedresource"})
 
 
 class NodeOrder(BatchPlugin):
-    """Scores by how full and how even nodes are, and by what pods would like."""
+    """Scores nodes by utilization, balance and the preferences of pods."""
 
     name = "nodeorder"
 
@@ -70,7 +70,7 @@ class NodeOrder(BatchPlugin):
         return self._locality.score_nodes(CycleState(), task.pod, nodes.kube) * float(self._images)
 
     def _local(self, task: TaskInfo) -> Any:
-        """Whether the score of a node depends on that node alone: not where scorers weigh nodes against each other."""
+        """Return None if the score of a node depends on that node alone: not if a scorer compares nodes."""
         nodes = SessionNodes(self._session)
         for name, _, plugin in self._scorers:
             if name in _LOCAL:
@@ -79,7 +79,7 @@ class NodeOrder(BatchPlugin):
             status = plugin.pre_score(state, task.pod, nodes.kube)
             if status is not None and status.code is Code.SKIP:
                 continue
-            # Taints that nobody minds are the same to all nodes.
+            # A single number means that the taints count the same for all nodes.
             if name != "tainttoleration" or not isinstance(plugin.score_nodes(state, task.pod, nodes.kube), int):
                 return UNCACHEABLE
         return None
@@ -93,7 +93,7 @@ class NodeOrder(BatchPlugin):
         return total
 
     def parts(self, task: TaskInfo, nodes: SessionNodes) -> dict[str, Any]:
-        """Each scorer's weighted scores: a vector, a number for all nodes, or text that says what went wrong."""
+        """Return each scorer's weighted scores: a vector, a number for all nodes, or the text of an error."""
         state = CycleState()
         found: dict[str, Any] = {}
         for name, weight, plugin in self._scorers:
@@ -106,7 +106,7 @@ class NodeOrder(BatchPlugin):
 
 
 def _scores(plugin: Any, state: CycleState, task: TaskInfo, nodes: SessionNodes) -> Ints | int | str | None:
-    """One scorer's scores from 0 to 100; None if it has nothing to say, text for an error."""
+    """Return one scorer's scores from 0 to 100; None if it skips, text for an error."""
     status = plugin.pre_score(state, task.pod, nodes.kube)
     if status is not None:
         if status.code is Code.SKIP:

@@ -1,4 +1,4 @@
-"""overcommit: jobs are let into queues as long as the cluster, and some more, could hold them."""
+"""overcommit: jobs are admitted to queues as long as a multiple of the cluster could hold them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mooring.batch.session import Session
 
 
 class Overcommit(BatchPlugin):
-    """Bounds what waits in all queues together by a multiple of the cluster."""
+    """Limits the requests of all admitted jobs to a multiple of the cluster."""
 
     name = "overcommit"
 
     def on_session_open(self, session: Session) -> None:
-        """Work out what is left, and register."""
+        """Compute what is left and register callbacks."""
         factor = self.arguments.number("overcommit-factor", 1.2)
         self._session = session
         self._idle = session.total.clone().multiply(1.2 if factor < 1.0 else factor)
@@ -30,10 +30,10 @@ class Overcommit(BatchPlugin):
                 self._inqueue.add(job.without_gated(job.min_resources))
             else:
                 self._inqueue.add(reserved(job, inqueue=False))
-        session.add_job_enqueueable(self._may_enter)
-        session.add_job_enqueued(self._entered)
+        session.add_job_enqueueable(self._vote_enqueue)
+        session.add_job_enqueued(self._on_enqueued)
 
-    def _may_enter(self, job: JobInfo) -> int:
+    def _vote_enqueue(self, job: JobInfo) -> int:
         if job.min_resources is None:
             return PERMIT
         short = self._inqueue.clone().add(job.min_resources).exceeding(self._idle, job.min_resources)
@@ -43,6 +43,6 @@ class Overcommit(BatchPlugin):
         self._session.notes.append((job, text))
         return REJECT
 
-    def _entered(self, job: JobInfo) -> None:
+    def _on_enqueued(self, job: JobInfo) -> None:
         if job.min_resources is not None:
             self._inqueue.add(job.without_gated(job.min_resources))

@@ -1,4 +1,4 @@
-"""pdb: evictions keep to PodDisruptionBudgets."""
+"""pdb: evictions respect PodDisruptionBudgets."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mooring.batch.task import TaskInfo
 
 
 class DisruptionBudgets(BatchPlugin):
-    """Spares pods whose budget is used up; and pods without labels, as Volcano does."""
+    """Protects pods whose budget is used up, and pods without labels, as Volcano does."""
 
     name = "pdb"
 
     def on_session_open(self, session: Session) -> None:
-        """Register for all ways to evict."""
+        """Register callbacks for all kinds of eviction."""
         self._budgets = []
         for budget in session.handle.lister(PodDisruptionBudget).list():
             try:

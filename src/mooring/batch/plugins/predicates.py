@@ -1,4 +1,4 @@
-"""predicates: kube-scheduler's filters, and the pod limit of nodes. Room for the request is not its business."""
+"""predicates: kube-scheduler's filters and the pod limit of nodes; the search checks the resources itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mooring.plugins.volume_zone import VolumeZone
 Mask = npt.NDArray[np.bool_]
 
 _FULL = Status.unschedulable("node(s) pod number exceeded")
-#: Filters in their order, with the argument that switches them off.
+#: Filters in their order, with the argument that disables them.
 _FILTERS: tuple[tuple[type[Plugin], str], ...] = (
     (NodeUnschedulable, ""),
     (NodeAffinity, "predicate.NodeAffinityEnable"),
@@ -48,11 +48,11 @@ _FILTERS: tuple[tuple[type[Plugin], str], ...] = (
 
 
 #: Filters whose verdict on a node depends on that node alone.
-_NEAR_SIGHTED = frozenset({"NodeUnschedulable", "NodeAffinity", "TaintToleration", "NodePorts"})
+_LOCAL = frozenset({"NodeUnschedulable", "NodeAffinity", "TaintToleration", "NodePorts"})
 
 
 class Filtered:
-    """What the filters said of all nodes; the words of one node stop at the first that no eviction can help."""
+    """The verdicts of the filters on all nodes; those on a node end with the first that no eviction can change."""
 
     def __init__(self, full: Mask | None, verdicts: list[Verdicts], count: int) -> None:
         self._full = full
@@ -72,7 +72,7 @@ class Filtered:
                         self._hopeless |= where
 
     def verdict(self, row: int) -> Verdict:
-        """Everything said of a row."""
+        """Return the verdict on a row."""
         said = [_FULL] if self._full is not None and self._full[row] else []
         for verdicts in self._verdicts:
             code = int(verdicts.codes[row])
@@ -84,12 +84,12 @@ class Filtered:
         return tuple(said)
 
     def unresolvable(self) -> Mask:
-        """Where no eviction helps."""
+        """Return the rows where no eviction helps."""
         return self._hopeless
 
 
 class Predicates(BatchPlugin):
-    """Asks kube-scheduler's filters, and keeps the node table in step with the session."""
+    """Runs kube-scheduler's filters, and reserves volumes for placed tasks."""
 
     name = "predicates"
 
@@ -103,9 +103,9 @@ class Predicates(BatchPlugin):
         self._pre_filters = [each for each in self._filters if hasattr(each, "pre_filter")]
         self._reserving = [each for each in self._filters if isinstance(each, VolumeBinding)]
         self._affinity = next((each for each in self._filters if isinstance(each, SessionPodAffinity)), None)
-        #: Filters that look beyond a node, unless they have nothing to do for a task.
-        self._far_sighted = {each.name for each in self._filters} - _NEAR_SIGHTED
-        #: Tasks (uid) that the filters were prepared for; no other can be reserved for, nor found on its node again.
+        #: Filters that look beyond a node, unless they are skipped for a task.
+        self._not_local = {each.name for each in self._filters} - _LOCAL
+        #: Tasks (uid) for which PreFilter has run; nothing can be reserved for others.
         self._prepared: set[str] = set()
         self._limits = np.array([node.allocatable.max_tasks for node in session.node_list], dtype=np.int64)
         session.add_reservation(self._reserve, self._unreserve)
@@ -121,7 +121,7 @@ class Predicates(BatchPlugin):
         for plugin in self._pre_filters:
             answer = plugin.pre_filter(state, task.pod, nodes)
             if answer is None or isinstance(answer, PreFilterResult):
-                continue  # which nodes a plugin narrows to is not used: its filter says the same
+                continue  # the PreFilter result is not used: the filter rejects the same nodes
             if answer.code is Code.SKIP:
                 state.skip_filter.add(plugin.name)
             elif not answer.is_success:
@@ -146,9 +146,9 @@ class Predicates(BatchPlugin):
         return Filtered(full, found, count) if found or full is not None else None
 
     def _local(self, task: TaskInfo) -> Any:
-        """Whether the verdict on a node depends on that node alone: not where affinity, spread or volumes count."""
+        """Return None if the verdict on a node depends on that node alone: not with affinity, spread or volumes."""
         skipped = self._session.state_of(task).skip_filter
-        return None if self._far_sighted <= skipped else UNCACHEABLE
+        return None if self._not_local <= skipped else UNCACHEABLE
 
     @staticmethod
     def _ask(plugin: Any, state: CycleState, task: TaskInfo, nodes: Nodes) -> Verdicts | None:
@@ -176,18 +176,18 @@ class Predicates(BatchPlugin):
         for plugin in self._reserving if task.pod.spec.volumes else ():
             plugin.unreserve(self._session.state_of(task), task.pod, task.node_name)
 
-    # Dry runs of preemption look at inter-pod affinity only
+    # Dry runs of preemption evaluate inter-pod affinity only
 
     def _simulate(self, task: TaskInfo) -> _AffinityTrial:
         return _AffinityTrial(self, self._session.state_of(task).clone())
 
     def affinity_trial(self) -> tuple[SessionPodAffinity | None, Session]:
-        """What a dry run needs."""
+        """Return what a dry run needs."""
         return self._affinity, self._session
 
 
 class _AffinityTrial:
-    """Inter-pod affinity with some pods gone."""
+    """Inter-pod affinity if some pods were gone."""
 
     def __init__(self, owner: Predicates, state: CycleState) -> None:
         self._plugin, self._session = owner.affinity_trial()
@@ -197,11 +197,11 @@ class _AffinityTrial:
             self._plugin = None
 
     def remove(self, task: TaskInfo, node: SessionNode) -> bool:
-        """A pod is gone."""
+        """Simulate that a pod is gone."""
         return self._shift(task, node, added=False)
 
     def add(self, task: TaskInfo, node: SessionNode) -> bool:
-        """A pod is back."""
+        """Simulate that a pod is back."""
         return self._shift(task, node, added=True)
 
     def _shift(self, task: TaskInfo, node: SessionNode, *, added: bool) -> bool:
@@ -217,11 +217,11 @@ class _AffinityTrial:
         return True
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Not its business."""
+        """Return True: predicates limits no queue."""
         return True
 
     def predicate(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Whether affinity allows the node."""
+        """Return whether affinity allows the node."""
         if self._plugin is None:
             return True
         nodes = Nodes(self._session.table, np.array([node.row]))

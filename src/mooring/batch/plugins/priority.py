@@ -1,4 +1,4 @@
-"""priority: what has a higher priority comes first, and may push out what has a lower one."""
+"""priority: jobs and tasks with a higher priority come first and may preempt those with a lower one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Priority(BatchPlugin):
     name = "priority"
 
     def on_session_open(self, session: Session) -> None:
-        """Register orders, victims and starvation."""
+        """Register callbacks for orders, victims and starvation."""
         self._jobs = session.jobs
         session.add_task_order(lambda left, right: right.priority - left.priority)
         session.add_job_order(lambda left, right: right.priority - left.priority)
@@ -25,7 +25,7 @@ class Priority(BatchPlugin):
         session.add_job_starving(_is_starving)
 
     def _preemptable(self, preemptor: TaskInfo, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
-        """Tasks of jobs with lower priority; within a job, tasks with lower priority."""
+        """Return tasks of jobs with lower priority; within a job, tasks with lower priority."""
         own = self._jobs.get(preemptor.job)
         if own is None:
             return [], PERMIT

@@ -1,4 +1,4 @@
-"""proportion: queues share the cluster by weight; what one does not want goes to the others."""
+"""proportion: queues share the cluster by weight; what one does not request goes to the others."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from mooring.batch.task import TaskInfo
 
 
 class Proportion(BatchPlugin):
-    """Works out what every queue with jobs deserves, and holds queues to it."""
+    """Computes what every queue with jobs deserves, and limits queues to it."""
 
     name = "proportion"
 
     def on_session_open(self, session: Session) -> None:
-        """Work out the shares, and register."""
+        """Compute the shares and register callbacks."""
         self._session = session
         self.accounts: dict[str, QueueAccount] = {}
         guaranteed = all_guarantees(session)
@@ -46,7 +46,7 @@ class Proportion(BatchPlugin):
         session.add_overused(lambda queue: self._account(queue).deserved.fits(self._account(queue).allocated))
         session.add_allocatable(lambda queue, task: self._within(queue, [task]))
         session.add_preemptive(self._within)
-        session.add_job_enqueueable(self._may_enter)
+        session.add_job_enqueueable(self._vote_enqueue)
         session.add_event_handler(lambda task: self._changed(task, 1), lambda task: self._changed(task, -1))
         session.add_simulation(lambda _task: _Trial(self))
 
@@ -60,14 +60,14 @@ class Proportion(BatchPlugin):
         return 0 if mine == theirs else -1 if mine < theirs else 1
 
     def _within(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue deserves what tasks ask for, on top of what it has."""
+        """Return whether a queue deserves what tasks request in addition to what it has."""
         if not queue.is_open:
             return False
         account = self._account(queue)
         return fits_in(account.allocated, account.deserved, tasks)
 
     def _reclaimable(self, _reclaimer: TaskInfo, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
-        """Tasks of queues that have more than they deserve, until they have not."""
+        """Return tasks of queues that have more than they deserve, until they no longer do."""
         had: dict[str, Resource] = {}
         victims = []
         for task in candidates:
@@ -81,7 +81,7 @@ class Proportion(BatchPlugin):
                 victims.append(task)
         return victims, PERMIT
 
-    def _may_enter(self, job: JobInfo) -> int:
+    def _vote_enqueue(self, job: JobInfo) -> int:
         if not self._session.queues[job.queue].is_open:
             return REJECT
         if job.min_resources is None:
@@ -102,13 +102,13 @@ class Proportion(BatchPlugin):
             account.share = account.dominant_share()
 
     def queue_of(self, task: TaskInfo) -> str | None:
-        """The queue of a task's job."""
+        """Return the queue of a task's job."""
         job = self._session.jobs.get(task.job)
         return job.queue if job is not None else None
 
 
 def fill(total: Resource, accounts: list[tuple[int, QueueAccount]]) -> None:
-    """Pour the cluster into the queues by weight, until they have what they want or nothing is left."""
+    """Distribute the cluster among the queues by weight, until all requests are met or nothing is left."""
     remaining = total.clone()
     met: set[str] = set()
     while True:
@@ -121,7 +121,7 @@ def fill(total: Resource, accounts: list[tuple[int, QueueAccount]]) -> None:
             if account.name in met:
                 continue
             old = account.deserved.clone()
-            _pour(account, remaining.clone().multiply(float(weight) / float(weights)))
+            _grant(account, remaining.clone().multiply(float(weight) / float(weights)))
             if account.request.fits(account.deserved) or account.deserved.same_as(old):
                 met.add(account.name)
             more, less = changes(account.deserved, old)
@@ -132,7 +132,7 @@ def fill(total: Resource, accounts: list[tuple[int, QueueAccount]]) -> None:
             return
 
 
-def _pour(account: QueueAccount, more: Resource) -> None:
+def _grant(account: QueueAccount, more: Resource) -> None:
     deserved = account.deserved.add(more)
     deserved.limit_to(account.limit, missing_is_unlimited=True)
     deserved.limit_to(account.request, missing_is_unlimited=False)
@@ -141,30 +141,30 @@ def _pour(account: QueueAccount, more: Resource) -> None:
 
 
 class _Trial:
-    """What queues would have with some tasks gone."""
+    """What queues would have if some tasks were gone."""
 
     def __init__(self, owner: Proportion) -> None:
         self._owner = owner
         self._allocated = {name: account.allocated.clone() for name, account in owner.accounts.items()}
 
     def remove(self, task: TaskInfo, node: SessionNode) -> bool:
-        """A task is gone."""
+        """Simulate that a task is gone."""
         allocated = self._allocated.get(self._owner.queue_of(task) or "")
         if allocated is not None:
             allocated.sub(task.request)
         return allocated is not None
 
     def add(self, task: TaskInfo, node: SessionNode) -> bool:
-        """A task is back."""
+        """Simulate that a task is back."""
         allocated = self._allocated.get(self._owner.queue_of(task) or "")
         if allocated is not None:
             allocated.add(task.request)
         return allocated is not None
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Whether the queue deserves it then."""
+        """Return whether the queue then deserves a task."""
         return fits_in(self._allocated[queue.name], self._owner.accounts[queue.name].deserved, [task])
 
     def predicate(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Not its business."""
+        """Return True: proportion has no predicate."""
         return True

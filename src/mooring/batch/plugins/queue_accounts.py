@@ -1,4 +1,4 @@
-"""What proportion, capacity and overcommit keep of a queue, and what they compute alike."""
+"""Accounts of queues: what proportion, capacity and overcommit compute in the same way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUOTA = "queue resource quota insufficient"
 
 
 class QueueAccount:
-    """One queue: what it deserves, has, wants, and what its waiting jobs will need."""
+    """One queue: what it deserves, has allocated and requests, and what its admitted jobs will need."""
 
     __slots__ = ("allocated", "deserved", "elastic", "guarantee", "inqueue", "limit", "name", "request", "share")
 
@@ -23,17 +23,17 @@ class QueueAccount:
         self.deserved = Resource()
         self.allocated = Resource()
         self.request = Resource()
-        #: What jobs have beyond their minimum.
+        #: What jobs have allocated beyond their minimum.
         self.elastic = Resource()
-        #: What jobs that were let in will still need.
+        #: What admitted jobs will still need.
         self.inqueue = Resource()
         self.guarantee = Resource()
-        #: The most it can have: its capability, and what is not guaranteed to others.
+        #: The most it can have: at most its capability, and without what is guaranteed to others.
         self.limit = Resource()
         self.share = 0.0
 
     def count(self, job: JobInfo) -> None:
-        """Add a job at the beginning of a session."""
+        """Add a job when a session opens."""
         for status, tasks in job.by_status.items():
             if status in HOLDING:
                 for task in tasks.values():
@@ -46,13 +46,13 @@ class QueueAccount:
         self.elastic.add(job.elastic())
 
     def short_of(self, job: JobInfo) -> list[str]:
-        """The resources of which the queue cannot hold a job's minimum too."""
+        """Return the resources for which a job's minimum would exceed the queue's limit."""
         minimum = job.minimum()
         wanted = minimum.clone().add(self.allocated).add(self.inqueue).sub(self.elastic)
         return wanted.exceeding(self.limit, minimum)
 
     def dominant_share(self) -> float:
-        """The greatest part of what it deserves that it has of any resource."""
+        """Return the greatest ratio of allocated to deserved of any resource."""
         found = 0.0
         for name in self.deserved.names():
             found = max(found, share(self.allocated.get(name), self.deserved.get(name)))
@@ -60,7 +60,7 @@ class QueueAccount:
 
 
 def reserved(job: JobInfo, *, inqueue: bool = True) -> Resource:
-    """What is kept for a job that was let in: what it lacks of its minimum."""
+    """Return what is reserved for an admitted job: what it lacks of its minimum."""
     if job.min_resources is None:
         return Resource()
     waits = inqueue and job.phase == INQUEUE
@@ -83,13 +83,13 @@ def _lacked(job: JobInfo, minimum: Resource) -> Resource:
 
 
 def named_resources(prefix: str, verb: str, names: Iterable[str]) -> str:
-    """A message with the resources it is about: ``prefix: verb cpu, verb memory``."""
+    """Return a message that lists resources: ``prefix: verb cpu, verb memory``."""
     listed = ", ".join(f"{verb} {name}" for name in names)
     return f"{prefix}: {listed}" if listed else prefix
 
 
 def queue_limit(total: Resource, guaranteed: Resource, account: QueueAccount, queue: QueueInfo) -> Resource:
-    """The most a queue can have: all but what is guaranteed to others, at most its capability."""
+    """Return the most a queue can have: all but what is guaranteed to others, at most its capability."""
     limit = exceeded_part(total, guaranteed).add(account.guarantee)
     if queue.queue.spec.capability:
         capability = Resource.of(queue.queue.spec.capability)
@@ -102,7 +102,7 @@ def queue_limit(total: Resource, guaranteed: Resource, account: QueueAccount, qu
 
 
 def all_guarantees(session: Session) -> Resource:
-    """What is guaranteed to queues, those without jobs included."""
+    """Return the guarantees of all queues, including those without jobs."""
     total = Resource()
     for queue in session.queues.values():
         total.add(Resource.of(queue.queue.spec.guarantee.resource))
@@ -110,7 +110,7 @@ def all_guarantees(session: Session) -> Resource:
 
 
 def fits_in(allocated: Resource, limit: Resource, tasks: Sequence[TaskInfo]) -> bool:
-    """Whether what tasks ask for, on top of what is allocated, is within a limit."""
+    """Return whether the requests of tasks, added to what is allocated, are within a limit."""
     asked = tasks[0].request
     if len(tasks) > 1:
         asked = Resource()

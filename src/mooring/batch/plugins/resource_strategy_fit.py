@@ -1,4 +1,7 @@
-"""resource-strategy-fit: a scoring strategy for each resource."""
+"""resource-strategy-fit: a scoring strategy for each resource, and two policies for scarce resources.
+
+``sra`` prefers nodes without scarce resources; ``proportional`` reserves CPU and memory on nodes with them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def _names(listed: object) -> list[str]:
     return [name.strip() for name in listed.split(",") if name.strip()] if isinstance(listed, str) else []
 
 
-class Scarce:
+class ScarceResourceAvoidance:
     """Prefers nodes without scarce resources (``sra``)."""
 
     def __init__(self, weight: int, resources: dict[str, int]) -> None:
@@ -29,7 +32,7 @@ class Scarce:
         self._resources = resources
 
     def score(self, task: TaskInfo, nodes: SessionNodes) -> Floats:
-        """100 times the weight for a node without any, 0 for one with all, or one that lacks what is asked for."""
+        """Return 100 times the weight for nodes without scarce resources, 0 if one has all or lacks the request."""
         had: Floats = np.zeros(len(nodes))
         for name, weight in self._resources.items():
             had += (nodes.allocatable(name) > 0) * float(weight)
@@ -42,7 +45,7 @@ class Scarce:
         return had
 
 
-def scarce_rules(given: dict[str, Any]) -> Scarce | None:
+def scarce_rules(given: dict[str, Any]) -> ScarceResourceAvoidance | None:
     """Read ``sra``; None unless it is enabled."""
     if given.get("enable") is not True:
         return None
@@ -53,17 +56,17 @@ def scarce_rules(given: dict[str, Any]) -> Scarce | None:
         weight = weights.get(name, 1)
         resources[name] = weight if isinstance(weight, int) and weight >= 0 else 1
     weight = given.get("weight")
-    return Scarce(weight if isinstance(weight, int) else 0, resources)
+    return ScarceResourceAvoidance(weight if isinstance(weight, int) else 0, resources)
 
 
 class Proportional:
-    """Keeps, on nodes with a scarce resource, CPU and memory in proportion to what is idle of it."""
+    """Reserves CPU and memory on nodes with a scarce resource, in proportion to what is idle of it."""
 
     def __init__(self, rates: dict[str, tuple[float, float]]) -> None:
         self._rates = rates
 
     def judge(self, task: TaskInfo, nodes: SessionNodes) -> Verdicts | None:
-        """Turn a task that does not ask for it down where too little would be left."""
+        """Reject nodes where a task that does not request the scarce resource would leave too little."""
         if any(task.request.get(name) > 0 for name in self._rates):
             return None
         rejections = []
@@ -103,7 +106,7 @@ _WEIGHTS = "volcano.sh/resource-strategy-weight"
 
 
 class Strategy(NamedTuple):
-    """How a resource is rated, and how much that counts."""
+    """The scoring type and the weight of a resource."""
 
     kind: str
     weight: int
@@ -114,12 +117,12 @@ def _own_strategy(task: TaskInfo) -> tuple[str | None, str | None]:
     return annotations.get(_TYPE), annotations.get(_WEIGHTS)
 
 
-def _whole(value: object, default: int) -> int:
+def _integer(value: object, default: int) -> int:
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
 
 
 def _strategies(given: dict[str, Any]) -> dict[str, Strategy]:
-    """Resource, or prefix with ``*`` -> strategy."""
+    """Return the strategies by resource, or by prefix with ``*``."""
     if not given:
         return {CPU: Strategy(LEAST, 1), MEMORY: Strategy(LEAST, 1)}
     found = {}
@@ -127,23 +130,23 @@ def _strategies(given: dict[str, Any]) -> dict[str, Strategy]:
         if "*" in name and (name == "*" or not name.endswith("*") or name.count("*") > 1):
             continue
         fields = value if isinstance(value, dict) else {}
-        weight, kind = _whole(fields.get("weight"), 0), fields.get("type")
+        weight, kind = _integer(fields.get("weight"), 0), fields.get("type")
         found[name] = Strategy(str(kind) if kind in (LEAST, MOST) else LEAST, weight if weight > 0 else 1)
     return found
 
 
 class ResourceStrategyFit(BatchPlugin):
-    """Scores nodes by how full they will be of each resource, or how empty."""
+    """Scores nodes by the utilization of each resource, least or most allocated first."""
 
     name = "resource-strategy-fit"
 
     def on_session_open(self, session: Session) -> None:
-        """Read the strategies, and register."""
+        """Read the strategies and register callbacks."""
         arguments = self.arguments
-        weight = _whole(arguments.get("resourceStrategyFitWeight"), -1)
+        weight = _integer(arguments.get("resourceStrategyFitWeight"), -1)
         self._weight = 10 if weight < 0 else weight
         self._strategies = _strategies(arguments.mapping("resources"))
-        self._scarce: Scarce | None = scarce_rules(arguments.mapping("sra"))
+        self._scarce: ScarceResourceAvoidance | None = scarce_rules(arguments.mapping("sra"))
         proportional: Proportional | None = proportional_rules(arguments.mapping("proportional"))
         if proportional is not None:
             session.add_predicate(proportional.judge, columns=True, depends=on_node_alone)
@@ -181,7 +184,7 @@ class ResourceStrategyFit(BatchPlugin):
         return total
 
     def _chosen(self, task: TaskInfo) -> dict[str, Strategy] | None:
-        """The strategies for what a task asks for, its own if it has some; None if those make no sense."""
+        """Return the strategies for what a task requests, its own if it has any; None if those are invalid."""
         own = task.pod.annotations.get(_TYPE, "")
         names = sorted(task.request.names(), key=lambda name: (name != CPU, name != MEMORY, name))
         if not own:
@@ -194,7 +197,7 @@ class ResourceStrategyFit(BatchPlugin):
         return {name: Strategy(own, weights[name]) for name in names if name in weights}
 
     def _strategy(self, resource: str) -> Strategy | None:
-        """The strategy of a resource: its own, or that of the longest prefix."""
+        """Return the strategy of a resource: its own, or that of the longest prefix."""
         if resource in self._strategies:
             return self._strategies[resource]
         prefixes = [name for name in self._strategies if name.endswith("*") and resource.startswith(name[:-1])]

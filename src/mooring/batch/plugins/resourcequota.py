@@ -1,4 +1,4 @@
-"""resourcequota: jobs wait outside their queue while their namespace's quota has no room for them."""
+"""resourcequota: jobs are not admitted while they would exceed a quota of their namespace."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def _sum(left: _Amounts, right: _Amounts) -> _Amounts:
 
 
 class NamespaceQuota(BatchPlugin):
-    """Holds the minimum of jobs against ResourceQuotas."""
+    """Compares the minimum of jobs with ResourceQuotas."""
 
     name = "resourcequota"
 
     def on_session_open(self, session: Session) -> None:
-        """Register for letting jobs in."""
+        """Register the vote on admission."""
         self._session = session
-        #: Namespace -> what was let in during this session.
+        #: Namespace -> what was admitted during this session.
         self._admitted: dict[str, _Amounts] = {}
         session.add_job_enqueueable(self._vote)
 

@@ -1,4 +1,4 @@
-"""sla: no job waits longer than it was promised."""
+"""sla: a limit on the waiting time of jobs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mooring.config.durations import DurationError, parse_duration
 
 
 class WaitingTime(BatchPlugin):
-    """Jobs with a limit to their waiting go by it, and are let through once it is over."""
+    """Orders jobs by when their waiting time ends, and permits them once it has ended."""
 
     name = "sla"
 
     def on_session_open(self, session: Session) -> None:
-        """Register order and votes."""
+        """Register the order and the votes."""
         self._session = session
         self._default = self._read_default()
         session.add_job_order(self._compare)

@@ -1,4 +1,7 @@
-"""task-topology: which tasks of a job should share nodes, and which should not."""
+"""task-topology: affinity and anti-affinity between the roles of a job.
+
+Tasks that should share a node are put into a *bucket*.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ _TASK_ORDER = "volcano.sh/task-topology-task-order"
 
 
 class TaskTopology(BatchPlugin):
-    """Sorts tasks into buckets that want to be together, and draws them to the same nodes."""
+    """Sorts tasks into buckets and prefers one node for each bucket."""
 
     name = "task-topology"
 
     def on_session_open(self, session: Session) -> None:
-        """Fill the buckets, and register."""
+        """Fill the buckets and register callbacks."""
         self._session = session
         self._weight = self.arguments.integer("task-topology.weight", 1)
         self._buckets: dict[str, Buckets] = {}
@@ -43,7 +46,7 @@ class TaskTopology(BatchPlugin):
         session.add_event_handler(allocate=self._placed)
 
     def _compare(self, left: TaskInfo, right: TaskInfo) -> int:
-        """Tasks of the bucket with the most tasks left first."""
+        """Order tasks of the bucket with the most tasks left first."""
         mine, theirs = self._buckets.get(left.job), self._buckets.get(right.job)
         if mine is None or theirs is None:
             return 0
@@ -59,10 +62,10 @@ class TaskTopology(BatchPlugin):
         return own.index - other.index
 
     def _score(self, task: TaskInfo, node: SessionNode) -> float:
-        """How many tasks of the bucket are on the node or would find room there too."""
+        """Score by how many tasks of the bucket are on the node or would fit there too."""
         buckets = self._buckets.get(task.job)
         room = node.idle.add(node.releasing)
-        if buckets is None or _has_less(room, task):
+        if buckets is None or room.less_in_some(task.request):
             return 0.0
         score = float(buckets.worth(task, node.name, room) * self._weight)
         return score * 100.0 / float(buckets.largest) if buckets.largest else score
@@ -73,12 +76,8 @@ class TaskTopology(BatchPlugin):
             buckets.placed(task)
 
 
-def _has_less(room: object, task: TaskInfo) -> bool:
-    return room.less_in_some(task.request)  # type: ignore[attr-defined, no-any-return]
-
-
 def read_topology(job: JobInfo) -> Topology | None:
-    """What a PodGroup's annotations say; None if nothing, or if it makes no sense."""
+    """Read a PodGroup's annotations; None if there are none or they are invalid."""
     annotations = job.group.annotations
     if not any(key in annotations for key in (_AFFINITY, _ANTI_AFFINITY, _TASK_ORDER)):
         return None
@@ -94,7 +93,7 @@ def read_topology(job: JobInfo) -> Topology | None:
 
 
 def _groups(text: str | None, *, roles: set[str]) -> list[list[str]] | None:
-    """Groups of roles: ``ps,worker;chief``; None if one does not exist or is in a group twice."""
+    """Parse groups of roles such as ``ps,worker;chief``; None if a role does not exist or is in a group twice."""
     if text is None:
         return []
     groups = [group.split(",") for group in text.split(";")]
@@ -109,7 +108,7 @@ _SELF_APART, _NEAR, _SELF_NEAR, _APART = 4, 3, 2, 1
 
 
 class Topology(NamedTuple):
-    """Groups of roles that want to be near each other, or apart; and the order in which roles are looked at."""
+    """Groups of roles with affinity and with anti-affinity, and the order of roles."""
 
     near: list[list[str]]
     apart: list[list[str]]
@@ -117,7 +116,7 @@ class Topology(NamedTuple):
 
 
 class Bucket:
-    """Tasks that want to be together."""
+    """Tasks that should share a node."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -131,7 +130,7 @@ class Bucket:
         self.nodes: Counter[str] = Counter()
 
     def add(self, role: str, task: TaskInfo) -> None:
-        """Put a task in."""
+        """Add a task."""
         self.roles[role] += 1
         if task.node_name:
             self.nodes[task.node_name] += 1
@@ -142,7 +141,7 @@ class Bucket:
         self.request.add(task.request)
 
     def put_on_node(self, task: TaskInfo) -> None:
-        """A task of the bucket found a node."""
+        """Record that a task of the bucket was placed."""
         self.nodes[task.node_name] += 1
         self.placed += 1
         self.tasks.pop(task.uid, None)
@@ -158,7 +157,7 @@ def _size(request: Resource) -> float:
 
 
 def role_of(task: TaskInfo) -> str:
-    """The role that topologies go by: the annotation, not the label."""
+    """Return the role that topologies use: the annotation, not the label."""
     return task.pod.annotations.get(TASK_SPEC, "")
 
 
@@ -174,7 +173,7 @@ class Buckets:
         self._order = {role: len(topology.order) - place for place, role in enumerate(topology.order)}
         self._buckets: list[Bucket] = []
         self._of_task: dict[str, Bucket] = {}
-        #: Node -> roles of tasks that were placed there in this session.
+        #: Node -> roles of tasks placed there in this session.
         self._on_node: dict[str, Counter[str]] = {}
         #: The size of the largest bucket.
         self.largest = 0
@@ -195,7 +194,7 @@ class Buckets:
         self._strength[role] = max(strength, self._strength.get(role, 0))
 
     def compare(self, left: TaskInfo, right: TaskInfo) -> int:
-        """Which of two tasks matters more, by its role: positive for the left one."""
+        """Compare two tasks by their roles: positive if the left one is more important."""
         mine, theirs = role_of(left), role_of(right)
         if mine == theirs:
             return 0
@@ -206,7 +205,7 @@ class Buckets:
         return 0 if first == second else 1 if first > second else -1
 
     def _before(self, left: TaskInfo, right: TaskInfo) -> int:
-        """The order in which tasks are put into buckets: those with a node first, then by what matters more."""
+        """Compare two tasks for filling buckets: placed tasks first, then the more important role."""
         if left.node_name or right.node_name:
             if bool(left.node_name) != bool(right.node_name):
                 return -1 if left.node_name else 1
@@ -230,18 +229,18 @@ class Buckets:
             self.largest = max(self.largest, len(bucket.tasks) + bucket.placed)
 
     def _best(self, role: str) -> Bucket | None:
-        """The bucket that a role likes best, the smaller of equal ones; None if it likes none."""
+        """Return the bucket with the highest affinity to a role, the smaller of equal ones; None if negative."""
         best: Bucket | None = None
         most = -(2**31)
         for bucket in self._buckets:
-            liking = self._liking(role, bucket.roles, only_apart=False)
-            if liking > most:
-                most, best = liking, bucket
-            elif liking == most and best is not None and bucket.size < best.size:
+            affinity = self._affinity(role, bucket.roles, only_apart=False)
+            if affinity > most:
+                most, best = affinity, bucket
+            elif affinity == most and best is not None and bucket.size < best.size:
                 best = bucket
         return best if most >= 0 else None
 
-    def _liking(self, role: str, others: Mapping[str, int], *, only_apart: bool) -> int:
+    def _affinity(self, role: str, others: Mapping[str, int], *, only_apart: bool) -> int:
         if not role:
             return 0
         found = 0
@@ -253,11 +252,11 @@ class Buckets:
         return found
 
     def bucket_of(self, task: TaskInfo) -> Bucket | None:
-        """The bucket a task is in."""
+        """Return the bucket of a task."""
         return self._of_task.get(task.uid)
 
     def placed(self, task: TaskInfo) -> None:
-        """A task found a node."""
+        """Record that a task was placed."""
         role = role_of(task)
         if role:
             self._on_node.setdefault(task.node_name, Counter())[role] += 1
@@ -266,14 +265,14 @@ class Buckets:
             bucket.put_on_node(task)
 
     def worth(self, task: TaskInfo, node_name: str, room: Resource) -> int:
-        """How many tasks of the bucket a node has, or has room for, less those that should be elsewhere."""
+        """Return how many tasks of the bucket a node has or has room for, minus those with anti-affinity."""
         bucket = self.bucket_of(task)
         if bucket is None:
             return 0
         score = bucket.nodes[node_name]
         there = self._on_node.get(node_name)
         if there:
-            score += min(self._liking(role_of(task), there, only_apart=True), 0)
+            score += min(self._affinity(role_of(task), there, only_apart=True), 0)
         score += len(bucket.tasks)
         if bucket.request.fits(room):
             return score

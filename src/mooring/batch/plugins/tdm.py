@@ -1,4 +1,4 @@
-"""tdm: nodes that are lent to batch jobs at certain times of the day."""
+"""tdm: nodes that batch jobs may use at certain times of the day (time-division multiplexing)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})")
 
 
 class TimeDivision(BatchPlugin):
-    """Lets preemptable tasks onto revocable nodes while their zone is open, and off them when it closes."""
+    """Admits preemptable tasks to revocable nodes while their zone is open, and evicts them when it closes."""
 
     name = "tdm"
 
     def on_session_open(self, session: Session) -> None:
-        """Find out which zones are open, and register."""
+        """Determine which zones are open and register callbacks."""
         self._session = session
         self._zones = {key.replace(_ZONE, "", 1): str(text) for key, text in self.arguments.items() if _ZONE in key}
         names = sorted({node.revocable_zone for node in session.node_list} - {""} | set(self._zones))
@@ -76,7 +76,7 @@ class TimeDivision(BatchPlugin):
         return scores, closed
 
     def _preemptable(self, preemptor: TaskInfo, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
-        """For tasks that may not be preempted themselves: preemptable ones on ordinary nodes, within budgets."""
+        """Return, for a preemptor that is not preemptable, preemptable tasks on ordinary nodes, within budgets."""
         if preemptor.preemptable or preemptor.revocable_zone:
             return [], REJECT
         nodes = self._session.nodes
@@ -91,7 +91,7 @@ class TimeDivision(BatchPlugin):
         return self._within_budgets(chosen), PERMIT
 
     def _victims(self, _tasks: list[TaskInfo]) -> list[TaskInfo]:
-        """Preemptable tasks on nodes of closed zones, within budgets, at most once a period."""
+        """Return preemptable tasks on nodes of closed zones, within budgets, at most once a period."""
         session = self._session
         last = session.memory.get(self.name)
         if isinstance(last, float) and last + self._period() > session.now:
@@ -130,7 +130,7 @@ def _zone_of(task: TaskInfo) -> str:
 
 
 def _window(text: str, now: datetime) -> tuple[datetime, datetime] | None:
-    """When a zone opens and closes, counted from this morning; a window over midnight ends tomorrow."""
+    """Return when a zone opens and closes today; a window over midnight ends tomorrow."""
     ends = text.strip().split("-")
     if len(ends) != 2:
         return None
@@ -146,7 +146,7 @@ def _window(text: str, now: datetime) -> tuple[datetime, datetime] | None:
 
 
 def _most_evictions(job: JobInfo) -> int:
-    """How many tasks of a job may be evicted at a time: by its budget, or one."""
+    """Return how many tasks of a job may be evicted at a time: by its budget, or one."""
     running = job.count(RUNNING)
     if job.budget.max_unavailable:
         most = _number(job.budget.max_unavailable, len(job.tasks))
@@ -159,10 +159,10 @@ def _most_evictions(job: JobInfo) -> int:
     return 1
 
 
-def _number(text: str, whole: int) -> int:
-    """A number, or a percentage of the tasks rounded up; 0 for anything else."""
+def _number(text: str, total: int) -> int:
+    """Parse a number, or a percentage of the tasks rounded up; 0 for anything else."""
     digits = text.removesuffix("%")
     body = digits[1:] if digits[:1] in ("+", "-") else digits
     if not (body.isascii() and body.isdigit()):
         return 0
-    return math.ceil(int(digits) * whole / 100) if text.endswith("%") else int(digits)
+    return math.ceil(int(digits) * total / 100) if text.endswith("%") else int(digits)

@@ -1,4 +1,4 @@
-"""usage: keeps tasks off nodes that are busy now, by what a metrics source measured."""
+"""usage: rejects nodes with a high measured load, and prefers nodes with a low one."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mooring.batch.task import TaskInfo
 from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts
 
-#: Older measurements say nothing.
+#: Older measurements are ignored.
 _FRESH_SECONDS = 300.0
 _CPU_BUSY = Status.unresolvable("the CPU load of the node exceeds the upper limit.")
 _MEMORY_BUSY = Status.unresolvable("the memory load of the node exceeds the upper limit.")
 
 
 class Usage(BatchPlugin):
-    """Turns busy nodes down and prefers idle ones."""
+    """Filters and scores nodes by their measured CPU and memory load."""
 
     name = "usage"
 
     def on_session_open(self, session: Session) -> None:
-        """Read the measurements, and register."""
+        """Read the measurements and register callbacks."""
         arguments = self.arguments
         self._weight = arguments.integer("usage.weight", 5)
         self._cpu_weight = arguments.integer("cpu.weight", 1)
@@ -66,7 +66,7 @@ class Usage(BatchPlugin):
 
 
 def _threshold(value: object, *, given: bool) -> float:
-    """A percentage; one that is no whole number counts as 0, as in Volcano."""
+    """Return a percentage; one that is not an integer counts as 0, as in Volcano."""
     if not given:
         return 80.0
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else 0.0
