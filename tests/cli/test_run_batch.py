@@ -19,7 +19,7 @@ from mooring.cli.flags.scheduler_settings import batch_settings, plain_endpoints
 from mooring.cli.run import run
 from mooring.cluster.kubeconfig import kubeconfig_text
 from mooring.config import default_config
-from mooring.live.batch.user_plugins import session_actions, session_plugins
+from mooring.live.batch.batch_settings import session_actions, session_plugins
 from mooring.loading import Requested, find_plugins
 from tests.cli.test_run import mooring
 from tests.e2e.controlplane import free_port

@@ -73,7 +73,7 @@ def test_a_built_in_session_plugin_is_replaced_only_if_configured(tmp_path: Path
 
 
 def test_the_name_of_a_file_does_not_replace_a_built_in_plugin(tmp_path: Path) -> None:
-    from mooring.live.batch.user_plugins import session_plugins
+    from mooring.live.batch.batch_settings import session_plugins
 
     write(tmp_path, {"gang.py": "class Magic:\n    def on_session_open(self, session): ...\n"})
     assert set(session_plugins(find_plugins(Requested(directories=(tmp_path,))))) == {"magic"}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
     from mooring.kube import Access
     from mooring.live import LiveScheduler
-    from mooring.live.batch.scheduler import BatchSettings
+    from mooring.live.batch.batch_settings import BatchSettings
     from mooring.loading import Requested
 
 

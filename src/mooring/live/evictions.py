@@ -1,4 +1,4 @@
-"""Carries preemption out: nominations of less important pods are withdrawn, victims are marked and deleted."""
+"""Carries out preemptions: clears nominations of lower-priority pods and evicts the victims."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = structlog.get_logger("mooring.live")
 
 
 class Evictions:
-    """Evicts the victims of preemptions; the preemptor waits outside the queue meanwhile."""
+    """Evicts the victims of preemptions; the preemptor is gated meanwhile."""
 
     def __init__(self, client: Client, engine: Engine, reporter: Reporter, clock: Callable[[], float]) -> None:
         self._client = client
@@ -28,12 +28,12 @@ class Evictions:
         self._clock = clock
 
     async def carry_out(self, failed: FailedAttempt) -> None:
-        """Evict all victims of a failed attempt, the last one when the preemptor may enter the queue again."""
+        """Evict the victims of a failed attempt. The preemptor is no longer gated when the last one is evicted."""
         preemptor, node = failed.queued.pod, failed.nominated_node or ""
         pods = self._engine.cache.table.pods
         victims = [pods[uid].pod for uid in failed.victims if uid in pods]
         try:
-            await self._withdraw_nominations(preemptor, node)
+            await self._clear_nominations(preemptor, node)
             await asyncio.gather(*(self._evict(victim, preemptor, node) for victim in victims[:-1]))
         except KubeError as error:
             log.warning("preemption failed", pod=preemptor.key, node=node, error=str(error))
@@ -43,14 +43,14 @@ class Evictions:
             self._engine.preempting.discard(preemptor.uid)
         if victims:
             try:
-                # Its deletion must find the preemptor free to enter the queue.
+                # Its deletion event must be able to requeue the preemptor.
                 await self._evict(victims[-1], preemptor, node)
             except KubeError as error:
                 log.warning("preemption failed", pod=preemptor.key, node=node, error=str(error))
                 self._engine.queue.activate([preemptor.key])
 
-    async def _withdraw_nominations(self, preemptor: Pod, node: str) -> None:
-        """Less important pods that were promised the node look for another one."""
+    async def _clear_nominations(self, preemptor: Pod, node: str) -> None:
+        """Clear the nominations of lower-priority pods to the node."""
         nominator = self._engine.cache.nominator
         lower = [info.pod for info in nominator.on_node(node) if info.pod.priority < preemptor.priority]
         for pod in lower:
@@ -58,7 +58,7 @@ class Evictions:
         patches = (self._reporter.patch(pod, {"nominatedNodeName": None}) for pod in lower)
         for pod, problem in zip(lower, await asyncio.gather(*patches, return_exceptions=True), strict=True):
             if isinstance(problem, KubeError):
-                log.warning("could not withdraw a nomination", pod=pod.key, node=node, error=str(problem))
+                log.warning("could not clear a nomination", pod=pod.key, node=node, error=str(problem))
             elif problem is not None:
                 raise problem
 
@@ -66,7 +66,7 @@ class Evictions:
         waiting = self._engine.profiles.waiting_pods.get(victim.uid)
         if waiting is not None:
             waiting.preempt("DefaultPreemption")
-        # One that is not bound yet need not be deleted: it goes back to the queue.
+        # A pod that is not bound yet returns to the queue instead of being deleted.
         if waiting is not None or self._engine.pre_binds.cancel(victim.uid, "preempted by DefaultPreemption"):
             self._reporter.preempted(victim, preemptor, node, in_memory=True)
             return

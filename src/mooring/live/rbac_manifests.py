@@ -17,7 +17,7 @@ from mooring.framework.custom_resources import CustomResource
 from mooring.framework.declarations import READING, declared_kinds, rules_of
 from mooring.framework.plugin import Plugin, Rule
 from mooring.kube import resource_of
-from mooring.live.batch.scheduler import KINDS as BATCH_KINDS
+from mooring.live.batch.batch_scheduler import KINDS as BATCH_KINDS
 from mooring.live.informers import KINDS
 
 RBAC: Final = "rbac.authorization.k8s.io"

@@ -25,7 +25,8 @@ from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
 from mooring.live.api_reader import LiveApiReader
 from mooring.live.background import Background
-from mooring.live.batch.scheduler import BatchScheduler, BatchSettings
+from mooring.live.batch.batch_scheduler import BatchScheduler
+from mooring.live.batch.batch_settings import BatchSettings
 from mooring.live.binder import ApiBinder
 from mooring.live.cache_debugger import CacheDebugger
 from mooring.live.endpoints.endpoint_server import ServerSettings
@@ -277,6 +278,8 @@ class LiveScheduler:
 
     async def _finish(self) -> None:
         """Finish or forget what is under way, while reflectors and events still run; at once if the lease is lost."""
+        if self.batch is not None:
+            self.batch.stop()  # a session must not use the room of binds that are cancelled here
         held = {waiting.pod.uid for waiting in self.engine.profiles.waiting_pods}
         for task in self._work:
             if task.get_name() in held:

@@ -10,7 +10,7 @@ import pytest
 from mooring.config import load_config
 from mooring.kube import load_access
 from mooring.live import LiveScheduler
-from mooring.live.batch.scheduler import BatchSettings
+from mooring.live.batch.batch_settings import BatchSettings
 from tests.controllers.running import running
 from tests.controllers.world import COMMANDS, GROUPS, JOBS, PODS, World, controllers, until
 

@@ -12,7 +12,7 @@ import msgspec
 if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
     from mooring.kube import Access
-    from mooring.live.batch.scheduler import BatchSettings
+    from mooring.live.batch.batch_settings import BatchSettings
     from mooring.live.endpoints.endpoint_server import ServerSettings
 
 
@@ -136,7 +136,7 @@ _QPS, _BURST = 2000.0, 2000
 
 def batch_settings(given: Mapping[str, Any]) -> BatchSettings | None:
     """Return the settings of batch sessions, or None if no flag enables them."""
-    from mooring.live.batch.scheduler import BatchSettings
+    from mooring.live.batch.batch_settings import BatchSettings
 
     names, conf = tuple(given["scheduler_name"]), given["scheduler_conf"]
     if not conf and names in ((), ("default-scheduler",)):

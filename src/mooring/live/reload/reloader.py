@@ -22,7 +22,7 @@ from mooring.framework.plugin import Plugin
 from mooring.kube import EventRecorder
 from mooring.kube.events import EventKind
 from mooring.live.background import Background
-from mooring.live.batch.scheduler import BatchScheduler
+from mooring.live.batch.batch_scheduler import BatchScheduler
 from mooring.live.informers import Informers
 from mooring.loading import POD, Catalog, Fault, PluginLoadError, Setup
 from mooring.loading.deadline import HangsError, within

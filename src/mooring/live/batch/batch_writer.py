@@ -1,4 +1,4 @@
-"""What sessions decided, written to the API server: binds, evictions, statuses. No session waits for any of it."""
+"""Writes the decisions of sessions to the API server: binds, evictions, statuses. No session waits for a write."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from mooring.live.reporter import Reporter, condition_patch
 
 log = structlog.get_logger("mooring.batch")
 
-#: Binds that wait for the API server's answer at a time, and statuses.
+#: How many binds, and how many statuses, are written concurrently.
 _BINDERS, _STATUS_WRITERS = 64, 8
 
-#: Work to do before a pod is bound (volumes); what went wrong, if anything.
+#: Work before a pod is bound (volumes); returns an error, or "" on success.
 PreBind = Callable[[], Awaitable[str]]
 #: Called when a bind failed, with the reason.
 Failed = Callable[[Pod, str], Awaitable[None]]
 
 
 class BatchWriter:
-    """Carries decisions out, many at a time; of several statuses of one object only the last is written."""
+    """Writes many decisions concurrently; of several statuses of one object only the last is written."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class BatchWriter:
         self._binds: deque[tuple[Pod, str, PreBind | None]] = deque()
         self._statuses: OrderedDict[tuple[str, str], Callable[[], Awaitable[None]]] = OrderedDict()
         self._has_binds, self._has_statuses = asyncio.Event(), asyncio.Event()
-        #: Whether PodGroups have a status subresource: Volcano's have none, ours may.
+        #: Whether PodGroups have a status subresource: those of Volcano's CRD have none.
         self._group_status = False
         #: How many pods were bound, and how many binds failed.
         self.bound, self.failed = 0, 0
@@ -65,23 +65,23 @@ class BatchWriter:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for number in range(_BINDERS):
-                tasks.create_task(self._bind_all(), name=f"bind {number}")
+                tasks.create_task(self._run_binds(), name=f"bind {number}")
             for number in range(_STATUS_WRITERS):
-                tasks.create_task(self._write_all(), name=f"status {number}")
+                tasks.create_task(self._run_writes(), name=f"status {number}")
 
     @property
     def pending(self) -> int:
-        """Binds that were not sent yet, or not answered."""
+        """How many binds were not sent or not answered yet."""
         return len(self._binds) + self._binder.in_flight
 
     # Binds
 
     def bind(self, pod: Pod, node_name: str, pre_bind: PreBind | None = None) -> None:
-        """Bind a pod as soon as there is room among the binds under way."""
+        """Queue a bind."""
         self._binds.append((pod, node_name, pre_bind))
         self._has_binds.set()
 
-    async def _bind_all(self) -> None:
+    async def _run_binds(self) -> None:
         while True:
             while not self._binds:
                 self._has_binds.clear()
@@ -97,9 +97,9 @@ class BatchWriter:
             else:
                 self.bound += 1
                 self._on_bound(pod)
-                self._tell_bound(pod, node_name)
+                self._bound(pod, node_name)
 
-    def _tell_bound(self, pod: Pod, node_name: str) -> None:
+    def _bound(self, pod: Pod, node_name: str) -> None:
         log.info("Successfully bound pod to node", pod=pod.key, node=node_name)
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node_name}"
         self._record(pod, "Normal", "Scheduled", "Binding", note)
@@ -112,7 +112,7 @@ class BatchWriter:
     # Evictions
 
     def evict(self, pod: Pod, reason: str) -> None:
-        """Mark a pod and delete it."""
+        """Queue an eviction: the pod gets conditions and is deleted."""
         self._put("evict", pod.uid, lambda: self._evict(pod, reason))
 
     async def _evict(self, pod: Pod, reason: str) -> None:
@@ -138,7 +138,7 @@ class BatchWriter:
     # Statuses
 
     def pod_note(self, note: PodNote) -> None:
-        """Tell why a pod waits, where that is news."""
+        """Queue the condition that says why a pod is pending, if it changed."""
         reason = note.reason
         self._condition(note.task.pod, reason.reason, reason.message, reason.nominated_node)
 
@@ -150,7 +150,7 @@ class BatchWriter:
         self._put("pod", pod.uid, lambda: self._reporter.patch(pod, patch))
 
     def group_status(self, group: PodGroup, status: PodGroupStatus) -> None:
-        """Write a PodGroup's status."""
+        """Queue a PodGroup's status."""
         self._put("group", group.key, lambda: self._write_group(group, status))
 
     async def _write_group(self, group: PodGroup, status: PodGroupStatus) -> None:
@@ -164,8 +164,8 @@ class BatchWriter:
             await self._client.patch(PodGroup, group.name, body, namespace=group.namespace, subresource="status")
 
     def queue_amounts(self, queue: Queue, held: dict[str, str]) -> None:
-        """Write what a queue has."""
-        # null takes away what is no longer held: a merge patch leaves other fields alone.
+        """Queue what a queue has allocated."""
+        # In a merge patch, null removes a field.
         gone = {name: None for name in queue.status.allocated if name not in held}
         body = msgspec.json.encode({"status": {"allocated": {**gone, **held}}})
         self._put("queue", queue.name, lambda: self._write_queue(queue, body))
@@ -173,7 +173,7 @@ class BatchWriter:
     async def _write_queue(self, queue: Queue, body: bytes) -> None:
         await self._client.patch(Queue, queue.name, body, subresource="status")
 
-    def tell_group(self, group: PodGroup, kind: str, reason: str, note: str) -> None:
+    def group_event(self, group: PodGroup, kind: str, reason: str, note: str) -> None:
         """Record an event about a PodGroup."""
         self._record(group, kind, reason, "Scheduling", note)
 
@@ -184,7 +184,7 @@ class BatchWriter:
         self._statuses[kind, key] = write
         self._has_statuses.set()
 
-    async def _write_all(self) -> None:
+    async def _run_writes(self) -> None:
         while True:
             while not self._statuses:
                 self._has_statuses.clear()

@@ -20,8 +20,8 @@ from mooring.config import ConfigError, load_config
 from mooring.framework import Status
 from mooring.kube import Client, NotFound, load_access
 from mooring.live import LiveScheduler
-from mooring.live.batch.records import fit_verdicts
-from mooring.live.batch.scheduler import BatchSettings
+from mooring.live.batch.batch_settings import BatchSettings
+from mooring.live.batch.session_records import fit_verdicts
 from mooring.loading import Catalog, Requested, Setup
 from mooring.loading.setup_files import SetupFiles
 from mooring.observe.decision_records import Verdict
@@ -344,7 +344,7 @@ def test_a_bad_file_at_the_start_is_refused(tmp_path: Path) -> None:
 
 
 async def _make(settings: BatchSettings) -> None:
-    from mooring.live.batch.conf_file import ConfFile
+    from mooring.live.batch.batch_settings import ConfFile
 
     ConfFile(settings.scheduler_conf, actions=(), plugins=())
 

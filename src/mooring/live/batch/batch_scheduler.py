@@ -1,7 +1,7 @@
-"""BatchScheduler: batch sessions on a live cluster, beside the pod-by-pod engine and on the same cache.
+"""BatchScheduler: batch sessions on a live cluster, next to the pod-by-pod engine and on the same cache.
 
-A session starts by the period, or as soon as something changed that could help. It runs in short slices of the event
-loop; changes that come in meanwhile wait until it is over, and what it decided is written while it still runs.
+A session starts periodically, or as soon as a change may help a pending pod. It holds the decision lock and runs in
+short slices of the event loop. Its decisions are written while it still runs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -35,10 +34,9 @@ from mooring.batch.task import PENDING, TaskInfo
 from mooring.framework.api_clients import VolumeWriter
 from mooring.framework.handle import Handle
 from mooring.kube import AlreadyExists, Change, Client, KubeError, NotFound
-from mooring.live.batch.conf_file import ConfFile
-from mooring.live.batch.records import SessionRecords
-from mooring.live.batch.user_plugins import session_actions, session_plugins
-from mooring.live.batch.writer import BatchWriter
+from mooring.live.batch.batch_settings import BatchSettings, ConfFile, session_actions, session_plugins
+from mooring.live.batch.batch_writer import BatchWriter
+from mooring.live.batch.session_records import SessionRecords
 from mooring.live.binder import ApiBinder
 from mooring.live.custom import CustomInformers
 from mooring.live.reporter import Reporter
@@ -51,35 +49,22 @@ from mooring.scheduler.decision_lock import DecisionLock
 
 log = structlog.get_logger("mooring.batch")
 
-#: Kinds that sessions read beside those of the pod-by-pod engine.
+#: Kinds that sessions read in addition to those of the pod-by-pod engine.
 KINDS: Final = (PriorityClass, ResourceQuota, Queue, PodGroup)
-#: A session decides for so long before the loop turns to its other duties.
+#: How long a session decides before it yields to the event loop.
 _SLICE_SECONDS: Final = 0.02
-#: Changes are gathered for so long before a session starts.
+#: How long changes are collected before a session starts.
 _GATHER_SECONDS: Final = 0.02
-#: Without any change, and nothing decided, sessions become this rare: time alone helps few.
+#: The period if nothing changed and the last session decided nothing.
 _IDLE_SECONDS: Final = 10.0
-#: Plugins that go by the time.
+#: Plugins whose answers depend on the time.
 _TIMELY: Final = frozenset({"sla", "tdm", "cdp", "usage"})
-#: How often the queues are looked for that every cluster has.
+#: How often the presence of the root and default queues is checked.
 _QUEUES_SECONDS: Final = 2.0
 
 
-class BatchSettings(msgspec.Struct, frozen=True):
-    """How sessions are run; the fields are vc-scheduler's flags."""
-
-    #: None for Volcano's default configuration.
-    scheduler_conf: Path | None = None
-    scheduler_names: tuple[str, ...] = ("volcano",)
-    schedule_period: float = 1.0
-    default_queue: str = "default"
-    #: Plugins and actions of users, by name; they go before built-in ones.
-    plugins: dict[str, Any] = msgspec.field(default_factory=dict)
-    actions: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
-class _Done:
-    """How much of what a session decided was handed over."""
+class _Progress:
+    """How many of a session's bindings and evictions were handed to the writer."""
 
     def __init__(self) -> None:
         self.bindings = 0
@@ -106,22 +91,19 @@ class BatchScheduler:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
-        """Run sessions while holding ``lock``.
-
-        ``catalog`` has what users wrote and was loaded from files. Raises ConfigError for a bad configuration.
-        """
+        """Each session holds ``lock``; ``catalog`` has users' plugins and actions. Raises ConfigError."""
         self._metrics = metrics if metrics is not None else SessionMetrics()
         self._records = SessionRecords(records, clock)
         self._settings = settings
         self._cache = cache
         self._client = client
         self._lock = lock
-        #: Plugins of users, then all plugins and actions.
+        #: Users' plugins, then all plugins and actions.
         self._users: Mapping[str, type[Any]] = {}
         self._plugins: Mapping[str, type[Any]] = {}
         self._actions: Mapping[str, Action] = {}
         self._guards = guards if guards is not None else SessionGuards(clock=clock, log=log.warning)
-        self._know(catalog or Catalog())
+        self._use_plugins(catalog or Catalog())
         self.conf = ConfFile(settings.scheduler_conf, actions=self._actions, plugins=self._plugins)
         handle = Handle(
             profile_name=settings.scheduler_names[0],
@@ -150,11 +132,12 @@ class BatchScheduler:
         )
         self._metrics.binds = lambda: {"bound": self.writer.bound, "failed": self.writer.failed}
         self._wake = asyncio.Event()
-        self._said: set[str] = set()
-        #: How many sessions there were, and how long the last one took.
+        self._warned: set[str] = set()
+        self._stopped = False
+        #: How many sessions were run, and how long the last one took.
         self.sessions, self.last_seconds = 0, 0.0
 
-    # What happens in the cluster
+    # Cluster events
 
     def changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         """Apply an object that was added, updated or deleted; deferred while the lock is held."""
@@ -170,12 +153,12 @@ class BatchScheduler:
             self.cluster.remove(old)
             if isinstance(old, Pod):
                 self._records.gone(old)
-        if self._could_help(old, new):
+        if self._may_help(old, new):
             self._wake.set()
 
-    def _could_help(self, old: KubeObject | None, new: KubeObject | None) -> bool:
+    def _may_help(self, old: KubeObject | None, new: KubeObject | None) -> bool:
         if isinstance(new or old, Pod):
-            return self._pod_could_help(old, new)  # type: ignore[arg-type]  # both are pods
+            return self._pod_may_help(old, new)  # type: ignore[arg-type]  # both are pods
         if old is None or new is None:
             return True
         if isinstance(new, PodGroup) and isinstance(old, PodGroup):
@@ -186,8 +169,8 @@ class BatchScheduler:
             return new.spec != old.spec or new.labels != old.labels or new.status.allocatable != old.status.allocatable
         return isinstance(new, PriorityClass | ResourceQuota)
 
-    def _pod_could_help(self, old: Pod | None, new: Pod | None) -> bool:
-        """A pod of ours that waits, or one that made room."""
+    def _pod_may_help(self, old: Pod | None, new: Pod | None) -> bool:
+        """Whether a pod of these schedulers was created, or a placed pod releases its resources."""
         if new is None or new.is_finished or (new.is_terminating and old is not None and not old.is_terminating):
             return old is not None and bool(old.node_name)
         return not new.node_name and new.scheduler_name in self.cluster.scheduler_names and old is None
@@ -195,11 +178,11 @@ class BatchScheduler:
     # Sessions
 
     async def conf_changed(self) -> None:
-        """The file with the configuration changed."""
+        """Read the configuration file again."""
         if self.conf.reread():
             self._wake.set()
 
-    def _know(self, catalog: Catalog) -> None:
+    def _use_plugins(self, catalog: Catalog) -> None:
         settings = self._settings
         self._users = {**settings.plugins, **session_plugins(catalog)}
         self._plugins = {**PLUGINS, **self._users}
@@ -207,41 +190,45 @@ class BatchScheduler:
         self._guards.set_options(catalog.options())
 
     def use(self, catalog: Catalog) -> None:
-        """Use what this catalog has from the next session on."""
-        self._know(catalog)
-        self._said.clear()
+        """Use this catalog's plugins and actions from the next session on."""
+        self._use_plugins(catalog)
+        self._warned.clear()
         self.conf.reread(actions=self._actions, plugins=self._plugins)
         self._wake.set()
 
     async def begin(self, tasks: asyncio.TaskGroup, apply: Callable[[list[Change[Any]]], None]) -> None:
-        """Read what sessions need beside the pods, then run sessions among some tasks."""
+        """Sync the informers of sessions, then run sessions in a task of the group."""
         informers = CustomInformers(self._client, apply, known=(), drop=self._cache.objects.drop, hint=_hint)
         informers.begin(tasks)
         await informers.watch(KINDS)
         tasks.create_task(self.run(), name="batch sessions")
 
     async def run(self) -> None:
-        """Run sessions until cancelled."""
+        """Run sessions until cancelled or stopped; writes continue until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.writer.run(), name="batch writes")
-            tasks.create_task(self._make_queues(), name="batch queues")
+            tasks.create_task(self._create_queues(), name="batch queues")
             ended, decided = -_IDLE_SECONDS, True
-            while True:
+            while not self._stopped:
                 changed = self._wake.is_set()
                 self._wake.clear()
-                if changed or time.monotonic() - ended >= self._patience(decided=decided):
+                if changed or time.monotonic() - ended >= self._period(decided=decided):
                     decided = await self._session()
                     ended = time.monotonic()
                 await self._pause()
 
-    def _patience(self, *, decided: bool) -> float:
-        """How long to leave it at that while nothing changes: time alone helps few, unless a plugin goes by it."""
+    def stop(self) -> None:
+        """Start no further session."""
+        self._stopped = True
+
+    def _period(self, *, decided: bool) -> float:
+        """Return how long to wait for the next session while nothing changes."""
         named = {option.name for option in self.conf.current.options()}
         timely = decided or bool(named & _TIMELY) or bool(named & self._users.keys())
         return self._settings.schedule_period if timely else max(_IDLE_SECONDS, self._settings.schedule_period)
 
     async def _pause(self) -> None:
-        """Wait for the period or a change; and as long as the last session took, so that others get their turn."""
+        """Wait for a change or the end of the period, and at least as long as the last session took."""
         await asyncio.sleep(max(_GATHER_SECONDS, min(self.last_seconds, 1.0)))
         try:
             async with asyncio.timeout(self._settings.schedule_period):
@@ -251,8 +238,10 @@ class BatchScheduler:
         await asyncio.sleep(_GATHER_SECONDS)
 
     async def _session(self) -> bool:
-        """Run a session; whether it decided anything."""
+        """Run a session. Return whether it decided anything."""
         async with self._lock:
+            if self._stopped:
+                return False
             started = time.perf_counter()
             decided = await self._run_session()
         self.sessions += 1
@@ -263,26 +252,26 @@ class BatchScheduler:
     async def _run_session(self) -> bool:
         started = time.perf_counter()
         session = self.cluster.session(self.conf.current)
-        done = _Done()
+        progress = _Progress()
         try:
             opened = open_session(session, self._plugins, self._guards)
             self._metrics.opened(time.perf_counter() - started)
-            await self._act(session, done)
+            await self._run_actions(session, progress)
             self._publish(session, close_session(session, opened))
         finally:
             session.rollback.restore(keep=self._cache.assumed)
         for warning in session.warnings:
-            self._tell(warning)
-        return bool(done.bindings or done.evictions)
+            self._warn_once(warning)
+        return bool(progress.bindings or progress.evictions)
 
-    async def _act(self, session: Session, done: _Done) -> None:
+    async def _run_actions(self, session: Session, progress: _Progress) -> None:
         """Run the actions in slices, and hand over what they decide."""
         spent: dict[str, float] = {}
         complete(session)
         begun = time.perf_counter()
         until = begun + _SLICE_SECONDS
         for action in action_steps(session, self._actions):
-            self._carry_out(session, done)
+            self._carry_out(session, progress)
             now = time.perf_counter()
             spent[action] = spent.get(action, 0.0) + now - begun
             if now > until:
@@ -293,37 +282,36 @@ class BatchScheduler:
         for action, seconds in spent.items():
             self._metrics.acted(action, seconds)
 
-    def _tell(self, text: str) -> None:
-        """Warn, once for each thing there is to say."""
-        if text not in self._said:
-            self._said.add(text)
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
             log.warning(text)
 
-    def _carry_out(self, session: Session, done: _Done) -> None:
-        """Hand over what was committed since the last time."""
-        for task in session.bindings[done.bindings :]:
-            done.bindings += 1
+    def _carry_out(self, session: Session, progress: _Progress) -> None:
+        """Assume and bind, or evict, what was committed since the last call."""
+        for task in session.bindings[progress.bindings :]:
+            progress.bindings += 1
             self._cache.assume(task.pod, task.node_name)
             self._records.placed(session, task)
             self.writer.bind(task.pod, task.node_name, self._pre_bind(session, task))
-        for task, reason in session.evictions[done.evictions :]:
-            done.evictions += 1
+        for task, reason in session.evictions[progress.evictions :]:
+            progress.evictions += 1
             self._metrics.evicted += 1
             self._cache.start_eviction(task.pod)
             self.writer.evict(task.pod, reason)
             job = session.jobs.get(task.job)
             if job is not None:
-                self.writer.tell_group(job.group, "Normal", "Evict", reason)
+                self.writer.group_event(job.group, "Normal", "Evict", reason)
 
     def _pre_bind(self, session: Session, task: TaskInfo) -> Any:
-        """What is to be done about a pod's volumes before it is bound."""
+        """Return what binds a pod's volumes before the pod is bound; None if it has no claims."""
         if not any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in task.pod.spec.volumes):
             return None
         plugin, state, node_name = self.cluster.kube.get(VolumeBinding), session.state_of(task), task.node_name
 
         async def pre_bind() -> str:
-            answer = plugin.pre_bind(state, task.pod, node_name)
-            status = await answer if hasattr(answer, "__await__") else answer
+            result = plugin.pre_bind(state, task.pod, node_name)
+            status = await result if hasattr(result, "__await__") else result
             return "" if status is None or status.is_success else str(status.message)
 
         return pre_bind
@@ -358,7 +346,7 @@ class BatchScheduler:
                 after = msgspec.structs.replace(queue.status, allocated=dict(held))
                 objects.put(msgspec.structs.replace(queue, status=after))
         for job, text in session.notes:
-            self.writer.tell_group(job.group, "Normal", "Unschedulable", text)
+            self.writer.group_event(job.group, "Normal", "Unschedulable", text)
         self._metrics.unscheduled = {
             job.uid: job.count(PENDING)
             for job in session.jobs.values()
@@ -366,8 +354,8 @@ class BatchScheduler:
         }
         self._metrics.allocated = {name: Resource.of(held).as_dict() for name, held in outcome.queues.items()}
 
-    async def _make_queues(self) -> None:
-        """Make the root queue and the default queue, where nobody else has."""
+    async def _create_queues(self) -> None:
+        """Create the root queue and the default queue if they do not exist."""
         wanted = {ROOT: Queue(metadata=ObjectMeta(name=ROOT), spec=QueueSpec(reclaimable=False))}
         default = self._settings.default_queue
         wanted[default] = Queue(metadata=ObjectMeta(name=default), spec=QueueSpec(reclaimable=True))
@@ -383,21 +371,21 @@ class BatchScheduler:
                 except AlreadyExists:
                     pass
                 except NotFound:
-                    await asyncio.sleep(_QUEUES_SECONDS)  # no queues are served yet: their informer says so
+                    await asyncio.sleep(_QUEUES_SECONDS)  # the CRD is missing, which the informer reports
                     continue
                 except KubeError as error:
-                    log.warning("could not make a queue", queue=name, error=str(error))
+                    log.warning("could not create a queue", queue=name, error=str(error))
                     await asyncio.sleep(_QUEUES_SECONDS)
                     continue
                 del wanted[name]
 
 
 def _hint(kind: str) -> str:
-    return f"no batch session finds a {kind} until its CustomResourceDefinition is applied"
+    return f"batch sessions find no {kind} until its CustomResourceDefinition is applied"
 
 
 def _differs(old: PodGroupStatus, new: PodGroupStatus) -> bool:
-    """Whether a status says something new, times and session ids aside."""
+    """Whether two statuses differ in anything but times and session ids."""
 
     def plain(status: PodGroupStatus) -> tuple[Any, ...]:
         conditions = [(c.type, c.status, c.reason, c.message) for c in status.conditions]

@@ -1,4 +1,4 @@
-"""What batch sessions decide, in the records that the pod-by-pod engine keeps: both are asked why in one way."""
+"""Decision records of batch sessions, in the store of the pod-by-pod engine: `explain` reads both the same way."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mooring.batch.task import TaskInfo
 from mooring.observe.decision_records import Decision, DecisionRecords, Phases, Verdict
 from mooring.scheduler.observer import grouped
 
-#: So many of the nodes that were turned down for the same reasons are named.
+#: How many of the nodes with the same reasons are named.
 _NAMES = 3
 
 
 class SessionRecords:
-    """Keeps the last decision about each pod of the sessions; nothing where there are no records."""
+    """Records the last decision about each pod of the sessions, unless records are disabled."""
 
     def __init__(self, records: DecisionRecords | None, clock: Callable[[], float]) -> None:
         self._records = records
         self._clock = clock
 
     def placed(self, session: Session, task: TaskInfo) -> None:
-        """A session binds a task."""
+        """Record that a session binds a task."""
         if self._records is None:
             return
         job = session.jobs.get(task.job)
@@ -33,22 +33,22 @@ class SessionRecords:
         self._records.put(made)
 
     def bound(self, pod: Pod) -> None:
-        """The pod is on its node."""
+        """Record that a pod is bound."""
         known = self._records.get(pod.key) if self._records is not None else None
         if known is not None and known.uid == pod.uid:
             known.outcome = "bound"
 
     def failed(self, pod: Pod, problem: str) -> None:
-        """The pod could not be bound."""
+        """Record that a bind failed."""
         if self._records is not None:
             self._records.put(self._decision(pod, "error", problem))
 
     def waiting(self, session: Session, notes: Iterable[PodNote]) -> None:
-        """These tasks found no node, or not enough others of their gangs did."""
+        """Record why tasks are pending: they have no feasible node, or their gang is incomplete."""
         if self._records is None:
             return
         names = [node.name for node in session.node_list]
-        known: dict[int, tuple[Verdict, ...]] = {}  # equal tasks share what was said of the nodes
+        known: dict[int, tuple[Verdict, ...]] = {}  # equal tasks share their verdicts
         for task, reason in notes:
             last = self._records.get(task.pod.key)
             if last is not None and last.uid == task.uid and last.waits and last.message == reason.message:
@@ -63,7 +63,7 @@ class SessionRecords:
             self._records.put(made)
 
     def gone(self, pod: Pod) -> None:
-        """The pod waits no more."""
+        """Record that a pod was deleted."""
         if self._records is not None:
             self._records.settle(pod.key, pod.uid)
 
@@ -95,6 +95,6 @@ class SessionRecords:
 
 
 def fit_verdicts(errors: FitErrors, names: list[str]) -> tuple[Verdict, ...]:
-    """What was said of the nodes, alike ones together, the most frequent first."""
-    said = ((status, 1, [names[row]]) for row, verdict in errors.verdicts() for status in verdict)
-    return tuple(sorted(grouped(said, names_kept=_NAMES), key=lambda verdict: -verdict.count))
+    """Return the nodes' verdicts, equal ones grouped, the most frequent first."""
+    verdicts = ((status, 1, [names[row]]) for row, verdict in errors.verdicts() for status in verdict)
+    return tuple(sorted(grouped(verdicts, names_kept=_NAMES), key=lambda verdict: -verdict.count))

@@ -1,0 +1,96 @@
+"""Settings of live batch sessions: flags, the configuration file, and users' plugins and actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from mooring.batch.conf import DEFAULT_CONF, BatchConf, read_conf
+from mooring.config.errors import ConfigError, FieldError
+from mooring.loading import ACTION, SESSION, Catalog, FoundPlugin
+
+log = structlog.get_logger("mooring.batch")
+
+
+class BatchSettings(msgspec.Struct, frozen=True):
+    """How sessions are run; the fields are vc-scheduler's flags."""
+
+    #: None for Volcano's default configuration.
+    scheduler_conf: Path | None = None
+    scheduler_names: tuple[str, ...] = ("volcano",)
+    schedule_period: float = 1.0
+    default_queue: str = "default"
+    #: Users' plugins and actions, by name; they take precedence over built-in ones.
+    plugins: dict[str, Any] = msgspec.field(default_factory=dict)
+    actions: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class ConfFile:
+    """A volcano-scheduler.conf on disk, or Volcano's default if there is no file. An invalid file is not used."""
+
+    def __init__(self, path: Path | None, *, actions: Collection[str], plugins: Collection[str]) -> None:
+        """Read the file. Raises ConfigError: there is no configuration to fall back to yet."""
+        self._path = path
+        self._actions = actions
+        self._plugins = plugins
+        self.current: BatchConf = self._read()
+
+    def paths(self) -> list[Path]:
+        """Return the file, if there is one."""
+        return [] if self._path is None else [self._path]
+
+    def reread(self, *, actions: Collection[str] | None = None, plugins: Collection[str] | None = None) -> bool:
+        """Read the file again, because it or the plugins changed. Return whether it is in effect now."""
+        self._actions = self._actions if actions is None else actions
+        self._plugins = self._plugins if plugins is None else plugins
+        try:
+            self.current = self._read()
+        except ConfigError as error:
+            for line in error.lines():
+                log.error("the configuration is not used, the last good one stays", problem=line)
+            return False
+        log.info("the configuration changed", actions=list(self.current.actions))
+        return True
+
+    def _read(self) -> BatchConf:
+        source = "" if self._path is None else str(self._path)
+        try:
+            text = DEFAULT_CONF if self._path is None else self._path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise ConfigError([FieldError("", f"cannot be read: {reason}")], stage="decode", source=source) from None
+        conf = read_conf(text, source=source, actions=self._actions, plugins=self._plugins)
+        for warning in conf.warnings:
+            log.warning(warning)
+        return conf
+
+
+def session_plugins(catalog: Catalog) -> dict[str, type[Any]]:
+    """Return users' session plugins by name. One that is alone in its file also has the file's name, as in Volcano."""
+    found = [each for each in catalog.found.values() if each.kind is SESSION]
+    return {**_by_file(found), **{each.name: each.cls for each in found}}
+
+
+def session_actions(catalog: Catalog) -> dict[str, Callable[[Any], Any]]:
+    """Return users' actions by name; each session creates a new instance."""
+    return {name: _action(cls) for name, cls in catalog.classes(ACTION).items()}
+
+
+def _by_file(found: Iterable[FoundPlugin]) -> dict[str, type[Any]]:
+    files: dict[str, list[type[Any]]] = {}
+    for each in found:
+        if each.path is not None:
+            files.setdefault(each.path.stem, []).append(each.cls)
+    # A file's name never replaces a built-in plugin; only the plugin's own name does.
+    return {stem: alone[0] for stem, alone in files.items() if len(alone) == 1 and stem not in SESSION.builtin}
+
+
+def _action(cls: type[Any]) -> Callable[[Any], Any]:
+    def execute(session: Any) -> Any:
+        return cls().execute(session)
+
+    return execute
