@@ -104,6 +104,8 @@ def schedule_pod(
 class SchedulePod:
     """Finds a node for one pod: filter, score, select; or PostFilter if no node is feasible."""
 
+    __slots__ = ("_evaluation", "_extender_statuses", "_extenders", "_pod", "_runner", "_trace", "state")
+
     def __init__(
         self,
         runner: PluginRunner,
@@ -119,54 +121,67 @@ class SchedulePod:
         self._trace = runner.trace if evaluation is None else None
         self.state = CycleState()
         #: The extenders' statuses, by node name; the last one counts.
-        self._extender_statuses: dict[str, Status] = {}
+        self._extender_statuses: dict[str, Status] | None = None
 
     def steps(self) -> Steps[ScheduleResult | ScheduleFailure]:
         """Run the attempt, yielding requests to extenders."""
-        if not len(self._runner.table) and self._evaluation is None:
-            return ScheduleFailure(NO_NODES, Status.unschedulable(NO_NODES), self.state, result=NO_NOMINATION)
+        runner, state, pod, trace, table = self._runner, self.state, self._pod, self._trace, self._runner.table
+        evaluation, extenders = self._evaluation, self._extenders
+        if not len(table) and evaluation is None:
+            return ScheduleFailure(NO_NODES, Status.unschedulable(NO_NODES), state, result=NO_NOMINATION)
         try:
-            return (yield from self._schedule())
+            pre_filtered = runner.pre_filter(state, pod)
+            if trace is not None:
+                trace.pre_filtered = perf_counter()
+            if evaluation is not None:
+                evaluation.pre_filter, evaluation.pre_filter_nodes = pre_filtered.status, pre_filtered.names
+            if not pre_filtered.status.is_success:
+                return (yield from self._post_filter(self._pre_filter_diagnosis(pre_filtered.status)))
+
+            name, node = pod.status.nominated_node_name or runner.handle.nominator.node_of(pod.uid), None
+            if name:
+                node = self._nominated_node(name)
+                if node is not None and extenders and not (yield from self._extenders_accept(node)):
+                    node = None
+                if node is not None and evaluation is None:
+                    return ScheduleResult(node.name, state, 1, 1)
+
+            template, among = table.template(pod), runner.rows_of(pre_filtered.names)
+            if evaluation is None:
+                filtered = runner.filter(state, pod, template, among, sample=bool(extenders))
+            else:
+                filtered = self._evaluate_filters(evaluation, pre_filtered, among)
+            rows = filtered.rows
+            if extenders:
+                rows = yield from self._filter_with_extenders(np.arange(len(table)) if rows is None else rows)
+            if trace is not None:
+                trace.filtered = perf_counter()
+            count = len(table) if rows is None else len(rows)
+            if count == 0:
+                return (yield from self._post_filter(self._filter_diagnosis(pre_filtered, filtered)))
+
+            if evaluation is not None:
+                row = self._evaluate_scores(evaluation)
+                row = row if node is None else node.row
+                evaluation.node_name, evaluation.nominated = table.nodes[row].name, node is not None
+            elif count == 1 or not (runner.profile.scorers or extenders):
+                row = 0 if rows is None else int(rows[0])
+            else:
+                totals, same = runner.scoring.totals(state, pod, template, rows, trace)
+                if extenders and rows is not None:
+                    totals = yield from self._add_extender_scores(rows, totals.copy())
+                row = self._select_host(rows, totals, same)
+            return ScheduleResult(table.nodes[row].name, state, filtered.examined, count)
         except PluginFailure as error:
             # As in kube-scheduler, the pod loses its nomination.
-            return ScheduleFailure(error.status.message, error.status, self.state, result=NO_NOMINATION)
-
-    def _schedule(self) -> Steps[ScheduleResult | ScheduleFailure]:
-        runner, state, pod, trace, table = self._runner, self.state, self._pod, self._trace, self._runner.table
-        pre_filtered = runner.pre_filter(state, pod)
-        if trace is not None:
-            trace.pre_filtered = perf_counter()
-        if self._evaluation is not None:
-            self._evaluation.pre_filter, self._evaluation.pre_filter_nodes = pre_filtered.status, pre_filtered.names
-        if not pre_filtered.status.is_success:
-            return (yield from self._post_filter(self._pre_filter_diagnosis(pre_filtered.status)))
-        node = self._nominated_node()
-        if node is not None and self._extenders and not (yield from self._extenders_accept(node)):
-            node = None
-        if node is not None and self._evaluation is None:
-            return ScheduleResult(node.name, state, 1, 1)
-        filtered = self._filter(pre_filtered)
-        rows = filtered.rows
-        if self._extenders:
-            rows = yield from self._filter_with_extenders(np.arange(len(table)) if rows is None else rows)
-        if trace is not None:
-            trace.filtered = perf_counter()
-        count = len(table) if rows is None else len(rows)
-        if count == 0:
-            return (yield from self._post_filter(self._filter_diagnosis(pre_filtered, filtered)))
-        row = yield from self._select_host(rows, count)
-        if self._evaluation is not None:
-            row = row if node is None else node.row
-            self._evaluation.node_name, self._evaluation.nominated = table.nodes[row].name, node is not None
-        return ScheduleResult(table.nodes[row].name, state, filtered.examined, count)
+            return ScheduleFailure(error.status.message, error.status, state, result=NO_NOMINATION)
 
     # The nominated node
 
-    def _nominated_node(self) -> NodeInfo | None:
+    def _nominated_node(self, name: str) -> NodeInfo | None:
         """Return the node nominated by an earlier preemption, if it passes the Filter plugins now."""
         runner = self._runner
-        name = self._pod.status.nominated_node_name or runner.handle.nominator.node_of(self._pod.uid)
-        row = runner.table.row_of.get(name) if name else None
+        row = runner.table.row_of.get(name)
         if row is None:
             return None
         node = runner.table.nodes[row]
@@ -184,15 +199,11 @@ class SchedulePod:
 
     # Filter
 
-    def _filter(self, pre_filtered: PreFiltered) -> Filtered:
-        """Run the Filter plugins, on a sample of the nodes if that pays; for an evaluation on all of them."""
-        runner, evaluation, table = self._runner, self._evaluation, self._runner.table
-        among = runner.rows_of(pre_filtered.names)
-        if evaluation is None:
-            template = table.template(self._pod)
-            return runner.filter(self.state, self._pod, template, among, sample=bool(self._extenders))
+    def _evaluate_filters(self, evaluation: Evaluation, pre_filtered: PreFiltered, among: Rows | None) -> Filtered:
+        """Run the Filter plugins on all nodes and record each node's status."""
+        runner = self._runner
         statuses, rows = runner.filtering.diagnose(self.state, self._pod, among, pre_filtered.absent_status)
-        evaluation.examined = list(range(len(table))) if among is None else among.tolist()
+        evaluation.examined = list(range(len(runner.table))) if among is None else among.tolist()
         evaluation.statuses, evaluation.feasible = statuses, rows
         return Filtered(rows, len(evaluation.examined), among)
 
@@ -212,31 +223,29 @@ class SchedulePod:
                     raise PluginFailure(Status.error(str(error)).by(extender.name)) from None
                 continue
             rows = np.array(passed, dtype=np.intp)
-            self._extender_statuses |= rejected
+            self._extender_statuses = (self._extender_statuses or {}) | rejected
             self._record(ExtenderCall(extender.name, "filter", rejected=rejected))
         return rows
 
     # Score
 
-    def _select_host(self, rows: Rows | None, count: int) -> Steps[int]:
+    def _select_host(self, rows: Rows | None, totals: npt.NDArray[np.int64], same: int) -> int:
         """Return the row with the highest total score; ties are broken at random."""
-        runner, state, pod, trace, evaluation = self._runner, self.state, self._pod, self._trace, self._evaluation
-        if evaluation is not None and rows is not None:
-            runner.scoring.pre_score(state, pod, Nodes(runner.table, rows))
-            evaluation.scores = runner.scoring.by_plugin(state, pod, rows)
-            return int(rows[evaluation.totals.argmax()])
-        if count == 1 or not (runner.profile.scorers or self._extenders):
-            return 0 if rows is None else int(rows[0])
-        template = runner.table.template(pod)
-        totals, same = runner.scoring.totals(state, pod, template, rows, trace)
-        if self._extenders and rows is not None:
-            totals = yield from self._add_extender_scores(rows, totals.copy())
+        runner, trace = self._runner, self._trace
         place = pick(totals, runner.handle.random)
         if trace is not None:
             trace.scored = perf_counter()
             if trace.ranks:
-                runner.scoring.rank(trace, state, pod, template, rows, totals, same, place)
+                template = runner.table.template(self._pod)
+                runner.scoring.rank(trace, self.state, self._pod, template, rows, totals, same, place)
         return place if rows is None else int(rows[place])
+
+    def _evaluate_scores(self, evaluation: Evaluation) -> int:
+        """Record every plugin's score of every feasible node; return the first row with the highest total."""
+        runner, rows = self._runner, evaluation.feasible
+        runner.scoring.pre_score(self.state, self._pod, Nodes(runner.table, rows))
+        evaluation.scores = runner.scoring.by_plugin(self.state, self._pod, rows)
+        return int(rows[evaluation.totals.argmax()])
 
     def _add_extender_scores(self, rows: Rows, totals: npt.NDArray[np.int64]) -> Steps[npt.NDArray[np.int64]]:
         """Add the scores of all extenders, which are called concurrently. Errors are ignored, as upstream does."""
@@ -268,7 +277,7 @@ class SchedulePod:
         )
         rejectors, pending = statuses.plugins(), statuses.plugins(pending=True)
         rejectors |= frozenset(pre_filtered.narrowed_by)
-        for name, status in self._extender_statuses.items():
+        for name, status in (self._extender_statuses or {}).items():
             statuses.set_by_name(name, status)
         if self._extenders and len(passed):
             rejectors |= {EXTENDER}
