@@ -16,9 +16,9 @@ from mooring.api.pod import Pod
 from mooring.config import PluginSpec, default_config, load_config
 from mooring.framework import CycleState, NodeInfo, Plugin
 from mooring.framework.points import points_of
-from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.plugin_runner import PluginRunner
+from mooring.scheduler.profiles import Profiles
 from mooring.scheduler.schedule_one import ScheduleFailure, ScheduleResult, schedule_pod
 
 

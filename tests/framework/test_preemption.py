@@ -16,8 +16,8 @@ from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.preemption.budgets import Budgets
 from mooring.framework.preemption.candidate import Candidate, best
 from mooring.framework.preemption.search import can_search_together, search_one, search_together
-from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
+from mooring.scheduler.profiles import Profiles
 from mooring.scheduler.schedule_one import schedule_pod
 from mooring.testing import make_node, make_pdb, make_pod
 

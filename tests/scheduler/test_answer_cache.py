@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mooring.columns.nodes import Nodes
 from mooring.config import default_config
 from mooring.framework import CycleState, Plugin, depends_on
-from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.plugin_runner import PluginRunner
+from mooring.scheduler.profiles import Profiles
 from mooring.scheduler.schedule_one import schedule_pod
 from mooring.testing import make_node, make_pod
 from tests.scheduler.profiles import make_runner

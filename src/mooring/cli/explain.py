@@ -176,7 +176,7 @@ def _simulated(objects: Iterable[KubeObject], key: str, setup: Setup, reason: st
 
 def _from_manifests(files: tuple[str, ...], setup: Setup, *, recursive: bool) -> list[KubeObject]:
     from mooring.api.manifest_error import ManifestError
-    from mooring.scheduler.build import known_kinds
+    from mooring.scheduler.profiles import known_kinds
     from mooring.simulate.scenario import build
     from mooring.simulate.sources import InputError, read
 
@@ -215,7 +215,7 @@ async def _list_objects(access: Access, setup: Setup) -> list[KubeObject]:
     from mooring.kube import Client, Forbidden, NotFound
     from mooring.live.custom import resource_for
     from mooring.live.informers import KINDS
-    from mooring.scheduler.build import enabled_kinds
+    from mooring.scheduler.profiles import enabled_kinds
 
     found: list[KubeObject] = []
     async with Client(access) as client:

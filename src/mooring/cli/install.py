@@ -81,7 +81,7 @@ def _absolute(path: str | Path) -> str:
 def _notes(setup: Setup) -> list[str]:
     """Return warnings for the administrator who replaces kube-scheduler."""
     from mooring.live.rbac_manifests import plugin_rules
-    from mooring.scheduler.build import enabled_classes
+    from mooring.scheduler.profiles import enabled_classes
 
     config, found = setup.config, list(setup.notes)
     names = [profile.scheduler_name for profile in config.profiles]

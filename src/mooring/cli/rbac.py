@@ -55,7 +55,7 @@ def rbac(
     from mooring.cli.input_files import read_setup
     from mooring.cli.output import print_documents
     from mooring.live.rbac_manifests import Grantee, manifests, plugin_rules
-    from mooring.scheduler.build import enabled_classes
+    from mooring.scheduler.profiles import enabled_classes
 
     grantee = Grantee(service_account=service_account, namespace=namespace, name=name, user=user)
     if controller:

@@ -83,7 +83,7 @@ def _run(
     seed: int,
 ) -> Outcome:
     # Importing the engine is slow; usage errors are reported first.
-    from mooring.scheduler.build import known_kinds
+    from mooring.scheduler.profiles import known_kinds
     from mooring.simulate.run import simulate as run
     from mooring.simulate.scenario import build
 

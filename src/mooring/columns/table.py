@@ -22,7 +22,6 @@ from mooring.api.resources import is_scalar
 from mooring.columns.counters import CounterRegistry
 from mooring.columns.counts import ImageIndex, PortIndex
 from mooring.columns.interned import CodeColumn, LabelColumn
-from mooring.columns.listening import note_listener
 from mooring.columns.node_info import NodeInfo, PodInfo
 from mooring.columns.pod_columns import PodColumns
 from mooring.columns.row_cursor import ChangeLog, RowCursor
@@ -344,17 +343,17 @@ class NodeTable:
             return 0
         return int((self.allocatable if of == "allocatable" else self.requested)[slot, row])
 
-    def listen(self, listener: PodListener) -> None:
-        """Tell a listener about all pods, those already here first."""
+    def subscribe(self, listener: PodListener) -> Callable[[], None]:
+        """Notify a listener of all pods, present ones first; return a function that ends the subscription."""
         for info in self.pods.values():
             if info.node is not None and (info.pod.spec.volumes or not listener.volumes_only):
                 listener.pod_added(info, info.node.row)
         self._listeners.append(listener)
-        note_listener(listener)
 
-    def stop_telling(self, is_gone: Callable[[object], bool]) -> None:
-        """Forget listeners of plugins that are in force no more."""
-        self._listeners = [listener for listener in self._listeners if not is_gone(listener)]
+        def unsubscribe() -> None:
+            self._listeners = [each for each in self._listeners if each is not listener]
+
+        return unsubscribe
 
     def _listeners_for(self, template: PodTemplate) -> list[PodListener]:
         if not self._listeners or template.pod.spec.volumes:

@@ -5,10 +5,11 @@ Time, randomness and the cluster come from here, so that a test or a replay can 
 
 from __future__ import annotations
 
+import copy
 import random
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
@@ -18,7 +19,7 @@ from mooring.columns.nominator import Nominator
 from mooring.columns.table import NodeTable, PodListener
 from mooring.columns.templates import PodTemplate
 from mooring.framework.api_clients import ApiReader, Binder, NoBinder, VolumeWriter
-from mooring.framework.listers import Lister, ObjectStore
+from mooring.framework.listers import Lister, ObjectStore, PluginLister
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPods
@@ -115,8 +116,43 @@ class Handle:
         #: Who else is asked before pods are evicted, if anybody is.
         self.extenders = extenders
         self._activate = activate
-        #: Set by the profile once its plugins are there.
-        self.runner: Runner
+        #: The profile's handle, which has the runner; plugins have handles of their own.
+        self._profile_handle = self
+        self._runner: Runner | None = None
+        self._listers: dict[type, PluginLister[Any]] = {}
+        self._subscriptions: list[Callable[[], None]] = []
+        self._closed = False
+
+    def for_plugin(self) -> Handle:
+        """Return a handle for one plugin of the profile; closing it ends the plugin's subscriptions."""
+        made = copy.copy(self)
+        made._listers, made._subscriptions = {}, []
+        return made
+
+    def close(self) -> None:
+        """End all subscriptions made through this handle; later ones are ended at once."""
+        self._closed = True
+        for unsubscribe in self._subscriptions:
+            unsubscribe()
+        self._subscriptions.clear()
+
+    def _subscribed(self, unsubscribe: Callable[[], None]) -> None:
+        if self._closed:
+            unsubscribe()
+        else:
+            self._subscriptions.append(unsubscribe)
+
+    @property
+    def runner(self) -> Runner:
+        """Runs the profile's plugins; available once the profile is active."""
+        runner = self._profile_handle._runner
+        if runner is None:
+            raise RuntimeError(f"profile {self.profile_name} is not active yet")
+        return runner
+
+    @runner.setter
+    def runner(self, runner: Runner) -> None:
+        self._profile_handle._runner = runner
 
     @property
     def nodes(self) -> Nodes:
@@ -130,7 +166,10 @@ class Handle:
 
     def lister(self, kind: type[T]) -> Lister[T]:
         """Return the lister of a kind: ``handle.lister(PersistentVolumeClaim).get("data", "default")``."""
-        return self.objects.lister(kind)
+        found = self._listers.get(kind)
+        if found is None:
+            found = self._listers[kind] = PluginLister(self.objects.lister(kind), self._subscribed)
+        return found
 
     def template(self, pod: Pod) -> PodTemplate:
         """Return the pod's compiled template, which equal pods share."""
@@ -138,7 +177,7 @@ class Handle:
 
     def listen(self, listener: PodListener) -> None:
         """Keep an index of your own: be told about every pod that comes to, or leaves, a node."""
-        self.table.listen(listener)
+        self._subscribed(self.table.subscribe(listener))
 
     def touch(self, node_name: str) -> None:
         """Invalidate the cached results for a node.

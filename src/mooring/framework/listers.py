@@ -8,7 +8,6 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from mooring.api.label_selectors import Selector, compile_selector, selector_from_labels
 from mooring.api.meta import KubeObject, LabelSelector
-from mooring.columns.listening import note_listener
 from mooring.framework.events import ActionType
 
 T = TypeVar("T", bound=KubeObject)
@@ -126,14 +125,17 @@ class Lister(Generic[T]):
         self._indexes.add(made)
         return made
 
-    def listen(self, listener: ObjectListener[T]) -> None:
-        """Be told about every change from now on."""
-        self._listeners.append(listener)
-        note_listener(listener)
+    def listen(self, listener: ObjectListener[T]) -> Callable[[], None]:
+        """Call a listener with every change from now on; return a function that ends the subscription.
 
-    def stop_telling(self, is_gone: Callable[[object], bool]) -> None:
-        """Forget listeners of plugins that are in force no more."""
-        self._listeners = [listener for listener in self._listeners if not is_gone(listener)]
+        Subscriptions made through a plugin's handle end when the plugin is replaced.
+        """
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            self._listeners = [each for each in self._listeners if each is not listener]
+
+        return unsubscribe
 
     # Feeding
 
@@ -159,6 +161,33 @@ class Lister(Generic[T]):
 
     def __len__(self) -> int:
         return sum(len(objects) for objects in self._by_namespace.values())
+
+
+class PluginLister(Lister[T]):
+    """The lister of a kind as one plugin sees it: the same objects, with subscriptions that its handle owns."""
+
+    __slots__ = ("_shared", "_subscribed")
+
+    def __init__(self, shared: Lister[T], subscribed: Callable[[Callable[[], None]], None]) -> None:
+        self._shared = shared
+        self._subscribed = subscribed
+        self.kind = None
+        self._by_namespace = shared._by_namespace
+        self._indexes = shared._indexes
+
+    @property
+    def version(self) -> int:  # type: ignore[override]  # read-only here
+        """Increases with every change."""
+        return self._shared.version
+
+    def listen(self, listener: ObjectListener[T]) -> Callable[[], None]:
+        """Call a listener with every change from now on, until the handle is closed."""
+        unsubscribe = self._shared.listen(listener)
+        self._subscribed(unsubscribe)
+        return unsubscribe
+
+    def _changed(self, old: T | None, new: T | None) -> None:
+        self._shared._changed(old, new)
 
 
 def _compiled(selector: Mapping[str, str] | LabelSelector | Selector) -> Selector:
@@ -187,11 +216,6 @@ class ObjectStore:
     def remove(self, item: KubeObject) -> None:
         """Remove an object."""
         self.lister(type(item)).remove(item.name, item.namespace)
-
-    def stop_telling(self, is_gone: Callable[[object], bool]) -> None:
-        """Forget listeners of plugins that are in force no more."""
-        for lister in self._listers.values():
-            lister.stop_telling(is_gone)
 
     def drop(self, kind: type[KubeObject]) -> None:
         """Remove a kind and all its objects."""

@@ -67,8 +67,6 @@ class Plugin:
 
     args: Any
     handle: Handle
-    #: What it registered as listeners while it was made: the framework's own.
-    _listening: tuple[object, ...] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -26,10 +26,10 @@ from mooring.loading.static_checks import class_source
 from mooring.scheduler import binding
 from mooring.scheduler.answer_cache import ask_filter, ask_single
 from mooring.scheduler.answers import BadAnswerError, PluginFailure, as_status
-from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profile import FilterPlugin, ProfileError
+from mooring.scheduler.profiles import Profiles
 from mooring.scheduler.queue.queued_pod import QueuedPod
 
 _CONFIG = """\

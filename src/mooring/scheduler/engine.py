@@ -21,16 +21,15 @@ from mooring.framework.plugin import Plugin
 from mooring.loading.circuit_breaker import Guards, Log
 from mooring.loading.options import PluginOptions
 from mooring.scheduler.binding import PreBinds
-from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_lock import DecisionLock
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.extenders import Extenders
 from mooring.scheduler.observer import Watch
+from mooring.scheduler.profiles import Profiles, queue_settings
 from mooring.scheduler.queue import SchedulingQueue
 from mooring.scheduler.queue.interests import ErrorReport
 from mooring.scheduler.schedule_one import ScheduleOne
-from mooring.scheduler.swap import queue_settings
 
 
 class Engine(ScheduleOne):

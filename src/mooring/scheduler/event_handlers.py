@@ -7,9 +7,9 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.framework.custom_resources import event_name
 from mooring.framework.events import ActionType
-from mooring.scheduler.build import Profiles
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.observer import Watch
+from mooring.scheduler.profiles import Profiles
 from mooring.scheduler.queue import SchedulingQueue
 from mooring.scheduler.queue.hints import node_update_actions
 

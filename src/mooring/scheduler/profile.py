@@ -5,12 +5,11 @@ All look-ups happen here, once: the hot loop runs over tuples of bound methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring.columns.listening import listeners_made
 from mooring.columns.templates import PodTemplate
 from mooring.framework.declarations import declared_events
 from mooring.framework.events import CATCH_ALL, ClusterEvent
@@ -82,9 +81,9 @@ class Profile:
         builtin: frozenset[str],
         times: PluginTimes | None = None,
         guards: Guards | None = None,
-        known: Mapping[str, Plugin] | None = None,
+        reused: Mapping[str, tuple[Plugin, Handle]] | None = None,
     ) -> None:
-        """``known`` are plugins that are there already, and go on as they are."""
+        """``reused`` contains existing plugins with their handles. Raises ProfileError."""
         self.config = config
         self.name = config.scheduler_name
         self.handle = handle
@@ -92,12 +91,13 @@ class Profile:
         self._times = times
         self._guards = guards
         self.plugins: dict[str, Plugin] = {}
-        for entry in (entry for enabled in config.plugins.values() for entry in enabled):
-            if entry.name not in self.plugins and entry.name in registry:
-                plugin = (known or {}).get(entry.name)
-                if plugin is None:
-                    plugin = self._make(registry[entry.name], config.plugin_config.get(entry.name))
-                self.plugins[entry.name] = plugin
+        #: The handle of each plugin, which owns its subscriptions.
+        self.plugin_handles: dict[str, Handle] = {}
+        try:
+            self._make_plugins(registry, reused or {})
+        except BaseException:
+            self.close(keep={handle for _, handle in (reused or {}).values()})
+            raise
         self._extensions: dict[tuple[str, str], Callable[..., Any] | None] = {}
         self._filters_without: dict[frozenset[str], tuple[tuple[FilterPlugin, ...], tuple[FilterPlugin, ...]]] = {}
         self._scorers_without: dict[frozenset[str], DeclaredScorers] = {}
@@ -122,20 +122,34 @@ class Profile:
             s.score_nodes is None or s.plugin.per_node for s in self.scorers
         )
 
-    def _make(self, cls: type[Plugin], args: Any) -> Plugin:
+    def _make_plugins(self, registry: Mapping[str, type[Plugin]], reused: Mapping[str, tuple[Plugin, Handle]]) -> None:
+        for entry in (entry for enabled in self.config.plugins.values() for entry in enabled):
+            name = entry.name
+            if name in self.plugins or name not in registry:
+                continue
+            if name in reused:
+                self.plugins[name], self.plugin_handles[name] = reused[name]
+            else:
+                self.plugin_handles[name] = handle = self.handle.for_plugin()
+                self.plugins[name] = self._make(registry[name], self.config.plugin_config.get(name), handle)
+
+    def _make(self, cls: type[Plugin], args: Any, handle: Handle) -> Plugin:
         problems = [] if cls.name in self._builtin else check_methods(cls)
         if problems:
             raise ProfileError(f'profile "{self.name}": plugin "{cls.name}": {problems[0].message}')
         try:
-            with listeners_made() as made:
-                plugin = cls(args, self.handle)
+            return cls(args, handle)
         except ArgsError as error:
             raise ProfileError(f'profile "{self.name}": initializing plugin "{cls.name}": {error}') from None
         except Exception as error:
             text = f'profile "{self.name}": initializing plugin "{cls.name}": {type(error).__name__}: {error}'
             raise ProfileError(text) from error
-        plugin._listening = tuple(made)
-        return plugin
+
+    def close(self, keep: Collection[Handle] = ()) -> None:
+        """Close the handles of all plugins but some."""
+        for handle in self.plugin_handles.values():
+            if handle not in keep:
+                handle.close()
 
     def _weighted(self, point: str) -> list[tuple[Plugin, int]]:
         """What is enabled at a point and serves it here (an old configuration may name plugins that are gone)."""

@@ -38,8 +38,8 @@ from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.scoring import pick
 
 if TYPE_CHECKING:
-    from mooring.scheduler.build import Profiles
     from mooring.scheduler.observer import Watch
+    from mooring.scheduler.profiles import Profiles
 
 T = TypeVar("T")
 Rows = npt.NDArray[np.intp]

@@ -15,10 +15,10 @@ from mooring.api.pod import Pod
 from mooring.framework.status import Code, Status
 from mooring.loading import Catalog
 from mooring.observe.attempt_trace import Evaluation
-from mooring.scheduler.build import known_kinds
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profile import ProfileError
+from mooring.scheduler.profiles import known_kinds
 from mooring.scheduler.queue import QueuedPod
 from mooring.scheduler.schedule_one import (
     AssumedPod,

@@ -15,8 +15,8 @@ from mooring.framework import Plugin
 from mooring.loading import PluginLoadError, Setup, load_setup
 from mooring.loading.setup_files import SetupFiles
 from mooring.scheduler.engine import Engine
+from mooring.scheduler.profiles import swap
 from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
-from mooring.scheduler.swap import swap
 from mooring.testing import make_node, make_pod
 
 CONFIG = """\

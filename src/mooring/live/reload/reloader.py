@@ -18,7 +18,6 @@ import structlog
 from mooring.api.meta import ObjectReference
 from mooring.config import ConfigError, SchedulerConfiguration
 from mooring.framework.declarations import declared_kinds
-from mooring.framework.plugin import Plugin
 from mooring.kube import EventRecorder
 from mooring.kube.events import EventKind
 from mooring.live.background import Background
@@ -27,11 +26,10 @@ from mooring.live.informers import Informers
 from mooring.loading import POD, Catalog, Fault, PluginLoadError, Setup
 from mooring.loading.deadline import HangsError, within
 from mooring.loading.setup_files import SetupFiles
-from mooring.scheduler.build import enabled_classes
 from mooring.scheduler.dry_run import dry_run_fault
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.profile import ProfileError
-from mooring.scheduler.swap import forget_listeners, swap
+from mooring.scheduler.profiles import enabled_classes, swap
 
 log = structlog.get_logger("mooring.live")
 
@@ -128,19 +126,16 @@ class Reloader:
             log.warning(note)
         changed = list(_changes(before, setup))
         kinds = declared_kinds(enabled_classes(config, setup.plugins))
-        retired: list[Plugin] = []
-        gone = setup.catalog.modules() - before.catalog.modules()
         try:
             async with asyncio.timeout(_READ_SECONDS):
                 await custom.watch(kinds)
             async with engine.lock:
-                retired = swap(engine, config, setup.plugins, setup.catalog.options())
+                swap(engine, config, setup.plugins, setup.catalog.options())
             self.setup = setup
-            gone = before.catalog.unload(keep=setup.catalog)
+            before.catalog.unload(keep=setup.catalog)
         except TimeoutError:
             raise ProfileError(f"the kinds that the plugins read were not listed within {_READ_SECONDS:g} s") from None
         finally:
-            forget_listeners(engine, retired, gone)
             if self.setup is before:
                 setup.catalog.unload(keep=before.catalog)
             await custom.retain(engine.profiles.kinds)
@@ -151,10 +146,6 @@ class Reloader:
         engine = self._engine
         if self._batch is not None and self.setup.catalog is not before.catalog:
             self._batch.use(self.setup.catalog)
-        new = engine.profiles.runners.keys() - {profile.scheduler_name for profile in before.config.profiles}
-        for pod in list(self._informers.pods()) if new else ():
-            if pod.scheduler_name in new and not pod.node_name:
-                engine.put(pod)
         await self._background.keep(engine.profiles.plugins)
         self._wake()  # pending pods may be schedulable now
         if self._collect:

@@ -11,8 +11,8 @@ from mooring.framework import Plugin, PodListener
 from mooring.loading import plugin_spec
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.profile import ProfileError
+from mooring.scheduler.profiles import swap
 from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
-from mooring.scheduler.swap import forget_listeners, swap
 from mooring.testing import make_node, make_pod
 
 CONFIG = """\
@@ -77,22 +77,60 @@ def test_a_pod_that_was_turned_down_is_tried_with_the_new_plugin(engine: Engine)
     failed = engine.schedule_one()
     assert isinstance(failed, FailedAttempt)
     assert "the old one says no" in failed.failure.message
-    retired = swap(engine, config(New), {"Old": New}, {})
-    assert [type(each) for each in retired] == [Old]
+    swap(engine, config(New), {"Old": New}, {})
+    assert type(engine.profiles.first.profile.plugins["Old"]) is New
     decided = engine.schedule_one()
     assert isinstance(decided, AssumedPod)
     assert decided.node_name == "b"
-    forget_listeners(engine, retired, ())
     assert ears(engine) == 0
 
 
-def test_one_that_cannot_be_made_changes_nothing(engine: Engine) -> None:
-    before = dict(engine.profiles.first.profile.plugins)
+class RejectsState(Plugin):
+    name = "Old"
+
+    def setup(self) -> None:
+        self.handle.listen(Ear())
+
+    def take_state(self, state: Any) -> None:
+        raise KeyError("no such thing")
+
+    def filter(self, state: Any, pod: Any, node: Any) -> None: ...
+
+
+class FailsToRegister(Plugin):
+    name = "Old"
+
+    def setup(self) -> None:
+        self.handle.listen(Ear())
+
+    def events_to_register(self) -> Any:
+        raise KeyError("no such thing")
+
+    def filter(self, state: Any, pod: Any, node: Any) -> None: ...
+
+
+@pytest.mark.parametrize("failing", [Broken, RejectsState, FailsToRegister])
+def test_a_failing_build_leaves_the_active_profiles_and_handles_untouched(
+    engine: Engine, failing: type[Plugin]
+) -> None:
+    profiles, runner = engine.profiles, engine.profiles.first
+    plugins, handles = dict(runner.profile.plugins), dict(runner.profile.plugin_handles)
+    state = {name: dict(vars(handle)) for name, handle in {**handles, "profile": runner.handle}.items()}
     with pytest.raises(ProfileError, match="no such thing"):
-        swap(engine, config(Broken), {"Old": Broken}, {})
-    assert engine.profiles.first.profile.plugins == before
-    assert engine.profiles.first.handle.runner is engine.profiles.first
+        swap(engine, config(failing, seconds=2), {"Old": failing}, {})
+    assert engine.profiles is profiles
+    assert (runner.profile.plugins, runner.profile.plugin_handles) == (plugins, handles)
+    assert {name: vars(handle) for name, handle in {**handles, "profile": runner.handle}.items()} == state
+    assert runner.handle.runner is runner
     assert ears(engine) == 1
+
+
+def test_building_profiles_does_not_activate_them(engine: Engine) -> None:
+    runner = engine.profiles.first
+    built = engine.profiles.renewed(config(New), {"Old": New})
+    assert runner.handle.runner is runner
+    built.activate()
+    assert runner.handle.runner is built.first
 
 
 def test_built_in_plugins_are_made_anew_only_with_other_arguments_and_leave_no_listeners(engine: Engine) -> None:
@@ -102,10 +140,10 @@ def test_built_in_plugins_are_made_anew_only_with_other_arguments_and_leave_no_l
 
     first, count = dict(engine.profiles.first.profile.plugins), listeners()
     for seconds in (2, 3, 4):
-        retired = swap(engine, config(Old, seconds=seconds), {"Old": Old}, {})
-        forget_listeners(engine, retired, ())
-        assert {each.name for each in retired} == {"VolumeBinding"}
-    now = engine.profiles.first.profile.plugins
+        before = engine.profiles.first.profile.plugins
+        swap(engine, config(Old, seconds=seconds), {"Old": Old}, {})
+        now = engine.profiles.first.profile.plugins
+        assert {name for name in now if now[name] is not before[name]} == {"VolumeBinding"}
     assert now["NodeResourcesFit"] is first["NodeResourcesFit"]
     assert listeners() == count
 
