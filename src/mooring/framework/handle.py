@@ -126,7 +126,7 @@ class Handle:
     def for_plugin(self) -> Handle:
         """Return a handle for one plugin of the profile; closing it ends the plugin's subscriptions."""
         made = copy.copy(self)
-        made._listers, made._subscriptions = {}, []
+        made._runner, made._listers, made._subscriptions = None, {}, []
         return made
 
     def close(self) -> None:
