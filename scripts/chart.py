@@ -1,11 +1,11 @@
 """Write the parts of the Helm chart that follow from the code and from the values: `python scripts/chart.py [--check]`.
 
-`files/known.yaml` is what roles and templates must know of Mooring, `files/crds` the definitions of the custom
-resources that plugins and batch sessions use, and README.md the list of values, from the comments in values.yaml.
-With --check nothing is written, and the exit code is 1 if something is not current.
+`files/known.yaml` contains the rules and names that the templates use, `files/crds` the definitions of the custom
+resources of plugins and batch sessions, and README.md the list of values, from the comments in values.yaml. With
+--check nothing is written, and the exit code is 1 if a file is not up to date.
 """
 
-# ruff: noqa: T201  (a script talks by printing)
+# ruff: noqa: T201  (scripts print)
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTE = "# Made by scripts/chart.py: do not edit.\n"
 
 
 def wanted() -> dict[Path, str]:
-    """What each generated file must hold."""
+    """Return the content of each generated file."""
     definitions = {name: definition_of(BUILTIN_KINDS[name][0]) for name in sorted(BUILTIN_KINDS)}
     definitions |= {each["metadata"]["name"]: each for each in BATCH_DEFINITIONS}
     files = {CHART / "files" / "crds" / f"{name}.yaml": _yaml(each) for name, each in definitions.items()}
@@ -42,7 +42,7 @@ def wanted() -> dict[Path, str]:
     return files
 
 
-# What the templates must know.
+# Data for the templates.
 
 
 def _named_kinds() -> dict[str, Any]:
@@ -56,7 +56,7 @@ BUILTIN_KINDS = _named_kinds()
 
 
 def known() -> dict[str, Any]:
-    """Rules by what needs them, and the names of plugins."""
+    """Return the RBAC rules by feature, and the names of plugins."""
     defaults = [name for name, _ in DEFAULTS["v1"]["multiPoint"]]
     plugins = {name: [rule] for name, rule in rbac_manifests.WRITING.items()}
     definitions = {}
@@ -92,7 +92,7 @@ def _documents(rules: Any) -> list[dict[str, Any]]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes each rule anew instead of referring to an equal one, and texts as people do."""
+    """Writes no anchors, and strings with several lines as blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -112,7 +112,7 @@ def _yaml(document: Any) -> str:
 
 
 def readme() -> str:
-    """README.md: an introduction from README.md.tmpl and a row for each value."""
+    """Return README.md: the introduction from README.md.tmpl, and a row for each value."""
     rows = ["| Value | Default | |", "|---|---|---|"]
     for path, default, comment in values():
         rows.append(f"| `{path}` | {default} | {comment.replace('|', chr(92) + '|')} |")
@@ -120,7 +120,7 @@ def readme() -> str:
 
 
 def values() -> Iterator[tuple[str, str, str]]:
-    """Path, default and comment of each value, in the order of the file."""
+    """Yield path, default and comment of each value, in the order of the file."""
     text = (CHART / "values.yaml").read_text()
     lines = text.splitlines()
     yield from _values(yaml.compose(text, Loader=yaml.SafeLoader), (), lines)
@@ -150,7 +150,7 @@ def _comment_above(lines: list[str], number: int) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write what is not current, or tell."""
+    """Write outdated files, or list them."""
     files = wanted()
     made = set((CHART / "files").rglob("*.yaml"))
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]

@@ -1,6 +1,6 @@
-"""`make demo`: an embedded cluster, a scheduler with plugins of one's own, a workload, and what became of it.
+"""`make demo`: run an embedded cluster, a scheduler with user plugins and a workload, and show the placements.
 
-Everything that it does can be done by hand; each step prints the command.
+Each step prints the command that does the same.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ OPTIONS = (
     "--config=examples/demo/scheduler.yaml",
     "--plugins-dir=examples/plugins/cheapest_node",
 )
-#: The profiles of that configuration.
+#: The profiles in the configuration.
 SCHEDULERS = ("default-scheduler", "thrifty")
-# Longer quiet than the first back-off: a pod may be tried before its claim is known.
+# Longer than the first backoff, because a pod may be tried before its claim is cached.
 _START_SECONDS, _SETTLE_SECONDS, _QUIET_SECONDS = 15.0, 30.0, 1.6
-#: So many pods that wait for the same reason are named.
+#: Maximum number of pods to name for each reason.
 _NAMES = 4
 Object = dict[str, Any]
 
 
 def main() -> None:
-    """Do it all, and end what was started."""
+    """Run the demo, and stop everything at the end."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mooring-demo-") as folder, Path(folder, "log").open("w+") as log:
         kubeconfig = Path(folder, "kubeconfig")
@@ -56,7 +56,7 @@ def main() -> None:
         finally:
             process.terminate()
             process.wait(20)
-    click.echo(f"\nDone in {time.monotonic() - begun:.1f} s. `make up` starts a cluster that stays.")
+    click.echo(f"\nDone in {time.monotonic() - begun:.1f} s. `make up` starts a cluster that keeps running.")
 
 
 def _say(*command: str) -> None:
@@ -70,11 +70,11 @@ def _wait(process: subprocess.Popen[bytes], kubeconfig: Path, log: IO[str]) -> N
             log.seek(0)
             raise click.ClickException(f"the embedded cluster did not start:\n{log.read()}")
         time.sleep(0.02)
-    click.echo("An embedded cluster and its scheduler are up.")
+    click.echo("An embedded cluster and its scheduler are running.")
 
 
 async def _apply_and_watch(kube: Kube) -> tuple[list[Object], list[Object]]:
-    """Apply the workload, and wait until every pod has a node or a reason why not."""
+    """Apply the workload, and wait until every pod has a node or a reason."""
     lines = await kube.apply(manifests([str(DEMO / "cluster")]))
     kinds = Counter(line.partition("/")[0] for line in lines)
     click.echo("Created: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()) + "\n")
@@ -91,17 +91,17 @@ async def _apply_and_watch(kube: Kube) -> tuple[list[Object], list[Object]]:
 
 
 def _state(pod: Object) -> str:
-    """The pod's node, or why it has none."""
+    """Return the pod's node, or why it is pending."""
     if node := pod["spec"].get("nodeName"):
         return str(node)
     for condition in pod.get("status", {}).get("conditions", ()):
         if condition["type"] == "PodScheduled":
             return f" {condition.get('message') or condition['reason']}"
-    return f' no scheduler here is called "{pod["spec"]["schedulerName"]}"'
+    return f' there is no scheduler "{pod["spec"]["schedulerName"]}"'
 
 
 def _untried(pod: Object) -> bool:
-    """Whether one of the demo's schedulers has yet to say something about the pod."""
+    """Return whether the pod waits for the first decision of a scheduler of the demo."""
     conditions = pod.get("status", {}).get("conditions", ())
     told = any(each["type"] == "PodScheduled" for each in conditions)
     return pod["spec"]["schedulerName"] in SCHEDULERS and not pod["spec"].get("nodeName") and not told
@@ -112,7 +112,7 @@ def _workload(pod: Object) -> str:
     space = "" if metadata["namespace"] == "default" else f"{metadata['namespace']}/"
     owner = next(iter(metadata.get("ownerReferences", ())), None)
     if owner is None:
-        return "pods of no workload"
+        return "standalone pods"
     if owner["kind"] == "ReplicaSet":
         return f"Deployment {space}{owner['name'].rpartition('-')[0]}"
     return f"{owner['kind']} {space}{owner['name']}"

@@ -1,10 +1,10 @@
-"""What the Dockerfile runs: `python scripts/image.py TARGET` makes an environment with Mooring and no more in TARGET.
+"""Install Mooring into a virtual environment for the container image: `python scripts/image.py TARGET`.
 
-Versions are pinned by constraints.txt, those that it is built with too. A test runs this as well, so that it works
-though no container engine is at hand.
+The Dockerfile runs this. All versions are pinned by constraints.txt, including the build requirements. A test runs it
+too, because it needs no container engine.
 """
 
-# ruff: noqa: T201  (a script talks by printing)
+# ruff: noqa: T201  (scripts print)
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
-#: What the package is built with.
+#: Build backend.
 BUILD = "hatchling"
 EXTRAS = "all"
 
 
 def main(target: Path) -> None:
-    """Build the package and install it with everything that it can use."""
+    """Build the package and install it with all extras."""
     with tempfile.TemporaryDirectory() as scratch:
         builder = make(Path(scratch) / "builder")
         pip(builder, "install", BUILD)
@@ -30,7 +30,7 @@ def main(target: Path) -> None:
         (wheel,) = Path(scratch).glob("mooring-*.whl")
         python = make(target)
         pip(python, "install", f"{wheel}[{EXTRAS}]")
-    # Nothing is installed in a running container, and its root is read-only: bytecode is compiled now.
+    # The container file system is read-only, so bytecode is compiled now, and pip is not needed.
     pip(python, "uninstall", "--yes", "setuptools", "pip")
     subprocess.run([python, "-m", "compileall", "-q", str(target / "lib")], check=True)
     run(target / "bin" / "mooring", "run", "--version")
@@ -38,7 +38,7 @@ def main(target: Path) -> None:
 
 
 def make(folder: Path) -> Path:
-    """An empty environment; the answer is its Python."""
+    """Create an empty environment and return its Python."""
     venv.create(folder, with_pip=True, symlinks=True)
     return folder / "bin" / "python"
 
@@ -50,7 +50,7 @@ def pip(python: Path, command: str, *arguments: str) -> None:
 
 
 def run(program: Path, *arguments: str) -> None:
-    """Run a program and tell."""
+    """Print a command and run it."""
     print(f"-- {program.name} {' '.join(arguments)}", flush=True)
     subprocess.run([program, *arguments], check=True)
 

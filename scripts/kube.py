@@ -1,4 +1,4 @@
-"""A few things that kubectl does, for machines that have no kubectl: `python scripts/kube.py --help`.
+"""A small replacement for kubectl, for machines without it: `python scripts/kube.py --help`.
 
 It speaks to the cluster through Mooring's own client, so it finds and trusts a cluster as `mooring run` does.
 """
@@ -20,19 +20,19 @@ import yaml
 from mooring.kube import AccessError, AlreadyExists, Client, KubeError, NotFound, load_access
 
 Object = dict[str, Any]
-#: What others refer to comes first, whatever the order of the files.
+#: Kinds that other objects refer to are applied first.
 _FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass", "ServiceAccount", "Node")
 
 
 class Kube:
-    """Writes and reads objects as the documents that manifests hold."""
+    """Reads and writes objects as documents."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._resources: dict[str, list[Object]] = {}
 
     async def read(self, path: str) -> Any:
-        """Whatever is at a path."""
+        """Return the document at a path."""
         return msgspec.json.decode(await self._client.call("GET", path))
 
     async def write(self, method: str, path: str, document: Object) -> Any:
@@ -40,7 +40,7 @@ class Kube:
         return msgspec.json.decode(await self._client.call(method, path, msgspec.json.encode(document)))
 
     async def apply(self, documents: Iterable[Object], namespace: str = "default") -> list[str]:
-        """Create what is not there, and replace what is; the answer is a line for each object."""
+        """Create or replace objects and return a line for each."""
         found = sorted(
             documents, key=lambda each: _FIRST.index(each["kind"]) if each["kind"] in _FIRST else len(_FIRST)
         )
@@ -68,7 +68,7 @@ class Kube:
         return f"{shown} created"
 
     async def delete(self, documents: Iterable[Object], namespace: str = "default") -> list[str]:
-        """Delete objects, those that were made last first; the answer is a line for each object."""
+        """Delete objects in reverse order and return a line for each."""
         lines = []
         for document in reversed(list(documents)):
             path = f"{await self._path(document, namespace)}/{document['metadata']['name']}"
@@ -91,7 +91,7 @@ class Kube:
         raise click.ClickException(f"the cluster has no {document['kind']} of {version}")
 
     async def bound(self, namespace: str, name: str, seconds: float) -> str:
-        """Wait until a pod has a node, and say which."""
+        """Wait until a pod is bound and return its node."""
         end = time.monotonic() + seconds
         while True:
             pod = await self.read(f"/api/v1/namespaces/{namespace}/pods/{name}")
@@ -106,7 +106,7 @@ class Kube:
             await asyncio.sleep(0.1)
 
     async def waiting(self, namespace: str, name: str, seconds: float) -> str:
-        """Wait until a pod is known to fit nowhere, and say why."""
+        """Wait until a pod is unschedulable and return the reason."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             pod = await self.read(f"/api/v1/namespaces/{namespace}/pods/{name}")
@@ -119,7 +119,7 @@ class Kube:
         raise click.ClickException(f"nobody tried pod {namespace}/{name} in {seconds:g} s")
 
     async def placed(self, namespace: str, label: str, counts: dict[str, int], seconds: float) -> list[str]:
-        """Wait until, for each value of a label, so many pods (and no more) have a node; a line for each of them."""
+        """Wait until exactly the given number of pods is bound for each value of a label; return a line for each pod."""
         end = time.monotonic() + seconds
         query = quote(f"{label} in ({','.join(counts)})")
         while True:
@@ -134,7 +134,7 @@ class Kube:
             await asyncio.sleep(0.1)
 
     async def say_running(self, namespace: str, selector: str) -> list[str]:
-        """Write into the status of pods that have a node that they run; the answer is a line for each."""
+        """Set the phase of bound pods to Running and return a line for each."""
         path = f"/api/v1/namespaces/{namespace}/pods"
         lines = []
         for pod in (await self.read(f"{path}?labelSelector={quote(selector)}"))["items"]:
@@ -145,14 +145,14 @@ class Kube:
         return lines
 
     async def token(self, namespace: str, account: str) -> str:
-        """A token of a service account, good for an hour."""
+        """Return a token of a service account that is valid for an hour."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
         return str((await self.write("POST", path, body))["status"]["token"])
 
 
 def manifests(paths: Iterable[str]) -> Iterator[Object]:
-    """The objects of files, folders and - for standard input."""
+    """Yield the objects in files, directories and standard input (-)."""
     for path in paths:
         if path == "-":
             texts = [click.get_text_stream("stdin").read()]
@@ -166,7 +166,7 @@ def manifests(paths: Iterable[str]) -> Iterator[Object]:
 
 
 def run(kubeconfig: str, work: Any) -> Any:
-    """Do something with a cluster; what goes wrong is one message."""
+    """Run a function with a cluster; an error ends the script with one message."""
 
     async def connected() -> Any:
         async with Client(load_access(kubeconfig=kubeconfig)) as client:
@@ -188,7 +188,7 @@ _files = click.option(
 
 @click.group()
 def kube() -> None:
-    """A few things that kubectl does, for machines that have no kubectl."""
+    """A small replacement for kubectl, for machines without it."""
 
 
 @kube.command()
@@ -196,7 +196,7 @@ def kube() -> None:
 @_namespace
 @_files
 def apply(kubeconfig: str, namespace: str, files: tuple[str, ...]) -> None:
-    """Create or replace the objects of manifests."""
+    """Create or replace the objects in manifests."""
     documents = list(manifests(files))
     click.echo("\n".join(run(kubeconfig, lambda kube: kube.apply(documents, namespace))))
 
@@ -206,7 +206,7 @@ def apply(kubeconfig: str, namespace: str, files: tuple[str, ...]) -> None:
 @_namespace
 @_files
 def delete(kubeconfig: str, namespace: str, files: tuple[str, ...]) -> None:
-    """Delete the objects of manifests, if they are there."""
+    """Delete the objects in manifests, if they exist."""
     documents = list(manifests(files))
     click.echo("\n".join(run(kubeconfig, lambda kube: kube.delete(documents, namespace))))
 
@@ -227,7 +227,7 @@ def bound(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
 @_timeout
 @click.argument("pod")
 def waiting(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
-    """Wait until a pod is known to fit nowhere, and print why."""
+    """Wait until a pod is unschedulable, and print the reason."""
     click.echo(run(kubeconfig, lambda kube: kube.waiting(namespace, pod, timeout)))
 
 
@@ -238,7 +238,7 @@ def waiting(kubeconfig: str, namespace: str, timeout: float, pod: str) -> None:
 @click.option("--label", required=True)
 @click.argument("counts", nargs=-1, metavar="VALUE=COUNT...")
 def placed(kubeconfig: str, namespace: str, timeout: float, label: str, counts: tuple[str, ...]) -> None:
-    """Wait until, for each value of a label, so many pods have a node, and print them with their nodes."""
+    """Wait until the given number of pods is bound for each value of a label, and print the pods with their nodes."""
     wanted = {value: int(count) for value, _, count in (each.partition("=") for each in counts)}
     click.echo("\n".join(run(kubeconfig, lambda kube: kube.placed(namespace, label, wanted, timeout))))
 
@@ -248,7 +248,7 @@ def placed(kubeconfig: str, namespace: str, timeout: float, label: str, counts: 
 @_namespace
 @click.argument("selector")
 def running(kubeconfig: str, namespace: str, selector: str) -> None:
-    """Say of the pods with some labels that they run: for nodes that nothing runs on."""
+    """Set the phase of pods with some labels to Running, for nodes without a kubelet."""
     click.echo("\n".join(run(kubeconfig, lambda kube: kube.say_running(namespace, selector))))
 
 
@@ -257,7 +257,7 @@ def running(kubeconfig: str, namespace: str, selector: str) -> None:
 @click.argument("path")
 @click.argument("field", default="")
 def read(kubeconfig: str, path: str, field: str) -> None:
-    """Print what is at a path of the API, or a field of it (spec.nodeName); nothing where it is not there."""
+    """Print the document at an API path, or one of its fields (spec.nodeName); nothing if it does not exist."""
     found = run(kubeconfig, lambda kube: kube.read(path))
     for step in field.split(".") if field else ():
         found = found.get(step, "") if isinstance(found, dict) else ""

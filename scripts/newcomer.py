@@ -1,4 +1,4 @@
-"""`make newcomer`: the path of somebody who has never written a plugin, timed step by step.
+"""`make newcomer`: the first steps of a plugin author, timed.
 
 A plugin is written (`mooring plugin new`), checked and tested; a cluster starts with it (`mooring up`); a line is
 edited while that runs; and the next pod is where the edited line wants it. What a person needs to read and type is not
@@ -24,27 +24,27 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from kube import Kube, run
 
 _SECONDS = 60.0
-#: The line that `mooring plugin new` writes, and what the newcomer makes of it.
+#: A line that `mooring plugin new` writes, and the edited line.
 _BEFORE = 'return 100 if node.labels.get(self.args.label) == "always" else 0'
 _AFTER = 'return 100 if node.name.endswith("1") else 0'
 
 
 class Steps:
-    """What was done, and how long each step took."""
+    """The completed steps and their durations."""
 
     def __init__(self) -> None:
         self.taken: dict[str, float] = {}
         self._begun = time.perf_counter()
 
     def done(self, step: str) -> None:
-        """A step is over."""
+        """Record a completed step."""
         now = time.perf_counter()
         self.taken[step] = now - self._begun
         self._begun = now
 
 
 def walk(folder: Path) -> Steps:
-    """Go the whole path in a folder; raises RuntimeError where something does not do what it should."""
+    """Run all steps in a directory. Raises RuntimeError if a step fails."""
     steps, plugin = Steps(), folder / "my_first" / "my_first.py"
     _mooring(folder, "plugin", "new", "MyFirst", "--points", "score")
     steps.done("mooring plugin new MyFirst --points score")
@@ -80,7 +80,7 @@ def walk(folder: Path) -> Steps:
 @click.command()
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def main(output: str) -> None:
-    """Walk the path in a folder of its own, and print the seconds of machine time of each step."""
+    """Run all steps in a temporary directory, and print the duration of each."""
     with tempfile.TemporaryDirectory(prefix="mooring-newcomer-") as folder:
         taken = walk(Path(folder)).taken
     if output == "json":
@@ -116,7 +116,7 @@ def _read(log: IO[str]) -> str:
 
 
 def _place(kubeconfig: Path, name: str) -> str:
-    """Make a pod; the node that it gets."""
+    """Create a pod and return its node."""
 
     async def place(kube: Kube) -> str:
         container = {"name": "main", "image": "example/app:1"}

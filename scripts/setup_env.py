@@ -1,10 +1,10 @@
-"""Make the virtual environment .venv and install Mooring in it: `python scripts/setup_env.py run|dev`.
+"""Create the virtual environment .venv and install Mooring in it: `python scripts/setup_env.py run|dev`.
 
 Needs nothing but Python itself. Versions are pinned by constraints.txt. A second call returns at once: what was
 installed, and from which files, is noted in a stamp inside the environment.
 """
 
-# ruff: noqa: T201  (a script talks by printing)
+# ruff: noqa: T201  (scripts print)
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ROOT = Path(__file__).resolve().parent.parent
 ENV = ROOT / ".venv"
 BIN = ENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
-#: What the package is built with; installed first, so that building takes the pinned versions too.
+#: Build requirements; installed first, so that the build uses the pinned versions.
 BUILD = ("hatchling", "editables")
 EXTRAS = {"run": "cli", "dev": "all"}
 
 
 def main(kind: str) -> int:
-    """Bring the environment to what `kind` needs."""
-    if sys.version_info < (3, 11):  # noqa: UP036  (whatever Python there is runs this)
+    """Install what `kind` needs."""
+    if sys.version_info < (3, 11):  # noqa: UP036  (any Python may run this)
         print(f"Mooring needs Python 3.11 or later; this is {sys.version.split()[0]}. Set PYTHON=python3.12, say.")
         return 1
     if not PYTHON.exists():
@@ -49,23 +49,23 @@ def main(kind: str) -> int:
 
 
 def compile_source() -> None:
-    """Compile what changed, as pip does for packages: some machines never write byte code, and start a second later."""
+    """Compile changed modules, because some machines never write bytecode and would start a second later."""
     subprocess.run([str(PYTHON), "-m", "compileall", "-q", str(ROOT / "src")], check=False)
 
 
 def stamp(kind: str) -> Path:
-    """The file that says that an installation is complete."""
+    """Return the file that marks a complete installation."""
     return ENV / f".mooring-{kind}"
 
 
 def fingerprint() -> str:
-    """What an installation depends on."""
+    """Return a fingerprint of the inputs of an installation."""
     texts = [(ROOT / name).read_bytes() for name in ("pyproject.toml", "constraints.txt")]
     return hashlib.sha256(b"\0".join([*texts, str(ROOT).encode()])).hexdigest()
 
 
 def dev_group() -> list[str]:
-    """The development tools, from pyproject.toml (older pips know no dependency groups)."""
+    """Return the development tools in pyproject.toml (older versions of pip have no dependency groups)."""
     import tomllib  # not before the check of the version
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -73,7 +73,7 @@ def dev_group() -> list[str]:
 
 
 def pip(*arguments: str) -> None:
-    """Run pip without its chatter; on a screen show what it is about, on failure all it said."""
+    """Run pip quietly: show progress on a terminal, and all output on failure."""
     command = [str(PYTHON), "-m", "pip", *arguments, "--constraint", str(ROOT / "constraints.txt")]
     environment = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_PROGRESS_BAR": "off", "PIP_NO_INPUT": "1"}
     lines: list[str] = []

@@ -37,17 +37,19 @@ class PluginHealth:
     def families(self) -> Iterator[Metric]:
         """Yield the metric families."""
         for name, text, counts in (
-            ("mooring_plugin_failures", "Calls of plugins that raised or answered nonsense.", self.failures),
-            ("mooring_plugin_over_budget", "Calls of plugins that took longer than their budget.", self.over_budget),
-            ("mooring_plugin_hangs", "Calls of plugins that took longer than their timeout.", self.hangs),
-            ("mooring_plugin_skipped", "Calls not made because the plugin is switched off.", self.skipped),
+            ("mooring_plugin_failures", "Plugin calls that raised or returned an invalid value.", self.failures),
+            ("mooring_plugin_over_budget", "Plugin calls that exceeded their budget.", self.over_budget),
+            ("mooring_plugin_hangs", "Plugin calls that exceeded their timeout.", self.hangs),
+            ("mooring_plugin_skipped", "Plugin calls skipped because the circuit breaker is open.", self.skipped),
         ):
             family = CounterMetricFamily(name, text, labels=("plugin", "method"))
             for labels, count in counts.items():
                 family.add_metric(labels, count)
             yield family
         opened = GaugeMetricFamily(
-            "mooring_plugin_switched_off", "Plugins that are not asked, after many failures.", labels=("plugin",)
+            "mooring_plugin_switched_off",
+            "Plugins whose circuit breaker is open after many failures.",
+            labels=("plugin",),
         )
         for plugin in sorted(self.open):
             opened.add_metric((plugin,), 1)
@@ -70,7 +72,7 @@ class PluginTimes:
     def __init__(self) -> None:
         self.durations = Histograms(
             "scheduler_plugin_execution_duration_seconds",
-            "How long a plugin takes at an extension point, in seconds; from one cycle in ten.",
+            "Duration of a plugin at an extension point, in seconds; sampled from one cycle in ten.",
             ("plugin", "extension_point", "status"),
             exponential(1e-5, 1.5, 20),
         )

@@ -36,8 +36,8 @@ class _PodResources(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the request and limit families."""
-        requested = GaugeMetricFamily("kube_pod_resource_request", "What pods ask for, by pod.", labels=_LABELS)
-        limited = GaugeMetricFamily("kube_pod_resource_limit", "What pods are limited to, by pod.", labels=_LABELS)
+        requested = GaugeMetricFamily("kube_pod_resource_request", "Resource requests by pod.", labels=_LABELS)
+        limited = GaugeMetricFamily("kube_pod_resource_limit", "Resource limits by pod.", labels=_LABELS)
         for pod in self._pods:
             _add(requested, pod, pod_requests(pod))
             _add(limited, pod, pod_limits(pod))

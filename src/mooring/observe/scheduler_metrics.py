@@ -81,46 +81,46 @@ class SchedulerMetrics(Collector):
         self.health = PluginHealth()
         self.attempt_duration = Histograms(
             "scheduler_scheduling_attempt_duration_seconds",
-            "How long attempts take, binding included, in seconds.",
+            "Duration of scheduling attempts, including binding, in seconds.",
             ("result", "profile"),
             _ATTEMPT_BOUNDS,
         )
         self._algorithm = Histograms(
             "scheduler_scheduling_algorithm_duration_seconds",
-            "How long it takes to decide on a node, in seconds.",
+            "Duration of the scheduling algorithm, in seconds.",
             (),
             _ATTEMPT_BOUNDS,
         )
         self.point_duration = Histograms(
             "scheduler_framework_extension_point_duration_seconds",
-            "How long all plugins of an extension point take together, in seconds.",
+            "Duration of all plugins of an extension point, in seconds.",
             ("extension_point", "status", "profile"),
             exponential(0.0001, 2, 12),
         )
         self._pod_attempts = Histograms(
             "scheduler_pod_scheduling_attempts",
-            "How many attempts pods needed until they were bound.",
+            "Number of attempts until a pod was bound.",
             (),
             exponential(1, 2, 5),
         )
         self._sli = Histograms(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "From when a pod was first ready to be tried until it was bound, over all attempts, in seconds.",
+            "Time from when a pod was first ready for scheduling until it was bound, over all attempts, in seconds.",
             ("attempts",),
             exponential(0.01, 2, 20),
         )
         self._victims = Histograms(
-            "scheduler_preemption_victims", "How many pods a preemption evicts.", (), exponential(1, 2, 7)
+            "scheduler_preemption_victims", "Number of victims of a preemption.", (), exponential(1, 2, 7)
         )
         self._extenders = Histograms(
             "mooring_extender_request_duration_seconds",
-            "How long extenders take to answer, in seconds.",
+            "Duration of requests to extenders, in seconds.",
             ("extender", "verb", "result"),
             _ATTEMPT_BOUNDS,
         )
         self._permit_wait = Histograms(
             "scheduler_permit_wait_duration_seconds",
-            "How long pods are held back at Permit, in seconds.",
+            "Time that pods wait at Permit, in seconds.",
             ("result",),
             _ATTEMPT_BOUNDS,
         )
@@ -191,18 +191,18 @@ class SchedulerMetrics(Collector):
         yield self._evaluations()
         yield from self.health.families()
         yield _one_counter(
-            "scheduler_preemption_attempts", "How often preemption was tried.", self.plugins.called(*_PREEMPTION)
+            "scheduler_preemption_attempts", "Number of preemption attempts.", self.plugins.called(*_PREEMPTION)
         )
         yield _one_counter(
             "scheduler_pod_scheduled_after_flush",
-            "Pods bound after having been woken by lapse of time: some plugin's hints may miss an event.",
+            "Pods bound after a flush of the unschedulable pods: a plugin's queueing hints may miss an event.",
             self.after_flush,
         )
         yield from self._read()
 
     def _attempts(self) -> Metric:
         family = CounterMetricFamily(
-            "scheduler_schedule_attempts", "Attempts to place pods, by result.", labels=("result", "profile")
+            "scheduler_schedule_attempts", "Scheduling attempts by result.", labels=("result", "profile")
         )
         for profile in self._profiles.values():
             for result, histogram in profile.durations.items():
@@ -213,7 +213,7 @@ class SchedulerMetrics(Collector):
     def _evaluations(self) -> Metric:
         family = CounterMetricFamily(
             "scheduler_plugin_evaluation",
-            "How often a plugin was asked; answers that were kept from before are not asked for again.",
+            "Number of plugin calls; cached answers are not counted.",
             labels=("plugin", "extension_point", "profile"),
         )
         totals: Counter[tuple[str, str, str]] = Counter()
@@ -228,24 +228,26 @@ class SchedulerMetrics(Collector):
         read = self.readings
         incoming = CounterMetricFamily(
             "scheduler_queue_incoming_pods",
-            "Pods that came to a queue, by what brought them.",
+            "Pods added to a queue, by event.",
             labels=("queue", "event"),
         )
         for labels, count in read.incoming().items():
             incoming.add_metric(labels, count)
         yield incoming
-        yield _gauge("scheduler_pending_pods", "Pods that wait for a node, by queue.", "queue", read.pending())
+        yield _gauge("scheduler_pending_pods", "Pending pods by queue.", "queue", read.pending())
         waiting = GaugeMetricFamily(
             "scheduler_unschedulable_pods",
-            "Waiting pods by the plugins that turned them down; a pod counts for each of them.",
+            "Unschedulable pods by the plugins that rejected them; a pod counts for each plugin.",
             labels=("plugin", "profile"),
         )
         for labels, count in read.unschedulable().items():
             waiting.add_metric(labels, count)
         yield waiting
-        yield _gauge("scheduler_cache_size", "What the cache holds.", "type", read.cache_size())
-        yield _gauge("scheduler_inflight_events", "Events kept for pods being tried.", "event", read.inflight_events())
-        yield _gauge("scheduler_goroutines", "Work under way beside the decisions.", "operation", read.tasks())
+        yield _gauge("scheduler_cache_size", "Number of objects in the cache.", "type", read.cache_size())
+        yield _gauge(
+            "scheduler_inflight_events", "Events recorded for in-flight pods.", "event", read.inflight_events()
+        )
+        yield _gauge("scheduler_goroutines", "Running background tasks.", "operation", read.tasks())
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:

@@ -19,17 +19,17 @@ class SessionMetrics(Collector):
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self._whole = Histograms(
-            "volcano_e2e_scheduling_latency_milliseconds", "How long sessions take, in milliseconds.", (), _BOUNDS
+            "volcano_e2e_scheduling_latency_milliseconds", "Duration of sessions, in milliseconds.", (), _BOUNDS
         )
         self._opening = Histograms(
             "volcano_open_session_duration_milliseconds",
-            "How long sessions take to open, in milliseconds.",
+            "Duration of opening a session, in milliseconds.",
             (),
             _BOUNDS,
         )
         self._actions = Histograms(
             "volcano_action_scheduling_latency_milliseconds",
-            "How long actions take, in milliseconds.",
+            "Duration of actions, in milliseconds.",
             ("action",),
             _BOUNDS,
         )
@@ -66,33 +66,29 @@ class SessionMetrics(Collector):
     def _families(self) -> Iterator[Metric]:
         for histograms in (self._whole, self._opening, self._actions):
             yield histograms.family()
-        waiting = GaugeMetricFamily(
-            "volcano_unschedule_task_count", "Tasks that could not be placed, by job.", labels=("job_id",)
-        )
+        waiting = GaugeMetricFamily("volcano_unschedule_task_count", "Unscheduled tasks by job.", labels=("job_id",))
         for job, count in self.unscheduled.items():
             waiting.add_metric((job,), count)
         yield waiting
-        yield GaugeMetricFamily(
-            "volcano_unschedule_job_count", "Jobs that could not be placed.", value=len(self.unscheduled)
-        )
+        yield GaugeMetricFamily("volcano_unschedule_job_count", "Unscheduled jobs.", value=len(self.unscheduled))
         yield from self._queues()
-        binds = CounterMetricFamily(
-            "mooring_batch_binds", "Pods of batch sessions, by what came of their bind.", labels=("result",)
-        )
+        binds = CounterMetricFamily("mooring_batch_binds", "Binds of batch sessions by result.", labels=("result",))
         for result, count in self.binds().items():
             binds.add_metric((result,), count)
         yield binds
-        yield CounterMetricFamily("mooring_batch_evictions", "Pods that sessions evicted.", value=self.evicted)
+        yield CounterMetricFamily("mooring_batch_evictions", "Pods evicted by sessions.", value=self.evicted)
 
     def _queues(self) -> Iterator[Metric]:
         cpu = GaugeMetricFamily(
-            "volcano_queue_allocated_milli_cpu", "CPU that a queue has, in thousandths.", labels=("queue_name",)
+            "volcano_queue_allocated_milli_cpu", "Allocated CPU of a queue, in millicores.", labels=("queue_name",)
         )
         memory = GaugeMetricFamily(
-            "volcano_queue_allocated_memory_bytes", "Memory that a queue has.", labels=("queue_name",)
+            "volcano_queue_allocated_memory_bytes", "Allocated memory of a queue, in bytes.", labels=("queue_name",)
         )
         scalars = GaugeMetricFamily(
-            "volcano_queue_allocated_scalar_resources", "What else a queue has.", labels=("queue_name", "resource")
+            "volcano_queue_allocated_scalar_resources",
+            "Other allocated resources of a queue.",
+            labels=("queue_name", "resource"),
         )
         for name, amounts in self.allocated.items():
             for resource, amount in amounts.items():

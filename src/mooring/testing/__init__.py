@@ -1,4 +1,4 @@
-"""For tests of plugins: builders of Kubernetes objects, and a harness that runs a plugin on a small cluster."""
+"""Helpers for testing plugins: object builders, and harnesses that run a plugin on a small cluster."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A cluster brings a web server with it: those who only call a plugin need not wait for that."""
+    """Import PluginCluster on use, because it imports a web server."""
     if name == "PluginCluster":
         from mooring.testing.plugin_cluster import PluginCluster
 

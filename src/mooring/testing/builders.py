@@ -25,17 +25,17 @@ from mooring.api.workloads import ReplicaSet, ReplicaSetSpec, StatefulSet, State
 
 T = TypeVar("T", bound=KubeObject)
 
-#: A moment long past, for objects that were told to go.
+#: Deletion timestamp of terminating objects.
 LONG_AGO = "2026-01-01T00:00:00Z"
 
-#: Labels as a mapping (``{"app": "web"}``), a whole selector, or None for a selector that is absent.
+#: Labels as a mapping (``{"app": "web"}``), a selector, or None for no selector.
 SelectorLike = Mapping[str, str] | LabelSelector | None
 #: ``("zone", "In", "a", "b")``: key, operator, values.
 Expression = tuple[str, ...]
 
 
 class Builder(Generic[T]):
-    """Holds an object that is never changed: each method gives a new builder, so a base can be used many times."""
+    """Holds a frozen object. Each method returns a new builder, so a builder can be reused."""
 
     __slots__ = ("_object",)
 
@@ -43,7 +43,7 @@ class Builder(Generic[T]):
         self._object = item
 
     def obj(self) -> T:
-        """The object, with a uid made of kind, namespace and name unless one was given."""
+        """Return the object, with a uid made of kind, namespace and name unless one was set."""
         item = self._object
         if item.metadata.uid:
             return item
@@ -51,15 +51,15 @@ class Builder(Generic[T]):
         return self._with_meta(uid=f"{item.kind.lower()}-{place}{item.name}")._object
 
     def named(self, name: str) -> Self:
-        """The same under another name."""
+        """Set the name."""
         return self._with_meta(name=name)
 
     def uid(self, uid: str) -> Self:
-        """Give it a uid of its own."""
+        """Set the uid."""
         return self._with_meta(uid=uid)
 
     def label(self, labels: Mapping[str, str] | None = None, /, **more: str) -> Self:
-        """Add labels, by keyword or (names with a slash) as a mapping."""
+        """Add labels, by keyword or as a mapping (for names with a slash)."""
         return self._with_meta(labels={**self._object.labels, **(labels or {}), **more})
 
     def annotation(self, annotations: Mapping[str, str] | None = None, /, **more: str) -> Self:
@@ -67,18 +67,18 @@ class Builder(Generic[T]):
         return self._with_meta(annotations={**self._object.annotations, **(annotations or {}), **more})
 
     def owner(self, kind: str, name: str, *, api_version: str = "apps/v1", uid: str = "") -> Self:
-        """Say which controller made it."""
+        """Add a controller owner reference."""
         owner = OwnerReference(
             api_version=api_version, kind=kind, name=name, uid=uid or f"{kind}-{name}", controller=True
         )
         return self._with_meta(owner_references=(*self._object.metadata.owner_references, owner))
 
     def created(self, time: str) -> Self:
-        """When it was made."""
+        """Set the creation timestamp."""
         return self._with_meta(creation_timestamp=time)
 
     def terminating(self, time: str = LONG_AGO) -> Self:
-        """It was told to go."""
+        """Set the deletion timestamp."""
         return self._with_meta(deletion_timestamp=time)
 
     def _with(self, **changes: object) -> Self:
@@ -89,12 +89,12 @@ class Builder(Generic[T]):
 
 
 def amounts_of(given: Mapping[str, QuantityLike] | None, more: Mapping[str, QuantityLike]) -> dict[str, QuantityLike]:
-    """Resource amounts written by keyword (``ephemeral_storage``) or as a mapping (``{"nvidia.com/gpu": 1}``)."""
+    """Return resource amounts given by keyword (``ephemeral_storage``) or as a mapping (``{"nvidia.com/gpu": 1}``)."""
     return {**(given or {}), **{name.replace("_", "-"): amount for name, amount in more.items()}}
 
 
 def selector(labels: Mapping[str, str] | None = None, *expressions: Expression) -> LabelSelector:
-    """A label selector: ``selector({"app": "web"}, ("tier", "In", "a", "b"))``; empty selects everything."""
+    """Return a label selector: ``selector({"app": "web"}, ("tier", "In", "a", "b"))``; empty selects everything."""
     return LabelSelector(
         match_labels=dict(labels or {}),
         match_expressions=tuple(
@@ -105,12 +105,12 @@ def selector(labels: Mapping[str, str] | None = None, *expressions: Expression) 
 
 
 def as_selector(given: SelectorLike) -> LabelSelector | None:
-    """What a test wrote as a selector, as a selector."""
+    """Convert to a label selector."""
     return given if given is None or isinstance(given, LabelSelector) else selector(given)
 
 
 def node_term(expressions: Iterable[Expression], fields: Iterable[Expression] = ()) -> NodeSelectorTerm:
-    """A node selector term of ``(key, operator, *values)`` tuples."""
+    """Return a node selector term of ``(key, operator, *values)`` tuples."""
     return NodeSelectorTerm(match_expressions=_requirements(expressions), match_fields=_requirements(fields))
 
 
@@ -127,7 +127,7 @@ class NodeBuilder(Builder[Node]):
     __slots__ = ()
 
     def capacity(self, amounts: Mapping[str, QuantityLike] | None = None, /, **more: QuantityLike) -> Self:
-        """What the node has, all of it allocatable; without ``pods`` it takes 110 of them."""
+        """Set capacity and allocatable; ``pods`` defaults to 110."""
         given = {"pods": 110, **amounts_of(amounts, more)}
         status = msgspec.structs.replace(self._object.status, capacity=given, allocatable=given)
         return self._with(status=status)
@@ -143,7 +143,7 @@ class NodeBuilder(Builder[Node]):
         return self._with(spec=msgspec.structs.replace(self._object.spec, taints=taints))
 
     def image(self, *names: str, size: int = 0) -> Self:
-        """Add an image, under all its names."""
+        """Add an image with all its names."""
         images = (*self._object.status.images, ContainerImage(names=names, size_bytes=size))
         return self._with(status=msgspec.structs.replace(self._object.status, images=images))
 
@@ -152,7 +152,7 @@ class NodeBuilder(Builder[Node]):
         return self._with(spec=msgspec.structs.replace(self._object.spec, unschedulable=True))
 
     def features(self, *names: str) -> Self:
-        """The features the node declares."""
+        """Set the declared features."""
         return self._with(status=msgspec.structs.replace(self._object.status, declared_features=names))
 
     def condition(self, kind: str, status: str, reason: str = "") -> Self:
@@ -161,7 +161,7 @@ class NodeBuilder(Builder[Node]):
         return self._with(status=msgspec.structs.replace(self._object.status, conditions=conditions))
 
     def zone(self, zone: str, region: str = "") -> Self:
-        """Say where it is, by the usual labels."""
+        """Set the well-known zone and region labels."""
         labels = {"topology.kubernetes.io/zone": zone}
         if region:
             labels["topology.kubernetes.io/region"] = region
@@ -169,18 +169,18 @@ class NodeBuilder(Builder[Node]):
 
 
 def make_node(name: str) -> NodeBuilder:
-    """Begin a node; it has the hostname label, room for 110 pods, and nothing else."""
+    """Start a node with the hostname label and an allocatable of 110 pods."""
     node = Node(metadata=ObjectMeta(name=name, labels={"kubernetes.io/hostname": name}))
     return NodeBuilder(node).capacity()
 
 
 def make_namespace(name: str) -> Builder[Namespace]:
-    """Begin a namespace; it has the label with its name, as the API server gives it."""
+    """Start a namespace with the label that the API server sets."""
     return Builder(Namespace(metadata=ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name})))
 
 
 def make_service(name: str, selector: Mapping[str, str] | None, namespace: str = "default") -> Builder[Service]:
-    """Begin a service."""
+    """Start a service."""
     spec = ServiceSpec(selector=dict(selector) if selector is not None else None)
     return Builder(Service(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec))
 
@@ -188,19 +188,19 @@ def make_service(name: str, selector: Mapping[str, str] | None, namespace: str =
 def make_replication_controller(
     name: str, selector: Mapping[str, str] | None, namespace: str = "default"
 ) -> Builder[ReplicationController]:
-    """Begin a replication controller."""
+    """Start a replication controller."""
     spec = ReplicationControllerSpec(selector=dict(selector) if selector is not None else None)
     return Builder(ReplicationController(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec))
 
 
 def make_replica_set(name: str, selector: SelectorLike, namespace: str = "default") -> Builder[ReplicaSet]:
-    """Begin a replica set."""
+    """Start a replica set."""
     spec = ReplicaSetSpec(selector=as_selector(selector))
     return Builder(ReplicaSet(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec))
 
 
 def make_stateful_set(name: str, selector: SelectorLike, namespace: str = "default") -> Builder[StatefulSet]:
-    """Begin a stateful set."""
+    """Start a stateful set."""
     spec = StatefulSetSpec(selector=as_selector(selector))
     return Builder(StatefulSet(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec))
 
@@ -213,14 +213,12 @@ def make_pdb(
     allowed: int = 0,
     disrupted: tuple[str, ...] = (),
 ) -> Builder[PodDisruptionBudget]:
-    """Begin a budget that allows so many more disruptions; ``disrupted`` pods are on their way out already."""
-    status = PodDisruptionBudgetStatus(
-        disruptions_allowed=allowed, disrupted_pods=dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")
-    )
+    """Start a PodDisruptionBudget; ``allowed`` is disruptionsAllowed, ``disrupted`` are the disrupted pods."""
+    status = PodDisruptionBudgetStatus(disruptions_allowed=allowed, disrupted_pods=dict.fromkeys(disrupted, LONG_AGO))
     spec = PodDisruptionBudgetSpec(selector=as_selector(selector))
     return Builder(PodDisruptionBudget(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec, status=status))
 
 
 def make_priority_class(name: str, value: int) -> Builder[PriorityClass]:
-    """Begin a priority class."""
+    """Start a priority class."""
     return Builder(PriorityClass(metadata=ObjectMeta(name=name), value=value))

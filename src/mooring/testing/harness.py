@@ -1,4 +1,4 @@
-"""Runs one plugin on a small cluster, as a scheduling cycle would, and shows all it said.
+"""Harnesses that run a profile plugin or a batch session on a small cluster, and checks of the results.
 
 >>> result = run_plugin(NodeName, make_pod("p").node("a").obj(), nodes=[make_node("a").obj(), make_node("b").obj()])
 >>> result.rejected
@@ -39,7 +39,7 @@ Form = Literal["any", "columns", "per_node"]
 
 
 class PluginRun(msgspec.Struct, frozen=True):
-    """What a plugin said about a pod; by node name where it is about nodes."""
+    """The results of a plugin for a pod; results for nodes are by node name."""
 
     pre_filter: Status
     #: The nodes that PreFilter narrowed to; None if it did not.
@@ -55,17 +55,17 @@ class PluginRun(msgspec.Struct, frozen=True):
 
     @property
     def feasible(self) -> list[str]:
-        """The nodes that passed."""
+        """The feasible nodes."""
         return [name for name, status in self.filter.items() if status.is_success]
 
     @property
     def rejected(self) -> dict[str, tuple[str, ...]]:
-        """The reasons, of the nodes that did not pass."""
+        """The reasons of the rejected nodes."""
         return {name: status.reasons for name, status in self.filter.items() if not status.is_success}
 
 
 class PluginHarness:
-    """A plugin with a table of nodes, pods and objects around it."""
+    """A plugin with a small cluster of nodes, pods and objects."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class PluginHarness:
         self.plugin: Any = plugin(args, self.handle)
 
     def add(self, *items: KubeObject) -> None:
-        """Put objects into the cluster: nodes, pods (on their node, or nominated to one), anything else."""
+        """Add objects to the cluster: nodes, pods (bound or nominated) and other kinds."""
         for item in items:
             if isinstance(item, Node):
                 self.table.add_node(item)
@@ -104,11 +104,11 @@ class PluginHarness:
             self.handle.nominator.add(info, pod.status.nominated_node_name)
 
     def info(self, node: str) -> NodeInfo:
-        """A node by name."""
+        """Return a node by name."""
         return self.table.nodes[self.table.row_of[node]]
 
     def nodes(self, names: Iterable[str] | None = None) -> Nodes:
-        """All nodes, or those of some names, in that order."""
+        """Return all nodes, or the named nodes in the given order."""
         if names is None:
             return Nodes(self.table)
         return Nodes(self.table, np.array([self.table.row_of[name] for name in names], dtype=np.intp))
@@ -116,7 +116,7 @@ class PluginHarness:
     # A whole cycle
 
     def run(self, pod: Pod, *, form: Form = "any", names: Iterable[str] | None = None) -> PluginRun:
-        """PreFilter, Filter, PreScore, Score and NormalizeScore for a pod, on all nodes or on some."""
+        """Run PreFilter, Filter, PreScore, Score and NormalizeScore for a pod, on all nodes or on the named ones."""
         state = CycleState()
         nodes = self.nodes(names)
         pre_filter, narrowed = self.pre_filter(state, pod)
@@ -131,7 +131,7 @@ class PluginHarness:
         return PluginRun(pre_filter, narrowed, verdicts, pre_score, raw, scores, state)
 
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[Status, frozenset[str] | None]:
-        """PreFilter, with the nodes it narrowed to."""
+        """Run PreFilter; return its status and the nodes that it selected."""
         if not hasattr(self.plugin, "pre_filter"):
             return SUCCESS, None
         answer = self.plugin.pre_filter(state, pod, Nodes(self.table))
@@ -139,7 +139,7 @@ class PluginHarness:
         return status, narrowed.node_names if narrowed is not None else None
 
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, form: Form = "any") -> dict[str, Status]:
-        """Filter, by node name."""
+        """Run Filter; return a status by node name."""
         if form != "per_node" and hasattr(self.plugin, "filter_nodes"):
             found = statuses(self.plugin.filter_nodes(state, pod, nodes), len(nodes))
         elif hasattr(self.plugin, "filter"):
@@ -151,7 +151,7 @@ class PluginHarness:
     def score(
         self, state: CycleState, pod: Pod, nodes: Nodes, *, form: Form = "any"
     ) -> tuple[Status, dict[str, int], dict[str, int]]:
-        """PreScore, and scores by node name before and after NormalizeScore."""
+        """Run PreScore and Score; return a status, and scores by node name before and after NormalizeScore."""
         plugin = self.plugin
         status = as_status(plugin.pre_score(state, pod, nodes) if hasattr(plugin, "pre_score") else None)
         if not status.is_success:
@@ -180,9 +180,9 @@ class PluginHarness:
         back: Iterable[str] = (),
         with_pods: Iterable[Pod] = (),
     ) -> Status:
-        """Filter for one node as if some pods (by uid) were gone and others there: on a clone, as the engine does.
+        """Run Filter for one node as if some pods (by uid) were removed and others added back, on a clone.
 
-        Pods in ``back`` are put back after all of ``without`` are gone, as preemption does with those it can spare.
+        Pods in ``back`` are added back after all of ``without`` are removed, as preemption does when it reprieves pods.
         """
         trial = state.clone()
         changed = WhatIfNode(self.info(node))
@@ -212,12 +212,12 @@ def run_plugin(
     args: Any = None,
     form: Form = "any",
 ) -> PluginRun:
-    """Run a plugin once, on a cluster made for it."""
+    """Run a plugin once on a new harness."""
     return PluginHarness(plugin, args=args, nodes=nodes, pods=pods, objects=objects).run(pod, form=form)
 
 
 def statuses(verdicts: Verdicts | None, count: int) -> list[Status]:
-    """A status for each node of what ``filter_nodes`` answered."""
+    """Return a status for each node from the result of ``filter_nodes``."""
     if verdicts is None:
         return [SUCCESS] * count
     check_columns(verdicts, count)
@@ -225,7 +225,7 @@ def statuses(verdicts: Verdicts | None, count: int) -> list[Status]:
 
 
 def spread_out(answer: object, count: int) -> npt.NDArray[np.int64]:
-    """A score for each node of what ``score_nodes`` answered."""
+    """Return a score for each node from the result of ``score_nodes``."""
     scores = checked_scores(answer, count)
     return np.full(count, scores, dtype=np.int64) if isinstance(scores, int) else scores
 
@@ -240,23 +240,23 @@ def check_run(
     rejected: Mapping[str, str | Sequence[str]] | None = None,
     scores: Mapping[str, int] | None = None,
 ) -> None:
-    """Raise AssertionError, with a table, unless a plugin said what is given; what is not given is not compared.
+    """Raise AssertionError, with a table of the differences, unless the results are as expected.
 
-    ``fits`` are the nodes that will do, ``rejected`` the others with their reason (or reasons), ``scores`` those of the
-    nodes that will do.
+    ``fits`` are the feasible nodes, ``rejected`` the other nodes with their reason or reasons, ``scores`` the scores of
+    the feasible nodes. An argument that is not given is not compared.
     """
     tables = []
     if fits is not None or rejected is not None:
         wanted = dict.fromkeys(fits or (), "fits")
         wanted |= {name: _reasons(reason) for name, reason in (rejected or {}).items()}
-        said = {name: verdict_text(status) for name, status in run.filter.items()}
+        actual = {name: verdict_text(status) for name, status in run.filter.items()}
         if fits is None:
-            said = {name: text for name, text in said.items() if text != "fits" or name in wanted}
+            actual = {name: text for name, text in actual.items() if text != "fits" or name in wanted}
         elif rejected is None:
-            said = {name: text for name, text in said.items() if text == "fits" or name in wanted}
+            actual = {name: text for name, text in actual.items() if text == "fits" or name in wanted}
         if not run.pre_filter.is_success and not run.filter:
-            said = dict.fromkeys(wanted, f"PreFilter: {verdict_text(run.pre_filter)}")
-        tables += compare("verdicts", wanted, said)
+            actual = dict.fromkeys(wanted, f"PreFilter: {verdict_text(run.pre_filter)}")
+        tables += compare("verdicts", wanted, actual)
     if scores is not None:
         texts = ({name: str(score) for name, score in each.items()} for each in (scores, run.scores))
         tables += compare("scores", *texts)
@@ -265,22 +265,22 @@ def check_run(
 
 
 def verdict_text(status: Status) -> str:
-    """A verdict in one line: fits, or the reasons, with the code where it is not plain Unschedulable."""
+    """Return a verdict as one line: fits, or the reasons, with the code unless it is Unschedulable."""
     if status.is_success:
         return "fits"
     reasons = ", ".join(status.reasons)
     return reasons if status.code.title == "Unschedulable" else f"{status.code.title}: {reasons}"
 
 
-def compare(title: str, wanted: Mapping[str, str], said: Mapping[str, str]) -> list[str]:
-    """The lines of a table with every node where two mappings differ; nothing if they are equal."""
-    names = [name for name in dict.fromkeys((*wanted, *said)) if wanted.get(name) != said.get(name)]
+def compare(title: str, wanted: Mapping[str, str], actual: Mapping[str, str]) -> list[str]:
+    """Return the lines of a table of the nodes where two mappings differ; empty if they are equal."""
+    names = [name for name in dict.fromkeys((*wanted, *actual)) if wanted.get(name) != actual.get(name)]
     if not names:
         return []
     rows = [("node", "expected", "got")]
-    rows += [(name, wanted.get(name, _MISSING), said.get(name, _MISSING)) for name in names]
+    rows += [(name, wanted.get(name, _MISSING), actual.get(name, _MISSING)) for name in names]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    same = len({*wanted, *said}) - len(names)
+    same = len({*wanted, *actual}) - len(names)
     lines = [f"{title} differ on {len(names)} of {len(names) + same} nodes:"]
     lines += [f"  {name:<{widths[0]}}  {want:<{widths[1]}}  {got}" for name, want, got in rows]
     return lines
@@ -291,7 +291,7 @@ def _reasons(reason: str | Sequence[str]) -> str:
 
 
 def make_victims(harness: PluginHarness, victims: Mapping[str, Sequence[str]]) -> Victims:
-    """The victims (uids by node name) as preemption passes them to ``what_if``."""
+    """Return the victims (uids by node name) as preemption passes them to ``what_if``."""
     width = max((len(uids) for uids in victims.values()), default=0)
     index = np.full((len(victims), width), -1, dtype=np.int64)
     for candidate, uids in enumerate(victims.values()):
@@ -303,7 +303,7 @@ def make_victims(harness: PluginHarness, victims: Mapping[str, Sequence[str]]) -
 def check_what_if(
     harness: PluginHarness, pod: Pod, victims: Mapping[str, Sequence[str]], *, trials: int = 6, seed: int = 0
 ) -> None:
-    """Compare ``what_if`` with what preemption upstream does node by node, for random sets of victims gone.
+    """Compare ``what_if`` with filtering node by node, as kube-scheduler does, for random sets of removed victims.
 
     That is: on a clone, remove all victims, add those back that can stay, and filter.
     """
@@ -356,10 +356,10 @@ def run_session(
     objects: Iterable[KubeObject] = (),
     plugins: Mapping[str, type[Any]] | None = None,
 ) -> dict[str, str]:
-    """The nodes that a session with this configuration gives to pods, by ``namespace/name``.
+    """Run a batch session and return the nodes of the bound pods by ``namespace/name``.
 
-    ``plugins`` are your own, by name. A queue ``default``, and a group with one member at least for each group that a
-    pod names (annotation ``scheduling.k8s.io/group-name``), are made unless they are among the objects.
+    ``plugins`` are user plugins by name. A queue ``default``, and a PodGroup with minMember 1 for each group that a pod
+    names (annotation ``scheduling.k8s.io/group-name``), are added unless they are among the objects.
     """
     pods, given = list(map(_with_phase, pods)), list(objects)
     there = {(type(each), each.namespace, each.name) for each in given}
@@ -377,7 +377,7 @@ def run_session(
 
 
 def _with_phase(pod: Pod) -> Pod:
-    """The API server gives every pod a phase, and sessions go by it."""
+    """Set the phase, as the API server does; sessions need it."""
     if pod.status.phase:
         return pod
     status = msgspec.structs.replace(pod.status, phase="Running" if pod.node_name else "Pending")

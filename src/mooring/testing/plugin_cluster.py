@@ -1,4 +1,4 @@
-"""PluginCluster: an embedded cluster and a scheduler with your plugins, in a thread, for plain tests.
+"""PluginCluster: an embedded cluster and a scheduler with your plugins, in a thread, for synchronous tests.
 
 >>> with PluginCluster(nodes=3) as cluster:
 ...     cluster.start(plugin_files={"NodeNumber": "nodenumber.py"})
@@ -40,7 +40,7 @@ class PluginCluster:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="plugin-cluster", daemon=True)
         self._folder = tempfile.TemporaryDirectory(prefix="mooring-test-")
-        #: For kubectl and the like.
+        #: For kubectl and other clients.
         self.kubeconfig = Path(self._folder.name) / "kubeconfig"
         self._cluster: EmbeddedCluster
         self._client: Client
@@ -70,9 +70,9 @@ class PluginCluster:
         plugin_files: Mapping[str, str | Path] | None = None,
         plugins_dir: str | Path | None = None,
     ) -> None:
-        """Start the scheduler, with a configuration file or with these plugins at all their points.
+        """Start the scheduler with a configuration file, or with these plugins at all their extension points.
 
-        Raises SchedulerError with what is wrong. Files that change while it runs are reloaded.
+        Raises SchedulerError. Files are reloaded when they change.
         """
 
         async def begin() -> None:
@@ -90,27 +90,27 @@ class PluginCluster:
         self._run(begin())
 
     def add(self, *objects: KubeObject) -> None:
-        """Create objects, as kubectl would. A pod that was built without containers gets one."""
+        """Create objects. A pod without containers gets one."""
         for each in objects:
             self._run(self._client.create(_complete(each) if isinstance(each, Pod) else each))
 
     def pod(self, name: str, namespace: str = "default") -> Pod:
-        """A pod as it is now."""
+        """Return the current state of a pod."""
         return self._run(self._client.get(Pod, name, namespace=namespace))
 
     def node_of(self, name: str, namespace: str = "default", *, seconds: float = _SECONDS) -> str:
-        """The node that a pod was bound to, as soon as it is; AssertionError, with the reason, if it is not in time."""
+        """Wait until a pod is bound and return its node; AssertionError, with the reason, after a timeout."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             pod = self.pod(name, namespace)
             if pod.node_name:
                 return pod.node_name
             time.sleep(0.02)
-        reason = _why(pod) or "nothing is known"
+        reason = _why(pod) or "no reason is known"
         raise AssertionError(f"pod {namespace}/{name} has no node after {seconds:g} s: {reason}")
 
     def why(self, name: str, namespace: str = "default", *, seconds: float = _SECONDS) -> str:
-        """Why a pod has no node, as soon as that is known; AssertionError if it gets one."""
+        """Wait until a pod is unschedulable and return the reason; AssertionError if it is bound."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             pod = self.pod(name, namespace)
@@ -119,29 +119,29 @@ class PluginCluster:
             if message := _why(pod):
                 return message
             time.sleep(0.02)
-        raise AssertionError(f"nothing is known of pod {namespace}/{name} after {seconds:g} s")
+        raise AssertionError(f"pod {namespace}/{name} has no PodScheduled condition after {seconds:g} s")
 
     def explain(self, name: str, namespace: str = "default") -> Explanation | None:
-        """What the scheduler knows of a pod: verdicts, scores, phases."""
+        """Return the scheduler's explanation of a pod: verdicts, scores, durations."""
         scheduler = self._started()
 
-        async def ask() -> Explanation | None:
+        async def read() -> Explanation | None:
             return scheduler.explain(f"{namespace}/{name}")
 
-        return self._run(ask())
+        return self._run(read())
 
     def plugins(self) -> list[PluginRow]:
-        """The plugins and how they fare."""
+        """Return the status of the plugins."""
         scheduler = self._started()
 
-        async def ask() -> list[PluginRow]:
+        async def read() -> list[PluginRow]:
             return scheduler.plugins()
 
-        return self._run(ask())
+        return self._run(read())
 
     def _started(self) -> Scheduler:
         if self._scheduler is None:
-            raise AssertionError("no scheduler runs: call start() first")
+            raise AssertionError("the scheduler is not running: call start() first")
         return self._scheduler
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -162,7 +162,7 @@ class PluginCluster:
 
 
 def _complete(pod: Pod) -> Pod:
-    """What an API server wants of a pod, and plugins do not care about."""
+    """Add the container that the API server requires."""
     if pod.spec.containers:
         return pod
     spec = msgspec.structs.replace(pod.spec, containers=(Container(name="main", image="example/app:1"),))

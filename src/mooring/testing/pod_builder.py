@@ -43,30 +43,32 @@ from mooring.api.volumes import (
 )
 from mooring.testing.builders import Builder, Expression, SelectorLike, amounts_of, as_selector, node_term
 
+Amounts = Mapping[str, QuantityLike]
 
-class PlacementBuilder(Builder[Pod]):
-    """The half of the pod builder that is about where the pod goes."""
+
+class PodBuilder(Builder[Pod]):
+    """Builds a pod."""
 
     __slots__ = ()
 
     def node(self, name: str) -> Self:
-        """The node the pod is on."""
+        """Set the node of the pod."""
         return self._with_spec(node_name=name)
 
     def nominated(self, node: str) -> Self:
-        """The node that room is being made on."""
+        """Set the nominated node."""
         return self._with_status(nominated_node_name=node)
 
     def priority(self, priority: int) -> Self:
-        """How important it is."""
+        """Set the priority."""
         return self._with_spec(priority=priority)
 
     def preemption_policy(self, policy: str) -> Self:
-        """``Never``, or ``PreemptLowerPriority``."""
+        """Set the preemption policy: ``Never`` or ``PreemptLowerPriority``."""
         return self._with_spec(preemption_policy=policy)
 
     def scheduler(self, name: str) -> Self:
-        """The profile that places it."""
+        """Set the scheduler name."""
         return self._with_spec(scheduler_name=name)
 
     def toleration(self, key: str = "", value: str | None = None, effect: str = "", *, operator: str = "") -> Self:
@@ -79,38 +81,38 @@ class PlacementBuilder(Builder[Pod]):
     # Nodes
 
     def node_selector(self, labels: Mapping[str, str] | None = None, /, **more: str) -> Self:
-        """Only nodes with these labels; given nothing, a selector that is there but empty."""
+        """Require nodes with these labels; without arguments, set an empty selector."""
         return self._with_spec(node_selector={**(self._object.spec.node_selector or {}), **(labels or {}), **more})
 
     def node_affinity(self, *expressions: Expression, fields: Iterable[Expression] = ()) -> Self:
-        """Require one more term: ``.node_affinity(("zone", "In", "a", "b"), ("disk", "Exists"))``; terms are ORed."""
+        """Add a required term: ``.node_affinity(("zone", "In", "a", "b"), ("disk", "Exists"))``; terms are ORed."""
         old = self._node_affinity
         terms = old.required.node_selector_terms if old.required is not None else ()
         required = NodeSelector(node_selector_terms=(*terms, node_term(expressions, fields)))
         return self._with_node_affinity(required_during_scheduling_ignored_during_execution=required)
 
     def node_affinity_in(self, key: str, values: Iterable[str]) -> Self:
-        """Require a term: a label has one of some values."""
+        """Add a required term: the label has one of the values."""
         return self.node_affinity((key, "In", *values))
 
     def node_affinity_not_in(self, key: str, values: Iterable[str]) -> Self:
-        """Require a term: a label has none of some values."""
+        """Add a required term: the label has none of the values."""
         return self.node_affinity((key, "NotIn", *values))
 
     def node_names(self, *names: str) -> Self:
-        """Require a term for each node name, as daemon set pods do."""
+        """Add a required term for each node name, as in DaemonSet pods."""
         return (
             self if not names else self.node_affinity(fields=[("metadata.name", "In", names[0])]).node_names(*names[1:])
         )
 
     def preferred_node_affinity(self, weight: int, *expressions: Expression, fields: Iterable[Expression] = ()) -> Self:
-        """Prefer nodes that a term matches."""
+        """Add a preferred term."""
         made = PreferredSchedulingTerm(weight=weight, preference=node_term(expressions, fields))
         terms = (*self._node_affinity.preferred, made)
         return self._with_node_affinity(preferred_during_scheduling_ignored_during_execution=terms)
 
     def preferred_node_affinity_in(self, weight: int, key: str, values: Iterable[str]) -> Self:
-        """Prefer nodes where a label has one of some values."""
+        """Add a preferred term: the label has one of the values."""
         return self.preferred_node_affinity(weight, (key, "In", *values))
 
     # Other pods
@@ -123,7 +125,7 @@ class PlacementBuilder(Builder[Pod]):
         namespaces: Iterable[str] = (),
         namespace_selector: SelectorLike = None,
     ) -> Self:
-        """Require pods that match in the same domain."""
+        """Require matching pods in the same topology domain."""
         near = self._affinity.pod_affinity or PodAffinity()
         term = _term(topology_key, selector, namespaces, namespace_selector)
         changed = msgspec.structs.replace(
@@ -172,7 +174,7 @@ class PlacementBuilder(Builder[Pod]):
         namespaces: Iterable[str] = (),
         namespace_selector: SelectorLike = None,
     ) -> Self:
-        """Prefer domains without pods that match."""
+        """Prefer topology domains without matching pods."""
         far = self._affinity.pod_anti_affinity or PodAntiAffinity()
         term = _term(topology_key, selector, namespaces, namespace_selector)
         terms = (*far.preferred, WeightedPodAffinityTerm(weight=weight, pod_affinity_term=term))
@@ -191,7 +193,7 @@ class PlacementBuilder(Builder[Pod]):
         node_taints_policy: str | None = None,
         match_label_keys: Iterable[str] = (),
     ) -> Self:
-        """Spread over the domains of a key, as hard as ``when`` (``DoNotSchedule`` or ``ScheduleAnyway``) says."""
+        """Add a topology spread constraint; ``when`` is ``DoNotSchedule`` or ``ScheduleAnyway``."""
         made = TopologySpreadConstraint(
             max_skew=max_skew,
             topology_key=topology_key,
@@ -224,30 +226,10 @@ class PlacementBuilder(Builder[Pod]):
     def _with_status(self, **changes: object) -> Self:
         return self._with(status=msgspec.structs.replace(self._object.status, **changes))
 
-
-def _term(
-    topology_key: str, selector: SelectorLike, namespaces: Iterable[str], namespace_selector: SelectorLike
-) -> PodAffinityTerm:
-    return PodAffinityTerm(
-        label_selector=as_selector(selector),
-        topology_key=topology_key,
-        namespaces=tuple(namespaces),
-        namespace_selector=as_selector(namespace_selector),
-    )
-
-
-Amounts = Mapping[str, QuantityLike]
-
-
-class PodBuilder(PlacementBuilder):
-    """Builds a pod: containers and volumes here, where it wants to be in ``PlacementBuilder``."""
-
-    __slots__ = ()
-
     # Containers
 
     def req(self, amounts: Amounts | None = None, /, **more: QuantityLike) -> Self:
-        """Add a container that asks for these amounts."""
+        """Add a container with these requests."""
         return self.container(req=amounts_of(amounts, more))
 
     def container(
@@ -285,40 +267,42 @@ class PodBuilder(PlacementBuilder):
         return self._with_last(image=image)
 
     def port(self, host_port: int, protocol: str = "TCP", *, host_ip: str = "") -> Self:
-        """Take a port of the node, for the last container (for a first one if there is none)."""
+        """Add a host port to the last container (to a first one if there is none)."""
         port = ContainerPort(container_port=host_port, host_port=host_port, protocol=protocol, host_ip=host_ip)
         containers = self._object.spec.containers
         return self._with_last(ports=(*(containers[-1].ports if containers else ()), port))
 
     def guaranteed(self) -> Self:
-        """Hold all containers there are to what they ask for, so that it is theirs (quality of service)."""
+        """Set the limits of all containers to their requests (QoS class Guaranteed)."""
         spec = self._object.spec
-        return self._with_spec(containers=_held(spec.containers), init_containers=_held(spec.init_containers))
+        return self._with_spec(
+            containers=_with_limits(spec.containers), init_containers=_with_limits(spec.init_containers)
+        )
 
     def pod_req(self, amounts: Amounts | None = None, /, **more: QuantityLike) -> Self:
-        """Ask for amounts for the pod as a whole."""
+        """Set the pod-level requests."""
         return self._with_spec(resources=ResourceRequirements(requests=amounts_of(amounts, more)))
 
     def overhead(self, amounts: Amounts | None = None, /, **more: QuantityLike) -> Self:
-        """What the runtime adds."""
+        """Set the overhead of the runtime class."""
         return self._with_spec(overhead=amounts_of(amounts, more))
 
     # Volumes and claims
 
     def volume(self, volume: Volume) -> Self:
-        """Add a volume; its name, if it has none, is its number."""
+        """Add a volume; without a name, it is named after its number."""
         volumes = self._object.spec.volumes
         if not volume.name:
             volume = msgspec.structs.replace(volume, name=f"v{len(volumes) + 1}")
         return self._with_spec(volumes=(*volumes, volume))
 
     def pvc(self, claim: str, *, read_only: bool = False) -> Self:
-        """Use a claim."""
+        """Add a volume from a claim."""
         source = PersistentVolumeClaimVolume(claim_name=claim, read_only=read_only)
         return self.volume(Volume(persistent_volume_claim=source))
 
     def ephemeral(self, name: str, *, storage_class: str | None = None, size: QuantityLike = "1Gi") -> Self:
-        """Have a claim made for the pod, named ``<pod>-<name>``."""
+        """Add an ephemeral volume, whose claim is named ``<pod>-<name>``."""
         spec = PersistentVolumeClaimSpec(
             access_modes=("ReadWriteOnce",),
             storage_class_name=storage_class,
@@ -328,19 +312,19 @@ class PodBuilder(PlacementBuilder):
         return self.volume(Volume(name=name, ephemeral=source))
 
     def csi(self, driver: str) -> Self:
-        """Use an inline CSI volume."""
+        """Add an inline CSI volume."""
         return self.volume(Volume(csi=CSIVolume(driver=driver)))
 
     def image_volume(self, reference: str) -> Self:
-        """Mount an image."""
+        """Add an image volume."""
         return self.volume(Volume(image=ImageVolume(reference=reference)))
 
     def resource_claim(self, name: str, claim: str | None = None, *, template: str | None = None) -> Self:
-        """Use a dynamic resource claim."""
+        """Add a resource claim."""
         made = PodResourceClaim(name=name, resource_claim_name=claim, resource_claim_template_name=template)
         return self._with_spec(resource_claims=(*self._object.spec.resource_claims, made))
 
-    # The rest
+    # Other fields
 
     def host_network(self, *, host_users: bool | None = None) -> Self:
         """Use the node's network."""
@@ -352,11 +336,11 @@ class PodBuilder(PlacementBuilder):
         return self._with_spec(scheduling_gates=(*self._object.spec.scheduling_gates, *gates))
 
     def phase(self, phase: str) -> Self:
-        """How far it is, such as ``Running`` or ``Failed``."""
+        """Set the phase, such as ``Running`` or ``Failed``."""
         return self._with_status(phase=phase)
 
     def started(self, time: str) -> Self:
-        """When its node took it on."""
+        """Set the start time."""
         return self._with_status(start_time=time)
 
     def condition(self, kind: str, status: str = "True", reason: str = "") -> Self:
@@ -365,7 +349,7 @@ class PodBuilder(PlacementBuilder):
         return self._with_status(conditions=(*self._object.status.conditions, made))
 
     def given(self, container: str, *, allocated: Amounts | None = None, actual: Amounts | None = None) -> Self:
-        """What the node promised and gave a container (``c1`` is the first), as while it is being resized."""
+        """Set the allocated and actual resources of a container (``c1`` is the first), as during a resize."""
         status = ContainerStatus(
             name=container,
             allocated_resources=dict(allocated or {}),
@@ -380,7 +364,7 @@ class PodBuilder(PlacementBuilder):
 
 
 def make_pod(name: str, namespace: str = "default") -> PodBuilder:
-    """Begin a pod without containers: it asks for nothing and goes anywhere."""
+    """Start a pod without containers, requests or constraints."""
     return PodBuilder(Pod(metadata=ObjectMeta(name=name, namespace=namespace)))
 
 
@@ -396,8 +380,19 @@ def _container(
     )
 
 
-def _held(containers: Iterable[Container]) -> tuple[Container, ...]:
+def _with_limits(containers: Iterable[Container]) -> tuple[Container, ...]:
     return tuple(
         msgspec.structs.replace(each, resources=msgspec.structs.replace(each.resources, limits=each.resources.requests))
         for each in containers
+    )
+
+
+def _term(
+    topology_key: str, selector: SelectorLike, namespaces: Iterable[str], namespace_selector: SelectorLike
+) -> PodAffinityTerm:
+    return PodAffinityTerm(
+        label_selector=as_selector(selector),
+        topology_key=topology_key,
+        namespaces=tuple(namespaces),
+        namespace_selector=as_selector(namespace_selector),
     )

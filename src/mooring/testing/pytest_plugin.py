@@ -1,6 +1,6 @@
-"""For pytest: ``pytest_plugins = ["mooring.testing.pytest_plugin"]`` in conftest.py.
+"""A pytest plugin: ``pytest_plugins = ["mooring.testing.pytest_plugin"]`` in conftest.py.
 
-It gives the fixture ``plugin_cluster`` and shows where verdicts and scores differ when they are compared with ``==``.
+It provides the fixture ``plugin_cluster``, and shows the nodes where compared verdicts or scores differ.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from mooring.testing.plugin_cluster import PluginCluster
 
 @pytest.fixture
 def plugin_cluster() -> Iterator[PluginCluster]:
-    """An embedded cluster with three nodes; ``start`` it with your plugins."""
+    """Provide an embedded cluster with three nodes; call ``start`` with your plugins."""
     with PluginCluster() as cluster:
         yield cluster
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """A table of the nodes whose verdicts or scores differ, instead of two dictionaries to compare by eye."""
+    """Return a table of the nodes whose verdicts or scores differ."""
     if op != "==" or not _by_node(left) or not _by_node(right):
         return None
-    said, wanted = _texts(left), _texts(right)
+    actual, wanted = _texts(left), _texts(right)
     title = "verdicts" if any(isinstance(each, Status) for each in (*left.values(), *right.values())) else "scores"  # type: ignore[attr-defined]
-    return compare(title, wanted, said) or None
+    return compare(title, wanted, actual) or None
 
 
 def _by_node(value: object) -> bool:

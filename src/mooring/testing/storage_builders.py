@@ -1,4 +1,4 @@
-"""Storage for tests: claims, volumes, classes, and what CSI drivers say about nodes."""
+"""Builders of storage objects for tests: claims, volumes, classes and CSI objects."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ class ClaimBuilder(Builder[PersistentVolumeClaim]):
     __slots__ = ()
 
     def bound(self, volume: str) -> Self:
-        """The claim has got its volume."""
+        """Bind the claim to a volume."""
         status = msgspec.structs.replace(self._object.status, phase="Bound")
         return self.spec(volume_name=volume).annotation({BIND_COMPLETED: "yes"})._with(status=status)
 
     def selected_node(self, node: str) -> Self:
-        """A scheduler has chosen the node to make the volume for."""
+        """Set the selected node, for which the volume is provisioned."""
         return self.annotation({SELECTED_NODE: node})
 
     def phase(self, phase: str) -> Self:
-        """How far it is: ``Pending``, ``Bound``, ``Lost``."""
+        """Set the phase: ``Pending``, ``Bound`` or ``Lost``."""
         return self._with(status=msgspec.structs.replace(self._object.status, phase=phase))
 
     def select(self, selector: SelectorLike) -> Self:
-        """Only volumes with these labels."""
+        """Set the selector of volumes."""
         return self.spec(selector=as_selector(selector))
 
     def spec(self, **changes: object) -> Self:
@@ -73,7 +73,7 @@ def make_pvc(
     size: QuantityLike = "1Gi",
     access_modes: tuple[str, ...] = ("ReadWriteOnce",),
 ) -> ClaimBuilder:
-    """Begin a claim that has no volume yet."""
+    """Start an unbound claim."""
     spec = PersistentVolumeClaimSpec(
         storage_class_name=storage_class,
         access_modes=access_modes,
@@ -88,20 +88,20 @@ class VolumeBuilder(Builder[PersistentVolume]):
     __slots__ = ()
 
     def claimed(self, claim: PersistentVolumeClaim, *, phase: str = "Bound") -> Self:
-        """The volume belongs to a claim."""
+        """Bind the volume to a claim."""
         ref = ObjectReference(kind="PersistentVolumeClaim", namespace=claim.namespace, name=claim.name, uid=claim.uid)
         return self.spec(claim_ref=ref).phase(phase)
 
     def phase(self, phase: str) -> Self:
-        """How far it is: ``Available``, ``Bound``, ``Released``."""
+        """Set the phase: ``Available``, ``Bound`` or ``Released``."""
         return self._with(status=PersistentVolumeStatus(phase=phase))
 
     def csi(self, driver: str, handle: str) -> Self:
-        """The volume of a CSI driver."""
+        """Set the CSI driver and the volume handle."""
         return self.spec(csi=CSIPersistentVolume(driver=driver, volume_handle=handle))
 
     def node_affinity(self, *expressions: Expression) -> Self:
-        """Reachable from nodes that one more term matches."""
+        """Add a node affinity term."""
         old = self._object.spec.node_affinity
         terms = old.required.node_selector_terms if old is not None and old.required is not None else ()
         required = NodeSelector(node_selector_terms=(*terms, node_term(expressions)))
@@ -119,7 +119,7 @@ def make_pv(
     size: QuantityLike = "1Gi",
     access_modes: tuple[str, ...] = ("ReadWriteOnce",),
 ) -> VolumeBuilder:
-    """Begin a volume that is free to be claimed."""
+    """Start an available volume."""
     spec = PersistentVolumeSpec(storage_class_name=storage_class, access_modes=access_modes, capacity={"storage": size})
     status = PersistentVolumeStatus(phase="Available")
     return VolumeBuilder(PersistentVolume(metadata=ObjectMeta(name=name), spec=spec, status=status))
@@ -132,9 +132,9 @@ def make_storage_class(
     wait: bool = True,
     topologies: tuple[Mapping[str, tuple[str, ...]], ...] = (),
 ) -> Builder[StorageClass]:
-    """Begin a class; with ``wait`` its volumes wait for a pod (WaitForFirstConsumer).
+    """Start a storage class; ``wait`` selects WaitForFirstConsumer.
 
-    Each of ``topologies`` is a term: label -> the values it may have.
+    Each of ``topologies`` is a term: label -> allowed values.
     """
     terms = tuple(
         TopologySelectorTerm(
@@ -156,7 +156,7 @@ def make_storage_class(
 
 
 def make_csi_node(name: str, limits: Mapping[str, int | None]) -> Builder[CSINode]:
-    """Begin what a node knows about CSI drivers: driver -> how many volumes it takes (None: no limit)."""
+    """Start a CSINode; ``limits`` maps a driver to its volume limit (None: no limit)."""
     drivers = tuple(
         CSINodeDriver(
             name=driver,
@@ -169,7 +169,7 @@ def make_csi_node(name: str, limits: Mapping[str, int | None]) -> Builder[CSINod
 
 
 def make_csi_driver(name: str, *, storage_capacity: bool | None = None) -> Builder[CSIDriver]:
-    """Begin a CSI driver."""
+    """Start a CSI driver."""
     return Builder(CSIDriver(metadata=ObjectMeta(name=name), spec=CSIDriverSpec(storage_capacity=storage_capacity)))
 
 
@@ -182,7 +182,7 @@ def make_csi_capacity(
     topology: SelectorLike = None,
     namespace: str = "default",
 ) -> Builder[CSIStorageCapacity]:
-    """Begin a statement of how much a driver can still make, and for which nodes."""
+    """Start a CSIStorageCapacity."""
     return Builder(
         CSIStorageCapacity(
             metadata=ObjectMeta(name=name, namespace=namespace),
@@ -195,7 +195,7 @@ def make_csi_capacity(
 
 
 def make_volume_attachment(name: str, *, attacher: str, node: str, volume: str) -> Builder[VolumeAttachment]:
-    """Begin the attachment of a volume to a node."""
+    """Start the attachment of a volume to a node."""
     source = VolumeAttachmentSource(persistent_volume_name=volume)
     return Builder(
         VolumeAttachment(
