@@ -119,7 +119,7 @@ class Kube:
         raise click.ClickException(f"nobody tried pod {namespace}/{name} in {seconds:g} s")
 
     async def placed(self, namespace: str, label: str, counts: dict[str, int], seconds: float) -> list[str]:
-        """Wait until exactly the given number of pods is bound for each value of a label; return a line for each pod."""
+        """Wait until exactly this number of pods is bound for each value of a label; return a line for each pod."""
         end = time.monotonic() + seconds
         query = quote(f"{label} in ({','.join(counts)})")
         while True:

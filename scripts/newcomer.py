@@ -65,7 +65,7 @@ def walk(folder: Path) -> Steps:
             if text.count(_BEFORE) != 1:
                 raise RuntimeError(f"{plugin} has no line to edit:\n{text}")
             plugin.write_text(text.replace(_BEFORE, _AFTER))
-            _wait(process, log, lambda: "reloaded" in _read(log))
+            _wait(process, log, lambda: "Reloaded" in _read(log))
             steps.done("edit a line, until it is in force")
             node = _place(kubeconfig, "second")
             steps.done("the next pod has a node")
