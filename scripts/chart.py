@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from mooring.batch.conf import DEFAULT_CONF
-from mooring.config.builtin import DEFAULTS
+from mooring.config.builtin_plugins import DEFAULTS
 from mooring.controllers import roles as controllers
 from mooring.controllers.definitions import DEFINITIONS as BATCH_DEFINITIONS
 from mooring.framework.custom_definitions import definition_of

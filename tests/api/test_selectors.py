@@ -6,23 +6,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.affinity import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm
-from mooring.api.meta import LabelSelector
-from mooring.api.pod import Pod
-from mooring.api.selectors import (
+from mooring.api.label_selectors import (
     EVERYTHING,
     NOTHING,
     Requirement,
     Selector,
     SelectorError,
-    compile_node_selector,
-    compile_node_term,
-    compile_preferred_terms,
     compile_selector,
     parse_int,
-    required_node_affinity,
     requirement,
     selector_from_labels,
 )
+from mooring.api.meta import LabelSelector
+from mooring.api.node_selectors import (
+    compile_node_selector,
+    compile_node_term,
+    compile_preferred_terms,
+    required_node_affinity,
+)
+from mooring.api.pod import Pod
 
 
 def label_selector(labels=None, *expressions):

@@ -10,16 +10,12 @@ import msgspec
 import pytest
 
 from mooring.api.affinity import NodeSelector, PreferredSchedulingTerm
+from mooring.api.label_selectors import SelectorError, compile_selector
 from mooring.api.meta import LabelSelector
+from mooring.api.node_selectors import compile_node_selector, compile_preferred_terms
 from mooring.api.pod import Pod
 from mooring.api.quantity import QuantityError, format_quantity, parse_quantity
 from mooring.api.resources import pod_requests, pod_requests_for_score, pod_requests_nonzero
-from mooring.api.selectors import (
-    SelectorError,
-    compile_node_selector,
-    compile_preferred_terms,
-    compile_selector,
-)
 
 Case = dict[str, Any]
 

@@ -8,7 +8,7 @@ import pytest
 
 from mooring.api.yaml_nodes import ReadError, line_of, plain
 from mooring.api.yaml_reader import read_yaml
-from mooring.config.decode import repeated_keys
+from mooring.config.field_decoder import repeated_keys
 
 
 @pytest.mark.parametrize(

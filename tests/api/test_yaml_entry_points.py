@@ -14,10 +14,10 @@ from mooring.api.yaml_reader import read_yaml
 from mooring.batch.conf import read_conf
 from mooring.cluster.errors import ApiError
 from mooring.cluster.http.bodies import parse_body
-from mooring.config.decode import repeated_keys
+from mooring.config.config_errors import ConfigError
 from mooring.config.document import read_document
-from mooring.config.errors import ConfigError
-from mooring.kube.errors import AccessError
+from mooring.config.field_decoder import repeated_keys
+from mooring.kube.client_errors import AccessError
 from mooring.kube.kubeconfig import load_kubeconfig
 from mooring.loading.plugin_sources import read_sources
 

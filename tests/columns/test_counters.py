@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mooring.api.selectors import compile_selector
+from mooring.api.label_selectors import compile_selector
 from mooring.columns import counters as counters_module
 from mooring.columns.counts import Counts
 from mooring.columns.regions import Regions

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from mooring.api.label_selectors import EVERYTHING, compile_selector
 from mooring.api.pod import Pod
-from mooring.api.selectors import EVERYTHING, compile_selector
 from mooring.columns.pod_columns import start_of
 from mooring.columns.terms import PodTerm
 from mooring.framework import Nodes, NodeTable

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mooring.config import default_config, effective, retired_plugins
-from mooring.config.builtin import DEFAULTS, SERVED
+from mooring.config import default_config, effective
+from mooring.config.builtin_plugins import DEFAULTS, SERVED
 from mooring.config.schema import ARGS, POINTS, VERSIONS
 from tests.config.helpers import load
 
@@ -118,13 +118,6 @@ def test_the_tables_fit_together(version: Any) -> None:
         assert all(point == "multiPoint" or point in served[name] for name, _ in plugins)
     assert set(ARGS[version]) <= set(served)
     assert all(points - {"placementGenerate", "placementScore"} <= set(POINTS) for points in served.values())
-
-
-def test_retired_plugins() -> None:
-    assert retired_plugins(load()) == frozenset()
-    assert retired_plugins(load(version="v1beta3")) == {"EBSLimits", "GCEPDLimits", "AzureDiskLimits"}
-    spread = "profiles: [{plugins: {score: {enabled: [{name: SelectorSpread}]}}}]"
-    assert "SelectorSpread" in retired_plugins(load(spread, version="v1beta2"))
 
 
 def test_extenders_are_called_with_those_that_may_fail_last() -> None:

@@ -16,7 +16,7 @@ from mooring.api.yaml_nodes import ReadError, plain
 from mooring.api.yaml_reader import read_yaml
 from mooring.api.yaml_writer import yaml_text
 from mooring.config import ConfigError, effective, load_config, written
-from mooring.config.migrate import migrate
+from mooring.config.config_migration import migrate
 from mooring.config.schema import CONFIGURATION, POINTS, VERSIONS
 from tests.config.golden_compare import cases
 from tests.config.helpers import STUBS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mooring.kube import Access, AccessError, User, load_access
-from mooring.kube.in_cluster import SERVICE_ACCOUNT
+from mooring.kube.access import SERVICE_ACCOUNT
 from mooring.kube.kubeconfig import load_kubeconfig
 from tests.kube.server import CERTS
 

@@ -20,7 +20,7 @@ from mooring.kube import (
     NotFound,
     OutcomeUnknown,
 )
-from mooring.kube.errors import Forbidden
+from mooring.kube.client_errors import Forbidden
 from mooring.kube.leases import LeaseElector
 from tests.kube.server import Api, Fault
 from tests.kube.virtual import run

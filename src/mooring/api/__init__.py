@@ -21,6 +21,15 @@ from mooring.api.affinity import (
 from mooring.api.coordination import Lease, LeaseSpec
 from mooring.api.core import Namespace, ReplicationController, Service
 from mooring.api.events import Event, EventSeries
+from mooring.api.label_selectors import (
+    EVERYTHING,
+    NOTHING,
+    Requirement,
+    Selector,
+    SelectorError,
+    compile_selector,
+    selector_from_labels,
+)
 from mooring.api.meta import (
     Condition,
     KubeObject,
@@ -34,6 +43,7 @@ from mooring.api.meta import (
     parse_time,
 )
 from mooring.api.node import ContainerImage, Node, NodeSpec, NodeStatus
+from mooring.api.node_selectors import compile_node_selector, required_node_affinity
 from mooring.api.pod import (
     Container,
     ContainerPort,
@@ -47,17 +57,6 @@ from mooring.api.pod import (
 from mooring.api.policy import PodDisruptionBudget, PriorityClass
 from mooring.api.quantity import QuantityError, format_quantity, milli_value, parse_quantity, value
 from mooring.api.resources import pod_requests, pod_requests_nonzero
-from mooring.api.selectors import (
-    EVERYTHING,
-    NOTHING,
-    Requirement,
-    Selector,
-    SelectorError,
-    compile_node_selector,
-    compile_selector,
-    required_node_affinity,
-    selector_from_labels,
-)
 from mooring.api.storage import (
     CSIDriver,
     CSINode,

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from mooring.api.labels import label_key_errors, label_value_errors
+from mooring.api.label_validation import label_key_errors, label_value_errors
 from mooring.api.meta import LabelSelector
 
 IN: Final = "In"

@@ -43,11 +43,6 @@ class Quantity(NamedTuple):
     scale: int = 0
     big: bool = False
 
-    @property
-    def is_zero(self) -> bool:
-        """Whether the amount is nothing."""
-        return self.unscaled == 0
-
     def scaled(self, scale: int) -> int:
         """The amount in units of ten to the power of `scale`, fractions rounded away from zero as upstream does."""
         shift = self.scale - scale

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from mooring.api.labels import is_label_key
+from mooring.api.label_validation import is_label_key
 from mooring.api.quantity import ZERO, Quantity, QuantityLike, milli_value, parse_quantity, value
 
 if TYPE_CHECKING:
@@ -130,11 +130,6 @@ def has_pod_level_requests(pod: Pod) -> bool:
 def is_resize_infeasible(pod: Pod) -> bool:
     """Whether the node has said that it can never give the pod what it now asks for."""
     return _resize_reason(pod) == "Infeasible"
-
-
-def is_resize_deferred(pod: Pod) -> bool:
-    """Whether the node has said that it cannot yet give the pod what it now asks for."""
-    return _resize_reason(pod) == "Deferred"
 
 
 def container_host_ports(pod: Pod) -> list[ContainerPort]:

@@ -15,7 +15,7 @@ from mooring.api.yaml_nodes import Mapping as MappingNode
 from mooring.api.yaml_nodes import Node, ReadError, Scalar, Sequence, is_null, plain
 from mooring.api.yaml_reader import read_yaml
 from mooring.batch.arguments import Arguments
-from mooring.config.errors import ConfigError, FieldError, nearest
+from mooring.config.config_errors import ConfigError, FieldError, nearest
 
 DEFAULT_CONF: Final = """\
 actions: "enqueue, allocate, backfill"

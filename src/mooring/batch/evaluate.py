@@ -26,7 +26,7 @@ from mooring.batch.run import Outcome, PodNote, close_session, open_session, run
 from mooring.batch.session import Session
 from mooring.batch.task import ALLOCATED, PIPELINED
 from mooring.columns.table import NodeTable
-from mooring.config.errors import ConfigError
+from mooring.config.config_errors import ConfigError
 from mooring.framework.handle import Handle
 from mooring.framework.listers import ObjectStore
 

@@ -13,8 +13,8 @@ from mooring.api.yaml_writer import yaml_text
 from mooring.cli.input_files import fail, read_text, source_name
 from mooring.cli.options import output_option, plugin_options
 from mooring.config import ConfigError, PluginSpec, effective, load_config, written
+from mooring.config.config_migration import migrate as migrate_text
 from mooring.config.document import read_document
-from mooring.config.migrate import migrate as migrate_text
 from mooring.loading import PluginLoadError, Requested, find_plugins, load_setup
 from mooring.loading.plugin_sources import read_sources, split
 from mooring.loading.wasm.guest_config import guests_in

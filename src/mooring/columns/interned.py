@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mooring.api.selectors import NodeRequirement
+from mooring.api.node_selectors import NodeRequirement
 
 V = TypeVar("V", bound=Hashable)
 Codes = npt.NDArray[np.int32]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mooring.api.selectors import IN, NODE_NAME_FIELD, NodeRequirement, NodeTerm, RequiredNodeAffinity
+from mooring.api.label_selectors import IN
+from mooring.api.node_selectors import NODE_NAME_FIELD, NodeRequirement, NodeTerm, RequiredNodeAffinity
 from mooring.columns.counts import ports_conflict
 from mooring.columns.interned import CodeColumn, LabelColumn
 from mooring.columns.node_info import NodeInfo, WhatIfNode

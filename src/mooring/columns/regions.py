@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mooring.api.affinity import Toleration
-from mooring.api.selectors import RequiredNodeAffinity
+from mooring.api.node_selectors import RequiredNodeAffinity
 from mooring.api.tolerations import untolerated
 from mooring.columns.interned import Codes, LabelColumn, Mask
 from mooring.columns.nodes import Nodes

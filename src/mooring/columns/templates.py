@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 
+from mooring.api.node_selectors import RequiredNodeAffinity, required_node_affinity
 from mooring.api.pod import Pod
 from mooring.api.resources import container_host_ports, pod_requests, pod_requests_nonzero
-from mooring.api.selectors import RequiredNodeAffinity, required_node_affinity
 from mooring.columns.terms import PodAffinityTerms, affinity_terms
 
 if TYPE_CHECKING:

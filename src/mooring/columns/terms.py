@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from mooring.api.affinity import PodAffinityTerm
+from mooring.api.label_selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
 from mooring.api.pod import Pod
-from mooring.api.selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
 
 T = TypeVar("T")
 Labels = Mapping[str, str]

@@ -1,8 +1,9 @@
 """KubeSchedulerConfiguration v1, v1beta3 and v1beta2: read, defaulted, checked, and turned into one model."""
 
+from mooring.config.config_errors import ConfigError, FieldError
+from mooring.config.config_loader import default_config, load_config
+from mooring.config.config_writer import effective, written
 from mooring.config.durations import Nanoseconds
-from mooring.config.errors import ConfigError, FieldError
-from mooring.config.load import default_config, load_config
 from mooring.config.model import (
     ClientConnection,
     EnabledPlugin,
@@ -15,7 +16,6 @@ from mooring.config.model import (
     Profile,
     SchedulerConfiguration,
 )
-from mooring.config.render import effective, retired_plugins, written
 from mooring.config.schema import POINTS
 
 __all__ = [
@@ -36,6 +36,5 @@ __all__ = [
     "default_config",
     "effective",
     "load_config",
-    "retired_plugins",
     "written",
 ]

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from mooring.api.labels import label_key_errors, label_value_errors
+from mooring.api.label_validation import label_key_errors, label_value_errors
+from mooring.config.config_errors import FieldError, choice
 from mooring.config.durations import SECOND, format_duration
-from mooring.config.errors import FieldError, choice
 from mooring.config.schema import Version
 
 Args = dict[str, Any]

@@ -8,7 +8,7 @@ import msgspec
 
 from mooring.config.document import Document, PluginArgs
 from mooring.config.durations import SECOND, format_duration
-from mooring.config.merge import Sets, merged_sets
+from mooring.config.plugin_merge import Sets, merged_sets
 from mooring.config.schema import ARGS, ListOf, Struct, Type, Value, Version
 
 _LEADER_ELECTION: Final[dict[str, Any]] = {

@@ -9,8 +9,8 @@ import msgspec
 from mooring.api.json_reader import read_json
 from mooring.api.yaml_nodes import Mapping, Node, ReadError, Scalar, is_null, line_of, raw_json
 from mooring.api.yaml_reader import read_yaml
-from mooring.config.decode import Faults, decode_struct, raw_value, repeated_keys
-from mooring.config.errors import ConfigError, FieldError, nearest
+from mooring.config.config_errors import ConfigError, FieldError, nearest
+from mooring.config.field_decoder import Faults, decode_struct, raw_value, repeated_keys
 from mooring.config.schema import ARGS, CONFIGURATION, GROUP, KIND, VERSIONS, Version
 
 #: Blanks as Go counts them; what follows them decides whether a text is JSON.

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from mooring.config.config_errors import FieldError
 from mooring.config.durations import Nanoseconds
-from mooring.config.errors import FieldError
 from mooring.config.schema import Version
 
 

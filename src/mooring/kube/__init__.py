@@ -20,11 +20,8 @@ How it fits together::
 """
 
 from mooring.kube.access import Access, ExecPlugin, User, load_access
-from mooring.kube.backoff import Backoff
-from mooring.kube.changes import Change
-from mooring.kube.decoding import Page
-from mooring.kube.election import ElectionThread
-from mooring.kube.errors import (
+from mooring.kube.api_resources import RESOURCES, Resource, custom_resource, resource_of
+from mooring.kube.client_errors import (
     AccessError,
     AlreadyExists,
     ApiError,
@@ -45,14 +42,16 @@ from mooring.kube.errors import (
     Unauthorized,
     Unavailable,
 )
-from mooring.kube.events import EventRecorder, reference
+from mooring.kube.decoding import Page
+from mooring.kube.event_recorder import EventRecorder, reference
+from mooring.kube.leader_election import ElectionThread
 from mooring.kube.leases import ElectionSettings
-from mooring.kube.rate import RateLimiter
+from mooring.kube.object_store import Change
 from mooring.kube.reflector import Reflector
-from mooring.kube.resources import RESOURCES, Resource, custom_resource, resource_of
+from mooring.kube.request_limits import Priority, RateLimiter
 from mooring.kube.rest import Client, PatchType
+from mooring.kube.retry_backoff import Backoff
 from mooring.kube.transport import Timeouts
-from mooring.kube.waiters import Priority
 
 __all__ = [
     "RESOURCES",

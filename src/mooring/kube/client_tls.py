@@ -17,7 +17,7 @@ import structlog
 
 from mooring.certificates import certificate_blocks
 from mooring.kube.access import Access
-from mooring.kube.errors import AccessError
+from mooring.kube.client_errors import AccessError
 from mooring.kube.identity import Identity
 
 #: How often the CA file is read again. Pods get a new one minutes before the old one expires.

@@ -17,8 +17,8 @@ from mooring.api.manifest_error import ManifestError
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.raw_objects import keep_json
-from mooring.kube.errors import ApiError, BadAnswer, error_from_status
-from mooring.kube.resources import Resource
+from mooring.kube.api_resources import Resource
+from mooring.kube.client_errors import ApiError, BadAnswer, error_from_status
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]

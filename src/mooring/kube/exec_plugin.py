@@ -11,7 +11,7 @@ import msgspec
 
 from mooring.api import parse_time
 from mooring.kube.access import Access, ExecPlugin
-from mooring.kube.errors import AccessError
+from mooring.kube.client_errors import AccessError
 from mooring.kube.identity import Identity
 
 _TIMEOUT: Final = 60.0

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import httptools
 
 from mooring.kube.access import Access
+from mooring.kube.client_errors import NOT_LEADING, ConnectionFailed, NotLeading, OutcomeUnknown
 from mooring.kube.client_tls import TlsContexts
-from mooring.kube.errors import NOT_LEADING, ConnectionFailed, NotLeading, OutcomeUnknown
 from mooring.kube.identity import Identity, IdentitySource
+from mooring.kube.request_limits import Priority, Turnstile
 from mooring.kube.transport import IDLE_SECONDS, Answer, Timeouts, Transport
-from mooring.kube.waiters import Priority, Turnstile
 
 _CONNECTIONS: Final = 64
 #: How often deadlines are looked at: one timer for all connections is cheaper than one for each request.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from mooring.kube.access import Access, User
-from mooring.kube.errors import AccessError
+from mooring.kube.client_errors import AccessError
 
 #: How long a file is believed. Kubelets replace a token minutes before it runs out, so a minute is soon enough.
 _FILE_PERIOD: Final = 60.0

@@ -13,7 +13,7 @@ from mooring.api.manifest_error import path_text, type_problem
 from mooring.api.yaml_nodes import ReadError, Step
 from mooring.api.yaml_reader import find_line, read_documents
 from mooring.kube.access import Access, ExecPlugin, User, check_server
-from mooring.kube.errors import AccessError
+from mooring.kube.client_errors import AccessError
 
 EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _EXEC_SETTINGS: Final = "client.authentication.k8s.io/exec"

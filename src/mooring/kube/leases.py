@@ -1,6 +1,6 @@
 """Who leads: of several schedulers only the one that holds the Lease binds pods. The rules are client-go's.
 
-Only the rules are here, for one event loop and any place that keeps leases; `mooring.kube.election` runs them.
+Only the rules are here, for one event loop and any place that keeps leases; `mooring.kube.leader_election` runs them.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import structlog
 
 from mooring.api import Lease, LeaseSpec, ObjectMeta, format_time
-from mooring.kube.errors import Conflict, KubeError, NotFound
+from mooring.kube.client_errors import Conflict, KubeError, NotFound
 
 #: How far waits between attempts to acquire are drawn out at random, as a share of the retry period.
 _JITTER: Final = 1.2

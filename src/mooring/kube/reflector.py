@@ -7,16 +7,15 @@ each change once and in order, because every sight of an object is compared with
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import structlog
 
 from mooring.api import KubeObject
-from mooring.kube.backoff import Backoff
-from mooring.kube.changes import Change, KnownObjects
-from mooring.kube.decoding import INITIAL_EVENTS_END, WatchEvent
-from mooring.kube.errors import (
+from mooring.kube.api_resources import Resource, resource_of
+from mooring.kube.client_errors import (
     ApiError,
     BadRequest,
     Forbidden,
@@ -27,9 +26,10 @@ from mooring.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from mooring.kube.resources import Resource, resource_of
-from mooring.kube.rest import PAGE_SIZE, Client
-from mooring.kube.watch import Selection, watch
+from mooring.kube.decoding import INITIAL_EVENTS_END, WatchEvent, decode_line
+from mooring.kube.object_store import Change, ObjectStore
+from mooring.kube.rest import PAGE_SIZE, Client, query
+from mooring.kube.retry_backoff import Backoff
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 #: A watch is asked to end after so long and up to as long again, so that not all end together.
@@ -71,7 +71,7 @@ class Reflector(Generic[ObjectT]):
         self._page_size = page_size
         self._backoff = backoff or Backoff(random=client.random)
         self._clock = clock
-        self._known: KnownObjects[ObjectT] = KnownObjects(namespaced=self._selection.resource.namespaced)
+        self._known: ObjectStore[ObjectT] = ObjectStore(namespaced=self._selection.resource.namespaced)
         self._version = ""
         self._expired_lists = 0
         #: Set once all that existed at the start was told.
@@ -217,3 +217,53 @@ def _loses_the_thread(error: KubeError) -> bool:
     if "ResourceVersionTooLarge" in error.causes:
         return True
     return error.status < 500 and not isinstance(error, Unauthorized | Forbidden | NotFound | TooManyRequests)
+
+
+@dataclass(frozen=True)
+class Selection(Generic[ObjectT]):
+    """Which objects of a kind are meant: of one namespace or all, chosen by selectors in Kubernetes' syntax."""
+
+    resource: Resource[ObjectT]
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+
+async def watch(
+    client: Client, selection: Selection[ObjectT], *, version: str, seconds: int, initial: bool = False
+) -> AsyncGenerator[list[WatchEvent[ObjectT]], None]:
+    """Follow changes after `version`, in batches, until the server ends it, which it should do after `seconds`.
+
+    The first batch is empty: the server follows, though nothing may change for long. With `initial`, all objects there
+    are come next, and then a bookmark that says so. Raises what the server ends it
+    with (Gone above all), ConnectionFailed, and OutcomeUnknown where the connection broke. Close it when done.
+    """
+    target = selection.resource.path(namespace=selection.namespace) + query(
+        watch="true",
+        allowWatchBookmarks="true",
+        resourceVersion=version,
+        timeoutSeconds=seconds,
+        labelSelector=selection.labels,
+        fieldSelector=selection.fields,
+        **({"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"} if initial else {}),
+    )
+    await client.admit()
+    async with client.stream(target) as chunks:
+        yield []
+        rest = b""
+        async for chunk in chunks.iter_any():
+            lines = (rest + chunk).split(b"\n")
+            # What follows the last line break is not complete yet. At the end it is dropped: it will be sent again.
+            rest = lines.pop()
+            batch: list[WatchEvent[ObjectT]] = []
+            for line in lines:
+                if not line.strip():
+                    continue
+                event = decode_line(line, selection.resource)
+                if isinstance(event, ApiError):
+                    if batch:
+                        yield batch
+                    raise event
+                batch.append(event)
+            if batch:
+                yield batch

@@ -18,10 +18,8 @@ from mooring.api import Event, KubeObject, NamespacedObject, Pod
 from mooring.api.codec import decode_json, encode_json
 from mooring.api.manifest_error import ManifestError
 from mooring.kube.access import Access
-from mooring.kube.backoff import Backoff
-from mooring.kube.client_tls import TlsContexts
-from mooring.kube.decoding import Page, decode_page
-from mooring.kube.errors import (
+from mooring.kube.api_resources import Resource, resource_of
+from mooring.kube.client_errors import (
     NOT_LEADING,
     BadAnswer,
     ConnectionFailed,
@@ -32,12 +30,13 @@ from mooring.kube.errors import (
     TooManyRequests,
     error_from_answer,
 )
+from mooring.kube.client_tls import TlsContexts
+from mooring.kube.decoding import Page, decode_page
 from mooring.kube.gc_pause import CollectorRelief
 from mooring.kube.identity import identity_source
-from mooring.kube.rate import RateLimiter
-from mooring.kube.resources import Resource, resource_of
+from mooring.kube.request_limits import Priority, RateLimiter
+from mooring.kube.retry_backoff import Backoff
 from mooring.kube.transport import Answer, Chunks, HttpTransport, Timeouts, Transport
-from mooring.kube.waiters import Priority
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 T = TypeVar("T")

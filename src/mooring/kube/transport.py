@@ -9,10 +9,10 @@ import aiohttp
 from yarl import URL
 
 from mooring.kube.access import Access
+from mooring.kube.client_errors import BadAnswer, ConnectionFailed, KubeError, OutcomeUnknown, error_from_answer
 from mooring.kube.client_tls import TlsContexts
-from mooring.kube.errors import BadAnswer, ConnectionFailed, KubeError, OutcomeUnknown, error_from_answer
 from mooring.kube.identity import Identity, IdentitySource
-from mooring.kube.waiters import Priority
+from mooring.kube.request_limits import Priority
 
 #: Watches hold a connection each; these are for them and for lists beside the lane's own.
 _CONNECTIONS: Final = 128

@@ -17,10 +17,10 @@ from yarl import URL
 from mooring.config import Extender as ExtenderConfig
 from mooring.config import ExtenderTLS
 from mooring.kube.access import Access, User
+from mooring.kube.client_errors import KubeError
 from mooring.kube.client_tls import TlsContexts
-from mooring.kube.errors import KubeError
+from mooring.kube.environment_proxy import environment_proxy
 from mooring.kube.identity import IdentitySource, identity_source
-from mooring.kube.proxies import environment_proxy
 from mooring.scheduler.extenders import Extender, Reply, Request
 
 #: Go keeps an idle connection for so long.

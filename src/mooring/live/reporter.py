@@ -12,7 +12,7 @@ import structlog
 from mooring.api.meta import KubeObject, format_time
 from mooring.api.pod import Pod
 from mooring.kube import Client, Conflict, EventRecorder, KubeError, NotFound
-from mooring.kube.events import EventKind
+from mooring.kube.event_recorder import EventKind
 from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 
 log = structlog.get_logger("mooring.live")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from mooring.config import FieldError, PluginSpec
-from mooring.config.errors import nearest
+from mooring.config.config_errors import nearest
 from mooring.framework.plugin import ArgsError, Plugin, args_struct, decode_args
 from mooring.framework.points import points_of
 from mooring.loading.load_errors import Fault, PluginLoadError, refuse

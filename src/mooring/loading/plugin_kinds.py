@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.config.builtin import SERVED
+from mooring.config.builtin_plugins import SERVED
 from mooring.framework.plugin import Plugin
 from mooring.framework.points import SignatureError, check_methods, points_of
 

@@ -13,8 +13,8 @@ from mooring.api.quantity import QuantityError, value
 from mooring.api.yaml_nodes import ReadError, line_of, plain
 from mooring.api.yaml_reader import read_node
 from mooring.config import ConfigError, FieldError
+from mooring.config.config_errors import nearest
 from mooring.config.durations import SECOND, DurationError, parse_duration
-from mooring.config.errors import nearest
 from mooring.loading.options import DEFAULT, FailurePolicy, Isolation, PluginOptions
 
 API_VERSION: Final = "mooring.dev/v1alpha1"

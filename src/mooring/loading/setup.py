@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from mooring.config import SchedulerConfiguration, default_config, load_config
+from mooring.config.config_loader import load_document
 from mooring.config.document import Document, read_document
-from mooring.config.load import load_document
 from mooring.framework.plugin import Plugin
 from mooring.loading.catalog import NOTHING, Catalog, Requested, find_plugins, plugin_spec
 from mooring.loading.plugin_kinds import POD

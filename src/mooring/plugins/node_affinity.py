@@ -10,19 +10,18 @@ import numpy.typing as npt
 
 from mooring.api.affinity import NodeAffinity as NodeAffinitySpec
 from mooring.api.affinity import NodeSelectorTerm
+from mooring.api.label_selectors import IN, SelectorError
 from mooring.api.node import Node
-from mooring.api.pod import Pod
-from mooring.api.selectors import (
-    IN,
+from mooring.api.node_selectors import (
     NODE_NAME_FIELD,
     NodeMatcher,
     RequiredNodeAffinity,
-    SelectorError,
     WeightedNodeTerm,
     compile_node_selector,
     compile_preferred_terms,
     required_node_affinity,
 )
+from mooring.api.pod import Pod
 from mooring.framework import (
     ActionType,
     ClusterEvent,

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mooring.api.label_selectors import IN, Requirement
 from mooring.api.pod import Pod
-from mooring.api.selectors import IN, Requirement
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.framework import (
     ActionType,

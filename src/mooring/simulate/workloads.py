@@ -16,11 +16,11 @@ import msgspec
 from mooring.api.affinity import Affinity
 from mooring.api.codec import to_dict
 from mooring.api.core import ReplicationController
+from mooring.api.label_selectors import SelectorError, compile_selector
 from mooring.api.manifest_checks import without_nulls
 from mooring.api.meta import KubeObject, LabelSelector, NamespacedObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod, PodTemplateSpec
-from mooring.api.selectors import SelectorError, compile_selector
 from mooring.api.storage import PersistentVolumeClaim
 from mooring.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 from mooring.apiserver.documents import Document, copied

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.api.selectors import EVERYTHING, compile_selector
+from mooring.api.label_selectors import EVERYTHING, compile_selector
 from mooring.framework.handle import Handle
 from mooring.plugins.pod_topology_spread.default_selector import DefaultSelectors
 from mooring.testing import (

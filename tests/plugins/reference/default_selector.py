@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
+from mooring.api.label_selectors import Selector, SelectorError, compile_selector, selector_from_labels
 from mooring.api.pod import Pod
-from mooring.api.selectors import Selector, SelectorError, compile_selector, selector_from_labels
 from tests.plugins.reference.cluster import Cluster
 
 

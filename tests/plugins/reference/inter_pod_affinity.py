@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from mooring.api.affinity import PodAffinityTerm
+from mooring.api.label_selectors import compile_selector
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.api.selectors import compile_selector
 from mooring.framework.status import SUCCESS, Status
 from tests.plugins.reference.cluster import Cluster
 

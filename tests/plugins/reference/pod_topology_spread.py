@@ -7,9 +7,10 @@ import math
 from dataclasses import dataclass
 
 from mooring.api.affinity import TopologySpreadConstraint
+from mooring.api.label_selectors import Selector, compile_selector, selector_from_labels
 from mooring.api.node import Node
+from mooring.api.node_selectors import required_node_affinity
 from mooring.api.pod import Pod
-from mooring.api.selectors import Selector, compile_selector, required_node_affinity, selector_from_labels
 from mooring.api.tolerations import untolerated
 from mooring.framework.status import SUCCESS, Status
 from tests.plugins.reference.cluster import Cluster

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from mooring.api.label_selectors import SelectorError, compile_selector, requirement
 from mooring.api.node import Node
+from mooring.api.node_selectors import compile_node_selector
 from mooring.api.pod import Pod
 from mooring.api.quantity import parse_quantity, value
-from mooring.api.selectors import SelectorError, compile_node_selector, compile_selector, requirement
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeNodeAffinity
 from mooring.framework import Status
 from mooring.framework.status import SKIP, SUCCESS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mooring.api.label_selectors import SelectorError, compile_selector
 from mooring.api.policy import PodDisruptionBudget
-from mooring.api.selectors import SelectorError, compile_selector
 from mooring.batch.callbacks import PERMIT
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.session import Session

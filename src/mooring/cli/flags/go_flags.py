@@ -8,8 +8,8 @@ from typing import Any, Literal
 import click
 import msgspec
 
+from mooring.config.config_errors import nearest
 from mooring.config.durations import DurationError, parse_duration
-from mooring.config.errors import nearest
 
 Kind = Literal["text", "bool", "int", "number", "duration", "list", "map"]
 _TRUE, _FALSE = (

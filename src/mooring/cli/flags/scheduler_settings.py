@@ -36,7 +36,7 @@ def configured(
     As in kube-scheduler, leader election flags override a file, and deprecated flags are ignored if there is a file.
     Ends the command if the result is invalid.
     """
-    from mooring.config.check import check_election
+    from mooring.config.config_validation import check_election
 
     ignored: list[str] = []
     client: dict[str, Any] = {}
@@ -109,7 +109,7 @@ def served(given: Mapping[str, Any]) -> ServerSettings | None:
 def gate_notes(given: Mapping[str, Any]) -> list[str]:
     """Return warnings about feature gates. Ends the command for gates that are not supported."""
     from mooring.cli.flags.go_flags import parse_bool
-    from mooring.config.gates import GateError, check_gates
+    from mooring.config.feature_gates import GateError, check_gates
 
     try:
         wanted = {name.removeprefix("kube:"): parse_bool(value) for name, value in given["feature_gates"]}

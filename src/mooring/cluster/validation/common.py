@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mooring.api.label_selectors import SelectorError, requirement
-from mooring.api.labels import label_key_errors, label_value_errors
+from mooring.api.label_validation import label_key_errors, label_value_errors
 from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError, forbidden_field, invalid, not_supported, required
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mooring.api.labels import label_key_errors, label_value_errors
+from mooring.api.label_validation import label_key_errors, label_value_errors
 from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError, forbidden_field, go_value, invalid, required, too_long
 from mooring.cluster.validation.names import NameRule

@@ -3,7 +3,7 @@
 from typing import Final
 
 from mooring.api.label_selectors import to_json
-from mooring.api.labels import label_value_errors
+from mooring.api.label_validation import label_value_errors
 from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError, duplicate, forbidden_field, invalid, not_supported, required
 from mooring.cluster.validation.common import choice, label_name, label_selector

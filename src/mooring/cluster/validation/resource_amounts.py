@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mooring.api.labels import label_key_errors
+from mooring.api.label_validation import label_key_errors
 from mooring.api.quantity import parse_quantity
 from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError, forbidden_field, invalid, required

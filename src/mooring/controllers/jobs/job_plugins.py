@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mooring.api.volcano_jobs import JOB_VERSION, TaskSpec, VolcanoJob
-from mooring.config.errors import nearest
+from mooring.config.config_errors import nearest
 from mooring.controllers import constants
 from mooring.kube import AlreadyExists, Client, NotFound
 

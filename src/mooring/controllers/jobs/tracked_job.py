@@ -10,7 +10,7 @@ import msgspec
 from mooring.api.volcano_jobs import VolcanoJob, VolcanoJobStatus
 from mooring.controllers.jobs.job_pods import JobPod
 from mooring.controllers.jobs.policies import Delayed, Request
-from mooring.kube.changes import is_newer
+from mooring.kube.object_store import is_newer
 
 
 class TrackedJob:

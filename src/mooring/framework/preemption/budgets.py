@@ -8,8 +8,8 @@ from collections.abc import Container, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from mooring.api.label_selectors import Selector, SelectorError, compile_selector
 from mooring.api.policy import PodDisruptionBudget
-from mooring.api.selectors import Selector, SelectorError, compile_selector
 from mooring.columns.node_info import PodInfo
 from mooring.columns.templates import PodTemplate
 from mooring.framework.what_if import Victims

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from mooring.batch.conf import DEFAULT_CONF, BatchConf, read_conf
-from mooring.config.errors import ConfigError, FieldError
+from mooring.config.config_errors import ConfigError, FieldError
 from mooring.loading import ACTION, SESSION, Catalog, FoundPlugin
 
 log = structlog.get_logger("mooring.batch")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mooring.config import SchedulerConfiguration
-from mooring.config.render import effective
+from mooring.config.config_writer import effective
 from mooring.kube import Client, ElectionThread
 from mooring.live.endpoints.client_ca import ClientCa
 from mooring.live.endpoints.endpoint_auth import EndpointAuth

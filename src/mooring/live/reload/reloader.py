@@ -19,7 +19,7 @@ from mooring.api.meta import ObjectReference
 from mooring.config import ConfigError, SchedulerConfiguration
 from mooring.framework.declarations import declared_kinds
 from mooring.kube import EventRecorder
-from mooring.kube.events import EventKind
+from mooring.kube.event_recorder import EventKind
 from mooring.live.background import Background
 from mooring.live.batch.batch_scheduler import BatchScheduler
 from mooring.live.informers import Informers

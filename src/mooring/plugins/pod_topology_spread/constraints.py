@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from mooring.api.affinity import TopologySpreadConstraint
-from mooring.api.selectors import Selector, compile_selector, selector_from_labels
+from mooring.api.label_selectors import Selector, compile_selector, selector_from_labels
 from mooring.columns.counters import CounterRegistry, PodCounter
 from mooring.columns.regions import Region, Regions
 from mooring.columns.terms import PodTerm

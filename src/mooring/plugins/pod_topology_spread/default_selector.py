@@ -9,8 +9,8 @@ the controller is looked up, since its status changes with every pod.
 from __future__ import annotations
 
 from mooring.api.core import ReplicationController, Service
+from mooring.api.label_selectors import Selector, SelectorError, compile_selector, selector_from_labels
 from mooring.api.meta import LabelSelector, OwnerReference
-from mooring.api.selectors import Selector, SelectorError, compile_selector, selector_from_labels
 from mooring.api.workloads import ReplicaSet, StatefulSet
 from mooring.columns.terms import SelectorIndex
 from mooring.framework import Handle, PodTemplate

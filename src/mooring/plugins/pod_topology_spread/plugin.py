@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.affinity import TopologySpreadConstraint
+from mooring.api.label_selectors import SelectorError
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.api.selectors import SelectorError
 from mooring.columns.regions import Regions
 from mooring.framework import (
     ActionType,

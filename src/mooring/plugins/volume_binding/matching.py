@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mooring.api.selectors import Selector, SelectorError, compile_selector
+from mooring.api.label_selectors import Selector, SelectorError, compile_selector
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.framework import Nodes
 from mooring.plugins.volume_binding.volume_index import NodeGroups, VolumeEntry, VolumeIndex, storage_of

@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from mooring.api.label_selectors import IN, Selector, SelectorError, compile_selector, requirement
+from mooring.api.node_selectors import NodeTerm
 from mooring.api.quantity import value
-from mooring.api.selectors import IN, NodeTerm, Selector, SelectorError, compile_selector, requirement
 from mooring.api.storage import (
     CSIDriver,
     CSIStorageCapacity,

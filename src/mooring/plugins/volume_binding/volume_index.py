@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.affinity import NodeSelector
+from mooring.api.label_selectors import IN
+from mooring.api.node_selectors import NodeTerm, compile_node_selector
 from mooring.api.quantity import QuantityLike, parse_quantity
-from mooring.api.selectors import IN, NodeTerm, compile_node_selector
 from mooring.api.storage import PersistentVolume, VolumeNodeAffinity
 from mooring.framework import Nodes
 from mooring.plugins.volumes.pod_volumes import volume_class

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.config.builtin import DEFAULTS, IGNORED_POINTS
+from mooring.config.builtin_plugins import DEFAULTS, IGNORED_POINTS
 from mooring.config.model import EnabledPlugin, PluginSet
 from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
 

@@ -31,7 +31,7 @@ class Change(NamedTuple, Generic[ObjectT]):
         return found
 
 
-class KnownObjects(Generic[ObjectT]):
+class ObjectStore(Generic[ObjectT]):
     """The objects of a kind as last seen, from which each new sight makes exactly the changes that it shows.
 
     An object deleted and created again under the same name is two changes, even where only the last was seen. A sight

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from mooring.api.labels import is_label_key, label_key_errors
+from mooring.api.label_validation import is_label_key, label_key_errors
 from mooring.config.args_rules import check_args
-from mooring.config.builtin import REFUSED, RETIRED
+from mooring.config.builtin_plugins import REFUSED, RETIRED
+from mooring.config.config_errors import FieldError
 from mooring.config.defaults import Draft, ProfileDraft
 from mooring.config.document import PluginArgs
 from mooring.config.durations import format_duration
-from mooring.config.errors import FieldError
+from mooring.config.model import LeaderElection
 from mooring.config.schema import POINTS, Version
 
 _PORT: Final = re.compile(r"[-+]?[0-9]{1,18}")
@@ -230,3 +231,34 @@ def _is_ip(text: str) -> bool:
         return "%" not in text and bool(ipaddress.IPv6Address(text))
     except ValueError:
         return False
+
+
+# Leader election, which flags can change after the file was read
+
+#: A leader retries up to this much later than the retry period says.
+_JITTER: Final = 1.2
+
+
+def check_election(election: LeaderElection) -> list[str]:
+    """What is wrong, each as ``lease-duration: must be ...``; nothing is where leaders are not elected."""
+    return list(_election_problems(election)) if election.leader_elect else []
+
+
+def _election_problems(election: LeaderElection) -> Iterator[str]:
+    lease, renew, retry = election.lease_duration, election.renew_deadline, election.retry_period
+    for name, value in (("lease-duration", lease), ("renew-deadline", renew), ("retry-period", retry)):
+        if value <= 0:
+            yield f"{name}: {format_duration(value)} must be greater than zero"
+    if renew >= lease:
+        yield f"renew-deadline: {format_duration(renew)} must be shorter than lease-duration ({format_duration(lease)})"
+    if renew <= _JITTER * retry:
+        yield (
+            f"renew-deadline: {format_duration(renew)} must be longer than 1.2 times retry-period "
+            f"({format_duration(retry)})"
+        )
+    if election.resource_lock != "leases":
+        yield f"resource-lock: {election.resource_lock!r} is not supported; use leases"
+    if not election.resource_name:
+        yield "resource-name: must not be empty"
+    if not election.resource_namespace:
+        yield "resource-namespace: must not be empty"

@@ -22,7 +22,7 @@ from mooring.kube import (
     ServerError,
     reference,
 )
-from mooring.kube.events import FINISH_SECONDS
+from mooring.kube.event_recorder import FINISH_SECONDS
 from tests.kube.server import Api
 from tests.kube.virtual import run
 

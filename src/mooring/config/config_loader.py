@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mooring.config.config_validation import validate
 from mooring.config.defaults import Draft, with_defaults
 from mooring.config.document import Document, read_document
 from mooring.config.model import ClientConnection, LeaderElection, PluginSpec, SchedulerConfiguration
 from mooring.config.schema import GROUP, KIND, VERSIONS
-from mooring.config.start import Started, start
-from mooring.config.validate import validate
+from mooring.config.startup_checks import Started, start
 
 _EMPTY: Final = f"apiVersion: {GROUP}/{VERSIONS[0]}\nkind: {KIND}\n"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from mooring.config.builtin import RETIRED
 from mooring.config.durations import format_duration
 from mooring.config.model import EnabledPlugin, Extender, PluginSet, Profile, SchedulerConfiguration
 from mooring.config.schema import ARGS, GROUP, KIND, POINTS
@@ -31,12 +30,6 @@ def written(config: SchedulerConfiguration) -> dict[str, Any]:
     if config.written_extenders:
         result["extenders"] = [_extender(extender) for extender in config.written_extenders]
     return result
-
-
-def retired_plugins(config: SchedulerConfiguration) -> frozenset[str]:
-    """Names of plugins that older releases had and today's does not; a scheduler runs without them."""
-    running = (plugin.name for profile in config.profiles for each in profile.plugins.values() for plugin in each)
-    return frozenset(running) & RETIRED.keys() if config.version != "v1" else frozenset()
 
 
 def _settings(config: SchedulerConfiguration) -> dict[str, Any]:

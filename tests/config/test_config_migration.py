@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from mooring.config import ConfigError, SchedulerConfiguration, load_config
-from mooring.config.builtin import RETIRED, SERVED
-from mooring.config.migrate import Migration, migrate
+from mooring.config.builtin_plugins import RETIRED, SERVED
+from mooring.config.config_migration import Migration, migrate
 from mooring.config.schema import POINTS
 from tests.config.golden_compare import cases
 from tests.config.helpers import STUBS, text

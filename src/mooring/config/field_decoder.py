@@ -11,8 +11,8 @@ import msgspec
 
 from mooring.api.yaml_nodes import Entry, Mapping, Node, Scalar, Sequence, is_null, plain
 from mooring.api.yaml_scalars import single
+from mooring.config.config_errors import FieldError, nearest
 from mooring.config.durations import DurationError, parse_duration
-from mooring.config.errors import FieldError, nearest
 from mooring.config.schema import ListOf, MapOf, Struct, Type, Value
 
 _INTEGER: Final = re.compile(r"-?[0-9]+")

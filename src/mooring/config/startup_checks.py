@@ -9,16 +9,16 @@ import msgspec
 
 from mooring.api.yaml_nodes import compact_json
 from mooring.config.args_rules import check_enabled
-from mooring.config.builtin import RETIRED, SERVED
+from mooring.config.builtin_plugins import RETIRED, SERVED
+from mooring.config.config_errors import FieldError, nearest
+from mooring.config.config_validation import same_args
 from mooring.config.defaults import Draft, ProfileDraft, plain_args
 from mooring.config.document import PluginArgs
 from mooring.config.durations import SECOND, Nanoseconds, format_duration
-from mooring.config.errors import FieldError, nearest
 from mooring.config.extender_tls import TLSProblem, check_tls
-from mooring.config.merge import Conflict, Plan, Served, running, score_weights
 from mooring.config.model import Extender, ExtenderTLS, ManagedResource, PluginSpec, Profile
+from mooring.config.plugin_merge import Conflict, Plan, Served, running, score_weights
 from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
-from mooring.config.validate import same_args
 
 FIT: Final = "NodeResourcesFit"
 _EXTENDER_TIMEOUT: Final = 5 * SECOND

@@ -19,8 +19,8 @@ import msgspec
 import structlog
 
 from mooring.api import Event, EventSeries, KubeObject, ObjectMeta, ObjectReference, format_time
-from mooring.kube.backoff import Backoff
-from mooring.kube.errors import AlreadyExists, ApiError, Forbidden, KubeError, NotFound, Unauthorized
+from mooring.kube.client_errors import AlreadyExists, ApiError, Forbidden, KubeError, NotFound, Unauthorized
+from mooring.kube.retry_backoff import Backoff
 
 EventKind: TypeAlias = Literal["Normal", "Warning"]
 #: A series ends when the thing did not happen for so long.

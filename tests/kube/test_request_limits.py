@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.kube import Backoff, Priority, RateLimiter
-from mooring.kube.waiters import Turnstile, Waiters
+from mooring.kube.request_limits import Turnstile, Waiters
 from tests.kube.virtual import run
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.config.errors import nearest
+from mooring.config.config_errors import nearest
 
 
 def _names(text: str) -> frozenset[str]:

@@ -9,14 +9,14 @@ import msgspec
 
 from mooring.api.yaml_nodes import Mapping, Node, Sequence, is_null, plain
 from mooring.api.yaml_writer import yaml_text
-from mooring.config.builtin import DEFAULTS, DORMANT, IGNORED_POINTS, RETIRED, SERVED
+from mooring.config.builtin_plugins import DEFAULTS, DORMANT, IGNORED_POINTS, RETIRED, SERVED
+from mooring.config.config_errors import ConfigError, FieldError
+from mooring.config.config_loader import load_config, load_document
 from mooring.config.document import Document, read_document
-from mooring.config.errors import ConfigError, FieldError
-from mooring.config.load import load_config, load_document
-from mooring.config.merge import ALL, MULTI_POINT, Plan, Served, merged_sets, running
 from mooring.config.model import EnabledPlugin, PluginSpec, Profile, SchedulerConfiguration
+from mooring.config.plugin_merge import ALL, MULTI_POINT, Plan, Served, merged_sets, running
 from mooring.config.schema import GROUP, KIND, POINTS, Version
-from mooring.config.start import FIT
+from mooring.config.startup_checks import FIT
 
 _BIND_ADDRESSES: Final = ("healthzBindAddress", "metricsBindAddress")
 

@@ -19,8 +19,8 @@ from mooring.api import (
 )
 from mooring.api.codec import KINDS
 from mooring.kube import RESOURCES, ApiError, BadAnswer, Change, Gone, resource_of
-from mooring.kube.changes import KnownObjects
 from mooring.kube.decoding import WatchEvent, decode_line, decode_page
+from mooring.kube.object_store import ObjectStore
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ SIGHTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2), st.intege
 def test_changes_always_lead_from_what_was_to_what_is(
     before: list[tuple[str, int, int, bool]], listed: list[tuple[str, int, int, bool]]
 ) -> None:
-    known: KnownObjects[Node] = KnownObjects(namespaced=False)
+    known: ObjectStore[Node] = ObjectStore(namespaced=False)
     view: dict[str, Node] = {}
 
     def apply(changes: list[Change[Node]]) -> None:
@@ -136,6 +136,6 @@ def test_changes_always_lead_from_what_was_to_what_is(
 
 
 def test_versions_that_are_no_numbers_still_make_changes() -> None:
-    known: KnownObjects[Node] = KnownObjects(namespaced=False)
+    known: ObjectStore[Node] = ObjectStore(namespaced=False)
     objects = [Node(metadata=ObjectMeta(name="a", resource_version=version)) for version in ("x", "x", "a")]
     assert [change.action for change in known.show_all(objects)] == ["add", "update"]
