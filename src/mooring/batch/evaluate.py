@@ -1,4 +1,4 @@
-"""Sessions on cases: a configuration and objects in, what Volcano would decide out."""
+"""Evaluates sessions offline: a configuration and objects in, Volcano's decisions out."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _NOON = 12
 
 
 class CaseError(ValueError):
-    """A case that cannot be read."""
+    """A case is invalid."""
 
 
 def evaluate(
     case: Mapping[str, Any], *, trace: bool = False, plugins: Mapping[str, type[Any]] = PLUGINS
 ) -> dict[str, Any]:
-    """Answer one case: ``{"conf": text, "objects": [...], "sessions"?: 2}``."""
+    """Evaluate one case: ``{"conf": text, "objects": [...], "sessions"?: 2}``."""
     conf = _conf(case.get("conf"), plugins)
     objects = list(_objects(case))
     sessions = case.get("sessions", 1)
@@ -95,7 +95,7 @@ def _session(
 
 
 def _cluster(objects: list[KubeObject]) -> BatchCluster:
-    """The objects as a cluster; time is a month after the last of them was made, at noon."""
+    """Return the objects as a cluster; the time is noon, a month after the last creation timestamp."""
     created = [each.metadata.creation_timestamp for each in objects]
     latest = max((parse_time(text) for text in created if text), default=time.time())
     noon = datetime.fromtimestamp(latest + _MONTH).replace(hour=_NOON, minute=0, second=0, microsecond=0).timestamp()
@@ -155,7 +155,7 @@ def _pod(note: PodNote) -> dict[str, Any]:
 
 
 def _changes(note: PodNote) -> bool:
-    """Whether a pod's status would be written: only where something is new."""
+    """Whether a pod's status would be written."""
     pod, reason = note.task.pod, note.reason
     known = pod.condition("PodScheduled")
     if known is None or (known.status, known.reason, known.message) != ("False", reason.reason, reason.message):
@@ -163,7 +163,7 @@ def _changes(note: PodNote) -> bool:
     return bool(reason.nominated_node) and reason.nominated_node != pod.status.nominated_node_name
 
 
-# What a second session starts from
+# The objects of the second session
 
 
 def _after(session: Session, outcome: Outcome, objects: list[KubeObject]) -> Iterator[KubeObject]:

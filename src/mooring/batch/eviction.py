@@ -1,4 +1,4 @@
-"""Making room on a node: what eviction actions share."""
+"""Helpers that eviction actions share."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Mask = npt.NDArray[np.bool_]
 
 
 class EvictionContext(NamedTuple):
-    """For which gang tasks would be evicted, and how."""
+    """The gang for which tasks would be evicted, and by which kind of action."""
 
     kind: Literal["preempt", "reclaim"]
     job: JobInfo
 
 
 def curable_nodes(session: Session, task: TaskInfo) -> Mask | None:
-    """The nodes that no earlier search of this session found hopeless for a task; None for all."""
+    """Return the nodes that no earlier search of the session found unresolvable for a task; None for all."""
     job = session.jobs.get(task.job)
     errors = job.fit_errors.get(task.uid) if job is not None else None
-    hopeless = errors.unresolvable() if errors is not None else None
-    return None if hopeless is None else ~hopeless
+    unresolvable = errors.unresolvable() if errors is not None else None
+    return None if unresolvable is None else ~unresolvable
 
 
 def suffices(task: TaskInfo, node: SessionNode, victims: Iterable[TaskInfo]) -> bool:
-    """Whether a task fits a node once all victims are gone."""
+    """Whether a task fits on a node once all victims are gone."""
     room = node.future_idle
     for victim in victims:
         room.add(victim.request)

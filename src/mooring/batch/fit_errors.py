@@ -1,4 +1,4 @@
-"""Why a task found no node: what was said of each node, and the message people read."""
+"""Why a task has no feasible node: the statuses of each node, and the message for users."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import numpy.typing as npt
 from mooring.framework.status import Code, Status
 
 Mask = npt.NDArray[np.bool_]
-#: What was said of one node, in order.
+#: The statuses of one node, in order.
 Verdict = tuple[Status, ...]
 
-#: Codes for which making room is no remedy.
+#: Codes that evictions cannot resolve.
 SEVERE = frozenset({Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.ERROR, Code.WAIT, Code.SKIP})
 
 
 class Stage(Protocol):
-    """One step of looking for nodes: which rows it turned down, and with what words."""
+    """One step of a search: the rows that it rejected, and their statuses."""
 
     failed: Mask
 
     def verdict(self, row: int) -> Verdict:
-        """What was said of a row that failed."""
+        """Return the statuses of a rejected row."""
 
     def unresolvable(self) -> Mask:
-        """The failed rows that no eviction can help."""
+        """Return the rejected rows on which no eviction can help."""
 
 
 class Everywhere:
@@ -39,17 +39,17 @@ class Everywhere:
         self._verdict = verdict
 
     def verdict(self, row: int) -> Verdict:
-        """The verdict."""
+        """Return the verdict."""
         return self._verdict
 
     def unresolvable(self) -> Mask:
-        """All rows, or none."""
-        hopeless = any(status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE for status in self._verdict)
-        return self.failed if hopeless else np.zeros(len(self.failed), dtype=np.bool_)
+        """Return all rows, or none."""
+        unresolvable = any(status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE for status in self._verdict)
+        return self.failed if unresolvable else np.zeros(len(self.failed), dtype=np.bool_)
 
 
 class FitErrors:
-    """The outcome of a search that found nothing."""
+    """The result of a search without a feasible node."""
 
     def __init__(self, stages: Iterable[Stage] = (), message: str = "") -> None:
         self._stages = list(stages)
@@ -57,7 +57,7 @@ class FitErrors:
         self._text: str | None = None
 
     def verdicts(self) -> Iterator[tuple[int, Verdict]]:
-        """Each failed row with what was said of it, the first stage's words counting."""
+        """Yield each rejected row with its statuses from the first stage that rejected it."""
         seen: Mask | None = None
         for stage in self._stages:
             failed = stage.failed if seen is None else stage.failed & ~seen
@@ -66,7 +66,7 @@ class FitErrors:
             seen = stage.failed.copy() if seen is None else seen | stage.failed
 
     def unresolvable(self) -> Mask | None:
-        """Rows that no eviction can help; None if there are none."""
+        """Return the rows on which no eviction can help; None if there are none."""
         found: Mask | None = None
         seen: Mask | None = None
         for stage in self._stages:
@@ -76,7 +76,7 @@ class FitErrors:
         return found if found is not None and found.any() else None
 
     def text(self) -> str:
-        """The message: ``0/5 nodes are unavailable: 3 Insufficient cpu, 2 node(s) were unschedulable.``"""
+        """Return the message: ``0/5 nodes are unavailable: 3 Insufficient cpu, 2 node(s) were unschedulable.``"""
         if self._text is None:
             self._text = self._compose()
         return self._text

@@ -1,4 +1,4 @@
-"""JobInfo: a PodGroup with its tasks, and the counting that gangs are about."""
+"""JobInfo: a PodGroup with its tasks, and whether there are enough of them."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ RUNNING_PHASE = "Running"
 
 
 class Budget(NamedTuple):
-    """How much disruption a job stands, as its annotations say."""
+    """A job's disruption budget, from its annotations."""
 
     min_available: str = ""
     max_unavailable: str = ""
 
 
 class JobInfo:
-    """A gang: its tasks by status, and whether there are enough of them."""
+    """A gang: its tasks by status, its request and its conditions."""
 
     def __init__(self, group: PodGroup, *, queue: str, priority: int) -> None:
         self.group = group
@@ -63,7 +63,7 @@ class JobInfo:
         created = group.metadata.creation_timestamp
         self.created = parse_time(created) if created else 0.0
         annotations = group.annotations
-        #: Seconds after which the job may not be kept waiting; None without such a limit.
+        #: The longest time, in seconds, that the job may be pending; None for no limit.
         self.waiting_time = _waiting_time(annotations)
         preemptable = annotations.get(PREEMPTABLE, group.labels.get(PREEMPTABLE))
         self.preemptable = preemptable is not None and parse_bool(preemptable) is True
@@ -74,13 +74,13 @@ class JobInfo:
         self.by_status: dict[Status, dict[str, TaskInfo]] = {}
         self.allocated = Resource()
         self.total_request = Resource()
-        #: Why tasks found no node, by uid.
+        #: Why tasks have no feasible node, by uid.
         self.fit_errors: dict[str, FitErrors] = {}
         self.fit_error = ""
-        #: The PodGroup's status as this session makes it.
+        #: The PodGroup's status at the end of this session.
         self.phase = group.status.phase
         self.conditions: list[PodGroupCondition] = list(group.status.conditions)
-        #: Tasks that a gang was promised places for; allocate looks at them once more (see there).
+        #: Pipelined tasks that the allocate action tries once more.
         self.promised: list[TaskInfo] = []
         self._best_effort_pending = 0
 
@@ -105,7 +105,7 @@ class JobInfo:
         self._count(task, 1)
 
     def remove(self, task: TaskInfo) -> None:
-        """Take a task out."""
+        """Remove a task."""
         del self.tasks[task.uid]
         old = self.by_status[task.status]
         del old[task.uid]
@@ -121,62 +121,62 @@ class JobInfo:
             self._best_effort_pending += sign
 
     def of_status(self, status: Status) -> list[TaskInfo]:
-        """The tasks in one status."""
+        """Return the tasks in one status."""
         return list(self.by_status.get(status, {}).values())
 
     def count(self, *statuses: Status) -> int:
-        """How many tasks are in some statuses."""
+        """Return how many tasks are in these statuses."""
         return sum(len(self.by_status[status]) for status in statuses if status in self.by_status)
 
     # Counting
 
     @property
     def ready_count(self) -> int:
-        """Tasks that have a place, or are done."""
+        """How many tasks are allocated, or done."""
         return self.count(*_READY)
 
     @property
     def waiting_count(self) -> int:
-        """Tasks that were promised a place."""
+        """How many tasks are pipelined."""
         return self.count(PIPELINED)
 
     @property
     def holding_count(self) -> int:
-        """Tasks that have their resources."""
+        """How many tasks hold their resources."""
         return self.count(BOUND, BINDING, RUNNING, ALLOCATED)
 
     @property
     def valid_count(self) -> int:
-        """Tasks that could be part of the gang."""
+        """How many tasks could be part of the gang."""
         return self.count(*_VALID)
 
     @property
     def is_pending(self) -> bool:
-        """Whether the group still waits to be let into its queue."""
+        """Whether the group was not admitted to its queue yet."""
         return self.phase in ("", "Pending")
 
     @property
     def is_ready(self) -> bool:
-        """Whether enough tasks have a place; those that ask for nothing count as having one."""
+        """Whether enough tasks are allocated; pending best-effort tasks count too."""
         return self.ready_count + self._best_effort_pending >= self.min_available
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether enough tasks have a place or the promise of one."""
+        """Whether enough tasks are allocated or pipelined."""
         return self.waiting_count + self.ready_count + self._best_effort_pending >= self.min_available
 
     @property
     def is_starving(self) -> bool:
-        """Whether too few tasks have a place or the promise of one."""
+        """Whether too few tasks are allocated or pipelined."""
         return self.waiting_count + self.ready_count < self.min_available
 
     @property
     def counts_roles(self) -> bool:
-        """Whether the minimums of roles hold: not where the group's own minimum is less than their sum."""
+        """Whether the minimums of roles apply: not if the group's own minimum is less than their sum."""
         return self.min_available >= self._role_total
 
     def roles_in(self, *statuses: Status, best_effort: bool = False) -> Counter[str]:
-        """How many tasks of each role are in some statuses; ``best_effort`` adds pending ones that ask for nothing."""
+        """Count the tasks of each role in these statuses; ``best_effort`` adds pending best-effort tasks."""
         found: Counter[str] = Counter()
         for status in statuses:
             for task in self.by_status.get(status, {}).values():
@@ -194,12 +194,12 @@ class JobInfo:
 
     @property
     def roles_ready(self) -> bool:
-        """Whether every role has enough tasks with a place."""
+        """Whether every role has enough allocated tasks."""
         return self._roles_suffice(_READY, best_effort=True)
 
     @property
     def roles_pipelined(self) -> bool:
-        """Whether every role has enough tasks with a place or the promise of one."""
+        """Whether every role has enough allocated or pipelined tasks."""
         return self._roles_suffice((*_READY, PIPELINED), best_effort=True)
 
     def _roles_suffice(self, statuses: tuple[Status, ...], *, best_effort: bool) -> bool:
@@ -211,11 +211,11 @@ class JobInfo:
     # Failures
 
     def failed_roles(self) -> set[str]:
-        """Roles of tasks that found no node."""
+        """Return the roles of tasks without a feasible node."""
         return {self.tasks[uid].role for uid in self.fit_errors if uid in self.tasks}
 
     def worth_continuing(self) -> bool:
-        """Whether the gang can still be met after a task found no node."""
+        """Whether the gang can still be complete after a task had no feasible node."""
         if self.min_available >= len(self.tasks):
             return False
         failed = self.failed_roles()
@@ -229,15 +229,15 @@ class JobInfo:
     # Resources
 
     def minimum(self) -> Resource:
-        """The PodGroup's minResources; nothing if it has none."""
+        """Return the PodGroup's minResources; empty if it has none."""
         return Resource() if self.min_resources is None else self.min_resources
 
     def elastic(self) -> Resource:
-        """What the job has beyond its minimum."""
+        """Return what the job has allocated beyond its minimum."""
         return exceeded_part(self.allocated, self.minimum())
 
     def without_gated(self, amounts: Resource) -> Resource:
-        """Amounts less what gated pods ask for, which is not wanted yet."""
+        """Return amounts minus the requests of gated pods."""
         gated = Resource()
         for task in self.tasks.values():
             if task.gated and not has_only_queue_gate(task.pod):
@@ -263,7 +263,7 @@ class JobInfo:
         self.conditions.append(condition)
 
     def status(self, phase: str) -> PodGroupStatus:
-        """The PodGroup's status with a phase."""
+        """Return the PodGroup's status with a phase."""
         return msgspec.structs.replace(
             self.group.status,
             phase=phase,

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.batch.requests import pod_request
-from mooring.batch.resource import CPU, MEMORY, MIN_RESOURCE, PODS, Resource
+from mooring.batch.resource import CPU, MEMORY, MIN_RESOURCE, PODS, Resource, pod_request
 from mooring.batch.task import PIPELINED, RELEASING, Status, task_status
 from mooring.columns.row_cursor import RowCursor
 from mooring.columns.table import NodeTable

@@ -31,17 +31,17 @@ class QueueInfo:
 
     @property
     def uid(self) -> str:
-        """A queue is known by its name."""
+        """The queue's name, which identifies it."""
         return self.name
 
     @property
     def parent(self) -> str:
-        """The queue above; the root is above all that name none."""
+        """The parent queue; the root queue if none is set."""
         return self.queue.spec.parent or ROOT
 
     @property
     def reclaimable(self) -> bool:
-        """Whether other queues may take back what this one uses."""
+        """Whether other queues may reclaim what this one uses."""
         return self.queue.spec.reclaimable is not False
 
     def __repr__(self) -> str:

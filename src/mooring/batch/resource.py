@@ -1,8 +1,8 @@
-"""Resource: amounts of CPU, memory and whatever else, with Volcano's rules for comparing them.
+"""Resource: amounts of CPU, memory and other resources, with Volcano's arithmetic; and a pod's request.
 
 Amounts are floating-point numbers: CPU and other resources in thousandths, memory in bytes, ``pods`` in whole ones.
-Differences below 0.1 do not count. Which resources a Resource *names* matters beside their amounts, and so does whether
-it names any at all (``scalars`` is None until the first): some comparisons look at the names of one side only.
+Differences below 0.1 do not count. Which resources a Resource *names* matters as well as their amounts, and so does
+whether it names any (``scalars`` is None until the first): some comparisons use the names of one side only.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from mooring.api.quantity import QuantityLike, milli_value, value
+from mooring.api.pod import Container, ContainerStatus, Pod
+from mooring.api.quantity import QuantityLike, milli_value, parse_quantity, value
 from mooring.api.resources import is_scalar
 
-#: Less than this is nothing.
+#: Smaller amounts count as zero.
 MIN_RESOURCE: Final = 0.1
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
 EPHEMERAL: Final = "ephemeral-storage"
+_HUGEPAGES: Final = "hugepages-"
 #: The greatest amounts, standing for "no limit".
 UNLIMITED: Final = 1.7976931348623157e308
 UNLIMITED_SCALAR: Final = float(2**63 - 1)
@@ -33,12 +35,12 @@ class Resource:
         self.cpu = cpu
         self.memory = memory
         self.scalars = scalars
-        #: For a node: how many pods it takes.
+        #: For a node: its pod limit.
         self.max_tasks = 0
 
     @classmethod
     def of(cls, amounts: Mapping[str, QuantityLike]) -> Resource:
-        """Read amounts as Kubernetes writes them; what the scheduler does not count is left out."""
+        """Parse Kubernetes quantities; resources that the scheduler does not count are left out."""
         result = cls()
         for name, quantity in amounts.items():
             if name == CPU:
@@ -53,13 +55,13 @@ class Resource:
         return result
 
     def clone(self) -> Resource:
-        """A copy that can be changed."""
+        """Return a copy."""
         copy = Resource(self.cpu, self.memory, None if self.scalars is None else dict(self.scalars))
         copy.max_tasks = self.max_tasks
         return copy
 
     def get(self, name: str) -> float:
-        """How much of a resource; 0 of what it does not name."""
+        """Return the amount of a resource; 0 if it is not named."""
         if name == CPU:
             return self.cpu
         if name == MEMORY:
@@ -73,7 +75,7 @@ class Resource:
         self.scalars[name] = self.scalars.get(name, 0.0) + amount
 
     def names(self) -> list[str]:
-        """The resources of which there is something, ``pods`` among them."""
+        """Return the resources with a non-zero amount, including ``pods``."""
         found = [CPU] if self.cpu >= MIN_RESOURCE else []
         if self.memory >= MIN_RESOURCE:
             found.append(MEMORY)
@@ -83,7 +85,7 @@ class Resource:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing of anything, ``pods`` aside."""
+        """Whether all amounts but ``pods`` are zero."""
         if self.cpu >= MIN_RESOURCE or self.memory >= MIN_RESOURCE:
             return False
         if self.scalars:
@@ -95,7 +97,7 @@ class Resource:
     # Arithmetic
 
     def add(self, other: Resource) -> Resource:
-        """Add all amounts of another."""
+        """Add the amounts of another Resource."""
         self.cpu += other.cpu
         self.memory += other.memory
         if other.scalars:
@@ -107,7 +109,7 @@ class Resource:
         return self
 
     def sub(self, other: Resource) -> Resource:
-        """Subtract all amounts of another, below zero if need be; one that names no scalars keeps none."""
+        """Subtract the amounts of another Resource, even below zero; without scalars none are added."""
         self.cpu -= other.cpu
         self.memory -= other.memory
         mine = self.scalars
@@ -125,7 +127,7 @@ class Resource:
         return self
 
     def raise_to(self, other: Resource) -> Resource:
-        """Make every amount at least the other's."""
+        """Raise every amount to at least the other's."""
         self.cpu = max(self.cpu, other.cpu)
         self.memory = max(self.memory, other.memory)
         if other.scalars:
@@ -139,7 +141,7 @@ class Resource:
         return self
 
     def limit_to(self, other: Resource, *, missing_is_unlimited: bool) -> Resource:
-        """Make every amount at most the other's; what the other does not name is unlimited, or 0."""
+        """Lower every amount to at most the other's; resources that it does not name are unlimited, or 0."""
         self.cpu = min(self.cpu, other.cpu)
         self.memory = min(self.memory, other.memory)
         mine, theirs = self.scalars, other.scalars or {}
@@ -155,7 +157,7 @@ class Resource:
     # Comparisons
 
     def fits(self, room: Resource) -> bool:
-        """Whether all amounts are at most the other's (0 where it names none), CPU and memory always included."""
+        """Whether all amounts are at most the other's (0 if it does not name them), CPU and memory included."""
         if not (_within(self.cpu, room.cpu) and _within(self.memory, room.memory)):
             return False
         if self.scalars:
@@ -166,7 +168,7 @@ class Resource:
         return True
 
     def lacking(self, room: Resource) -> list[str]:
-        """The resources that do not fit, as ``fits`` compares: CPU first, then memory, then the others by name."""
+        """Return the resources that do not fit: CPU first, then memory, then the others by name."""
         found = [] if _within(self.cpu, room.cpu) else [CPU]
         if not _within(self.memory, room.memory):
             found.append(MEMORY)
@@ -176,7 +178,7 @@ class Resource:
         return found
 
     def exceeding(self, room: Resource, asked: Resource) -> list[str]:
-        """The resources among those asked for (``pods`` aside) whose amount exceeds the other's, however little."""
+        """Return the requested resources (except ``pods``) whose amount exceeds the other's, even slightly."""
         found = [CPU] if asked.cpu > 0 and self.cpu > room.cpu else []
         if asked.memory > 0 and self.memory > room.memory:
             found.append(MEMORY)
@@ -198,7 +200,7 @@ class Resource:
         return any(amount < theirs.get(name, 0.0) for name, amount in mine.items())
 
     def within_some(self, room: Resource, asked: Resource) -> bool:
-        """Whether it fits in at least one asked-for resource, of those that either side has (``pods`` aside)."""
+        """Whether it fits in at least one requested resource that either side has (except ``pods``)."""
         return any(_within(self.get(name), room.get(name)) for name in self._relevant(room, asked))
 
     def _relevant(self, room: Resource, asked: Resource) -> Iterable[str]:
@@ -208,7 +210,7 @@ class Resource:
                 yield name
 
     def exceeds_some(self, limit: Resource, asked: Resource) -> bool:
-        """Whether it exceeds a limit in an asked-for resource that the limit has (``pods`` aside)."""
+        """Whether it exceeds a limit in a requested resource that the limit has (except ``pods``)."""
         if asked.cpu > 0 and limit.cpu >= MIN_RESOURCE and self.cpu > limit.cpu:
             return True
         if asked.memory > 0 and limit.memory >= MIN_RESOURCE and self.memory > limit.memory:
@@ -220,11 +222,11 @@ class Resource:
         )
 
     def same_as(self, other: Resource) -> bool:
-        """Whether all amounts are equal to the last digit; no scalars and none at all are the same."""
+        """Whether all amounts are exactly equal; no scalars and empty scalars are the same."""
         return self.cpu == other.cpu and self.memory == other.memory and (self.scalars or {}) == (other.scalars or {})
 
     def as_dict(self) -> dict[str, float]:
-        """The amounts by name."""
+        """Return the amounts by name."""
         return {CPU: self.cpu, MEMORY: self.memory, **(self.scalars or {})}
 
     def __repr__(self) -> str:
@@ -236,12 +238,12 @@ def _within(amount: float, room: float) -> bool:
 
 
 def exceeded_part(left: Resource, right: Resource) -> Resource:
-    """By how much each amount exceeds the other's, 0 where it does not."""
+    """Return by how much each amount exceeds the other's, at least 0."""
     return changes(left, right)[0]
 
 
 def changes(new: Resource, old: Resource) -> tuple[Resource, Resource]:
-    """What was added to each amount, and what was taken away."""
+    """Return what was added to each amount, and what was removed."""
     more, less = Resource(scalars={}), Resource(scalars={})
     more.cpu, less.cpu = max(new.cpu - old.cpu, 0.0), max(old.cpu - new.cpu, 0.0)
     more.memory, less.memory = max(new.memory - old.memory, 0.0), max(old.memory - new.memory, 0.0)
@@ -255,7 +257,7 @@ def changes(new: Resource, old: Resource) -> tuple[Resource, Resource]:
 
 
 def highest(left: Resource, right: Resource) -> Resource:
-    """The greater of each amount."""
+    """Return the greater of each amount."""
     result = Resource(max(left.cpu, right.cpu), max(left.memory, right.memory))
     if left.scalars is None and right.scalars is None:
         return result
@@ -267,13 +269,71 @@ def highest(left: Resource, right: Resource) -> Resource:
 
 
 def share(part: float, whole: float) -> float:
-    """What part of a whole; of nothing, nothing is 0 and anything is all."""
+    """Return part / whole; with a whole of 0, the share is 0 for no part and else 1."""
     if whole == 0:
         return 0.0 if part == 0 else 1.0
     return part / whole
 
 
 def shared_names(left: Resource, right: Resource) -> list[str]:
-    """The resources of which both have something."""
+    """Return the resources that are non-zero on both sides."""
     mine = set(left.names())
     return [name for name in right.names() if name in mine]
+
+
+def pod_request(pod: Pod) -> Resource:
+    """Return what a pod requests, as Volcano adds it up: its peak, its overhead, and one of ``pods``."""
+    statuses = {status.name: status for status in pod.status.container_statuses}
+    result = Resource()
+    for container in pod.spec.containers:
+        result.add(Resource.of(_requests(pod, container, statuses.get(container.name))))
+    _count_init_containers(pod, result)
+    result.add_scalar(PODS, 1.0)
+    _apply_pod_level(pod, result)
+    if pod.spec.overhead:
+        result.add(Resource.of(pod.spec.overhead))
+    return result
+
+
+def _count_init_containers(pod: Pod, result: Resource) -> None:
+    statuses = {status.name: status for status in pod.status.init_container_statuses}
+    beside, peak = Resource(), Resource()
+    for container in pod.spec.init_containers:
+        if container.is_sidecar:
+            own = Resource.of(_requests(pod, container, statuses.get(container.name)))
+            result.add(own)
+            beside.add(own)
+            peak.raise_to(beside)
+        else:
+            peak.raise_to(Resource.of(container.resources.requests).add(beside))
+    result.raise_to(peak)
+
+
+def _requests(pod: Pod, container: Container, status: ContainerStatus | None) -> Mapping[str, QuantityLike]:
+    """Return a container's requests; during a resize the greater of the current and the desired amounts."""
+    desired = container.resources.requests
+    if status is None or status.resources is None:
+        return desired
+    infeasible = any(
+        condition.type == "PodResizePending" and condition.reason == "Infeasible" for condition in pod.status.conditions
+    )
+    given = [status.resources.requests, status.allocated_resources]
+    amounts: dict[str, QuantityLike] = {} if infeasible else dict(desired)
+    for other in given:
+        for name, quantity in other.items():
+            if name not in amounts or parse_quantity(quantity).exceeds(parse_quantity(amounts[name])):
+                amounts[name] = quantity
+    return amounts
+
+
+def _apply_pod_level(pod: Pod, result: Resource) -> None:
+    if pod.spec.resources is None:
+        return
+    asked = Resource.of(pod.spec.resources.requests)
+    for name in pod.spec.resources.requests:
+        if name == CPU:
+            result.cpu = asked.cpu
+        elif name == MEMORY:
+            result.memory = asked.memory
+        elif name.startswith(_HUGEPAGES):
+            result.add_scalar(name, asked.get(name) - result.get(name))

@@ -1,4 +1,4 @@
-"""Running a session: plugins open it, actions work, plugins close it, and statuses are worked out."""
+"""Runs a session: plugins open it, actions run, plugins close it, and statuses are computed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mooring.batch.task import ALLOCATED, COMPLETED, HOLDING, PENDING, PIPELINED
 
 
 class PodNote(NamedTuple):
-    """What a pod's PodScheduled condition is to say."""
+    """The PodScheduled condition of a pending pod."""
 
     task: TaskInfo
     reason: Reason
 
 
 class Outcome(NamedTuple):
-    """What a session leaves to be written."""
+    """The statuses to write after a session: of groups, pods and queues."""
 
     groups: dict[str, PodGroupStatus]
     pods: list[PodNote]
@@ -74,7 +74,7 @@ def run_actions(session: Session, actions: Mapping[str, Action] = ACTIONS) -> No
 
 
 def action_steps(session: Session, actions: Mapping[str, Action] = ACTIONS) -> Iterator[str]:
-    """Run the actions in steps (the name of the action comes with each): between two of them nothing is half done."""
+    """Run the actions in steps and yield the action's name; between two steps no gang is partly committed."""
     for name in session.conf.actions:
         session.note(f"# {name}")
         steps = actions[name](session)
@@ -85,7 +85,7 @@ def action_steps(session: Session, actions: Mapping[str, Action] = ACTIONS) -> I
 
 
 def close_session(session: Session, plugins: list[Any]) -> Outcome:
-    """Let plugins close, and work out all statuses."""
+    """Call on_session_close, and compute all statuses."""
     for plugin, guard in plugins:
         if not hasattr(plugin, "on_session_close"):
             continue
@@ -112,7 +112,7 @@ def close_session(session: Session, plugins: list[Any]) -> Outcome:
 
 
 def phase_of(job: JobInfo, session: str) -> str:
-    """A PodGroup's phase at the end of a session."""
+    """Return a PodGroup's phase at the end of a session."""
     stuck = any(
         each.type == "Unschedulable" and each.status == "True" and each.transition_id == session
         for each in job.conditions
@@ -126,7 +126,7 @@ def phase_of(job: JobInfo, session: str) -> str:
 
 
 def _queue_amounts(session: Session) -> dict[str, dict[str, str]]:
-    """What each queue has, those below it included."""
+    """Return what each queue has allocated, including its child queues."""
     totals = {name: Resource() for name in session.queues}
     for job in session.jobs.values():
         held = [task.request for status in HOLDING for task in job.by_status.get(status, {}).values()]
@@ -144,7 +144,7 @@ def _queue_amounts(session: Session) -> dict[str, dict[str, str]]:
 
 
 def amounts(total: Resource) -> dict[str, str]:
-    """Amounts as Kubernetes writes them."""
+    """Return amounts as Kubernetes quantities."""
     found = {CPU: format_quantity(int(total.cpu), milli=True), MEMORY: format_quantity(int(total.memory), binary=True)}
     for name, amount in (total.scalars or {}).items():
         found[name] = format_quantity(int(amount)) if name == PODS else format_quantity(int(amount), milli=True)

@@ -1,7 +1,6 @@
-"""Looking for nodes: which will do for a task, why the others will not, and which is best.
+"""Finds feasible nodes for a task, the reasons why others are infeasible, and the best node.
 
-Hot path. Everything is asked about all nodes in columns; a callback that answers node by node is asked about the nodes
-that are still left.
+Hot path. Callbacks evaluate all nodes in columns; a per-node callback evaluates only the nodes that are still feasible.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ Rows = npt.NDArray[np.intp]
 Mode = Literal["allocate", "backfill", "evict", "simulate"]
 
 
-class Lacking:
-    """Nodes without room, and of what they have too little first."""
+class InsufficientRoom:
+    """Nodes without room, and the first resource that each lacks."""
 
     def __init__(self, session: Session, request: Resource, failed: Mask) -> None:
         self.failed = failed
@@ -38,16 +37,16 @@ class Lacking:
         self._names = dict(zip(rows.tolist(), _first_lacking(session, request, rows), strict=True))
 
     def verdict(self, row: int) -> Verdict:
-        """What there is too little of."""
+        """Return which resource is insufficient."""
         return (_insufficient(self._names[row]),)
 
     def unresolvable(self) -> Mask:
-        """None: evicting somebody helps."""
+        """Return no rows: evictions can help on all of them."""
         return np.zeros(len(self.failed), dtype=np.bool_)
 
 
 def _first_lacking(session: Session, request: Resource, rows: Rows) -> list[str]:
-    """For rows without room, the first resource that is lacking: CPU, memory, then the others by name."""
+    """Return the first lacking resource of rows without room: CPU, memory, then the others by name."""
     amounts = session.amounts
     names = ["cpu", "memory", *sorted(request.scalars or ())]
     found: npt.NDArray[np.int64] = np.full(len(rows), -1)
@@ -67,74 +66,74 @@ def _insufficient(resource: str) -> Status:
     return status
 
 
-class Said:
-    """Nodes that a predicate turned down, by row."""
+class RejectedByRow:
+    """Nodes that a per-node predicate rejected."""
 
     def __init__(self, verdicts: dict[int, Verdict], count: int) -> None:
         self._verdicts = verdicts
         self.failed: Mask = np.zeros(count, dtype=np.bool_)
         self.failed[list(verdicts)] = True
         self.severe: Mask = np.zeros(count, dtype=np.bool_)
-        self._hopeless: Mask = np.zeros(count, dtype=np.bool_)
+        self._unresolvable: Mask = np.zeros(count, dtype=np.bool_)
         for row, verdict in verdicts.items():
             self.severe[row] = any(status.code in SEVERE for status in verdict)
-            self._hopeless[row] = any(status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE for status in verdict)
+            self._unresolvable[row] = any(status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE for status in verdict)
 
     def verdict(self, row: int) -> Verdict:
-        """What was said."""
+        """Return the row's statuses."""
         return self._verdicts[row]
 
     def unresolvable(self) -> Mask:
-        """Where no eviction helps."""
-        return self._hopeless
+        """Return the rows on which no eviction can help."""
+        return self._unresolvable
 
 
-class Judged:
-    """Nodes that a predicate in column form turned down."""
+class RejectedByColumn:
+    """Nodes that a predicate in column form rejected."""
 
     def __init__(self, verdicts: Verdicts) -> None:
         self._verdicts = verdicts
         self.failed: Mask = np.asarray(verdicts.codes != 0)
         self.severe: Mask = np.zeros(len(self.failed), dtype=np.bool_)
-        self._hopeless: Mask = np.zeros(len(self.failed), dtype=np.bool_)
+        self._unresolvable: Mask = np.zeros(len(self.failed), dtype=np.bool_)
         for code in np.unique(verdicts.codes[self.failed]).tolist():
             status = verdicts.status(code)
             where = verdicts.codes == code
             if status.code in SEVERE:
                 self.severe |= where
             if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                self._hopeless |= where
+                self._unresolvable |= where
 
     def verdict(self, row: int) -> Verdict:
-        """What the code of a row means."""
+        """Return the status of a row's code."""
         return (self._verdicts.status(int(self._verdicts.codes[row])),)
 
     def unresolvable(self) -> Mask:
-        """Where no eviction helps."""
-        return self._hopeless
+        """Return the rows on which no eviction can help."""
+        return self._unresolvable
 
 
-class Narrowed:
-    """Part of what another stage said."""
+class PartialStage:
+    """Some of the rows of another stage."""
 
     def __init__(self, stage: Stage, failed: Mask) -> None:
         self._stage = stage
         self.failed = failed
 
     def verdict(self, row: int) -> Verdict:
-        """What was said."""
+        """Return the row's statuses."""
         return self._stage.verdict(row)
 
     def unresolvable(self) -> Mask:
-        """Where no eviction helps."""
+        """Return the rows on which no eviction can help."""
         mask: Mask = self._stage.unresolvable() & self.failed
         return mask
 
 
 class ErrorCache:
-    """Which nodes failed for tasks of a role before; they are not asked again.
+    """Nodes that failed for earlier tasks of a role; they are not evaluated again.
 
-    As in Volcano, that holds also where the node would do by now. Tasks without a role are always asked about.
+    As in Volcano, this applies even if a node is feasible by now. Tasks without a role are always evaluated.
     """
 
     def __init__(self, *, enabled: bool) -> None:
@@ -142,61 +141,61 @@ class ErrorCache:
         self._stages: dict[tuple[str, str], list[Stage]] = {}
 
     def known(self, task: TaskInfo) -> list[Stage]:
-        """What earlier searches found."""
+        """Return the stages of earlier searches."""
         return self._stages.get((task.job, task.role), []) if self._enabled and task.role else []
 
     def keep(self, task: TaskInfo, stages: Sequence[Stage]) -> None:
-        """Remember what a search found."""
+        """Cache the stages of a search."""
         if self._enabled and task.role:
             self._stages.setdefault((task.job, task.role), []).extend(stages)
 
 
 class Found(NamedTuple):
-    """The nodes that will do, and what was said of the others."""
+    """The rows of feasible nodes, and why others are infeasible."""
 
     rows: Rows
     errors: FitErrors
 
 
 def pre_predicate(session: Session, task: TaskInfo) -> str:
-    """Let plugins prepare for a task; the first error, if any."""
+    """Call the pre_predicate callbacks for a task. Return the first error, or "" on success."""
     return first_error(session.all("pre_predicate"), task)
 
 
 def nowhere(session: Session, error: str) -> FitErrors:
-    """The same error for all nodes."""
+    """Return the same error for all nodes."""
     everywhere = np.ones(len(session.node_list), dtype=np.bool_)
     return FitErrors([Everywhere(everywhere, (Status.error(error),))])
 
 
 def find_nodes(session: Session, task: TaskInfo, mode: Mode, cache: ErrorCache, allowed: Mask | None = None) -> Found:
-    """The nodes (among the allowed ones) that will do for a task; ``pre_predicate`` must have run for it."""
+    """Return the feasible nodes among the allowed ones; ``pre_predicate`` must have run for the task."""
     count = len(session.node_list)
     alive: Mask = np.ones(count, dtype=np.bool_) if allowed is None else allowed.copy()
     stages: list[Stage] = []
     for stage in cache.known(task):
         failed = stage.failed & alive
         if failed.any():
-            stages.append(Narrowed(stage, failed))
+            stages.append(PartialStage(stage, failed))
             alive &= ~failed
     known = len(stages)
     if mode in ("allocate", "simulate"):
         room = session.amounts.fits(task.request, session.amounts.future)
         failed = alive & ~room
         if failed.any():
-            stages.append(Lacking(session, task.request, failed))
+            stages.append(InsufficientRoom(session, task.request, failed))
             alive &= room
-    passed = _ask_predicates(session, task, mode, alive, stages)
+    passed = _run_predicates(session, task, mode, alive, stages)
     cache.keep(task, stages[known:])
     return Found(np.flatnonzero(passed), FitErrors(stages))
 
 
-def _ask_predicates(session: Session, task: TaskInfo, mode: Mode, alive: Mask, stages: list[Stage]) -> Mask:
-    """Ask the predicates in order about the nodes that are left; each node is judged by the first that fails it."""
+def _run_predicates(session: Session, task: TaskInfo, mode: Mode, alive: Mask, stages: list[Stage]) -> Mask:
+    """Run the predicates in order on the nodes that are left; the first one that fails a node decides."""
     curable = mode in ("evict", "simulate")
     excused: Mask | None = None
     for callback in session.all("predicate"):
-        outcome = ask_predicate(session, task, callback, alive)
+        outcome = run_predicate(session, task, callback, alive)
         if outcome is None:
             continue
         failed = outcome.failed & alive
@@ -209,21 +208,21 @@ def _ask_predicates(session: Session, task: TaskInfo, mode: Mode, alive: Mask, s
             failed = failed & outcome.severe
             if not failed.any():
                 continue
-        stages.append(Narrowed(outcome, failed))
+        stages.append(PartialStage(outcome, failed))
     return alive if excused is None else alive | excused
 
 
-def ask_predicate(session: Session, task: TaskInfo, callback: NodeCallback, alive: Mask) -> Any:
-    """What one predicate says of the nodes that are left; None if nothing."""
+def run_predicate(session: Session, task: TaskInfo, callback: NodeCallback, alive: Mask) -> Any:
+    """Run one predicate on the nodes that are left; None if it has no opinion."""
     if not callback.columns:
-        return _ask_each(session, task, callback.function, alive)
+        return _run_each(session, task, callback.function, alive)
     answer = callback.function(task, SessionNodes(session))
     if answer is None or not isinstance(answer, Verdicts):
         return answer
-    return Judged(answer)
+    return RejectedByColumn(answer)
 
 
-def _ask_each(session: Session, task: TaskInfo, function: Callable[..., Any], alive: Mask) -> Said | None:
+def _run_each(session: Session, task: TaskInfo, function: Callable[..., Any], alive: Mask) -> RejectedByRow | None:
     verdicts: dict[int, Verdict] = {}
     nodes = session.node_list
     for row in np.flatnonzero(alive).tolist():
@@ -233,16 +232,16 @@ def _ask_each(session: Session, task: TaskInfo, function: Callable[..., Any], al
         status = Status.unschedulable(answer) if isinstance(answer, str) else answer
         if not status.is_success:
             verdicts[row] = (status,)
-    return Said(verdicts, len(nodes)) if verdicts else None
+    return RejectedByRow(verdicts, len(nodes)) if verdicts else None
 
 
 def score_nodes(session: Session, task: TaskInfo, rows: Rows) -> Floats | None:
-    """The total score of some nodes; None if a plugin that scores them together failed."""
+    """Return the total score of nodes; None if a batch_node_order callback failed."""
     return session.total_scores(task, SessionNodes(session, rows))
 
 
 def best_node(session: Session, task: TaskInfo, rows: Rows) -> SessionNode | None:
-    """The node to take; several equally good ones draw lots. A single candidate is taken unseen."""
+    """Return the best node, at random among equals. A single candidate is not scored."""
     nodes = session.node_list
     if len(rows) == 1:
         return nodes[int(rows[0])]
@@ -265,7 +264,7 @@ def best_node(session: Session, task: TaskInfo, rows: Rows) -> SessionNode | Non
 
 
 def best_with_room(session: Session, task: TaskInfo, rows: Rows) -> SessionNode | None:
-    """The best node with room now; where there is none, the best with room later."""
+    """Return the best node with room now, else the best with room in the future."""
     now = session.amounts.fits(task.request, session.amounts.idle, rows)
     for group in (rows[now], rows[~now]):
         if len(group):

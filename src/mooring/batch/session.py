@@ -1,18 +1,19 @@
-"""Session: one round of batch scheduling over everything that waits.
+"""Session: one round of batch scheduling over all pending jobs.
 
-It opens with the cluster as it is, lets plugins register what they have to say, runs the actions in order, and ends
-with a list of bindings, evictions and statuses to write. It does no I/O.
+Plugins register their callbacks when it opens, actions run in order, and it ends with lists of bindings, evictions and
+statuses to write. It does no I/O. It is the only place that changes the node table during a session.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from mooring.api.pod import Pod
 from mooring.batch.callbacks import Callbacks
 from mooring.batch.conf import BatchConf
 from mooring.batch.heap import Heap
@@ -21,7 +22,6 @@ from mooring.batch.kube_plugins import KubePlugins
 from mooring.batch.node_amounts import SessionAmounts
 from mooring.batch.queue import QueueInfo
 from mooring.batch.resource import MIN_RESOURCE, Resource
-from mooring.batch.rollback import Rollback
 from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.statement import Statement
 from mooring.batch.task import ALLOCATED, BINDING, PENDING, Status, TaskInfo
@@ -32,21 +32,21 @@ from mooring.framework.state import CycleState
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-#: Told about a task that got a place (or lost it); may return what is wrong.
+#: Called with a task that was allocated or deallocated; returns an error, or None.
 Handler = Callable[[TaskInfo], str | None]
 
 
-#: What an answer depends on beside the node and the task's template; UNCACHEABLE if on other nodes too.
+#: What a result depends on besides the node and the task's template; UNCACHEABLE if on other nodes too.
 Dependence = Callable[[TaskInfo], Any]
 UNCACHEABLE: Final = object()
 
 
 def on_node_alone(_task: TaskInfo) -> None:
-    """For callbacks whose answer depends on the node and the task's template, and on nothing else."""
+    """Declare that a callback's result depends on the node and the task's template only."""
 
 
 class NodeCallback(NamedTuple):
-    """A callback about nodes: one by one or in columns, and what its answer depends on (None: nobody knows)."""
+    """A callback that evaluates nodes one by one or in columns, and what its result depends on (None: unknown)."""
 
     function: Callable[..., Any]
     columns: bool
@@ -54,7 +54,7 @@ class NodeCallback(NamedTuple):
 
 
 class NodeUsage(NamedTuple):
-    """How busy a node was, in per cent, and when that was measured."""
+    """A node's measured usage in per cent, and the time of the measurement."""
 
     cpu: float
     memory: float
@@ -62,26 +62,70 @@ class NodeUsage(NamedTuple):
 
 
 class Simulation(Protocol):
-    """What a plugin keeps while evictions on one node are tried without doing them."""
+    """A plugin's state during a dry run of evictions on one node."""
 
     def remove(self, task: TaskInfo, node: SessionNode) -> bool:
-        """A task is gone from the node; False if that cannot be simulated."""
+        """Remove a task from the node; False if that cannot be simulated."""
 
     def add(self, task: TaskInfo, node: SessionNode) -> bool:
-        """A task is back on the node; False if that cannot be simulated."""
+        """Add a task to the node again; False if that cannot be simulated."""
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Whether the queue may have what a task asks for."""
+        """Whether the queue may allocate what a task requests."""
 
     def predicate(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Whether the node will do."""
+        """Whether the node is feasible."""
+
+
+class Rollback:
+    """Undoes what a session did to the node table.
+
+    A session works on the table itself; nothing is copied. At its end, pipelined pods are removed again, and pods that
+    are being evicted are put back, since they still exist.
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        #: Uid -> the pod, and the node that it was on before (None: on none).
+        self._before: dict[str, tuple[Pod, str | None]] = {}
+
+    def add_pod(self, pod: Pod, node_name: str) -> None:
+        """Put a pod on a node of the table."""
+        self._save(pod)
+        self._table.add_pod(pod, node_name)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """Remove a pod from the table."""
+        self._save(pod)
+        self._table.remove_pod(pod.uid)
+
+    def _save(self, pod: Pod) -> None:
+        if pod.uid not in self._before:
+            known = self._table.pods.get(pod.uid)
+            home = known.node.name if known is not None and known.node is not None else None
+            self._before[pod.uid] = (known.pod if known is not None else pod, home)
+
+    def restore(self, keep: Collection[str] = ()) -> None:
+        """Restore all pods but those to keep (by uid)."""
+        for uid, (pod, home) in self._before.items():
+            if uid in keep:
+                continue
+            known = self._table.pods.get(uid)
+            now = known.node.name if known is not None and known.node is not None else None
+            if now == home:
+                continue
+            if home is None:
+                self._table.remove_pod(uid)
+            else:
+                self._table.add_pod(pod, home)
+        self._before.clear()
 
 
 class Session(Callbacks):
     """What plugins and actions work with.
 
-    A plugin registers its callbacks in ``on_session_open`` with the ``add_...`` methods; actions ask for the combined
-    answers (``job_ready``, ``allocatable``, ...) and change the session through statements.
+    A plugin registers its callbacks in ``on_session_open`` with the ``add_...`` methods. Actions call the combined
+    callbacks (``job_ready``, ``allocatable``, ...) and change the session through statements.
     """
 
     def __init__(
@@ -113,21 +157,21 @@ class Session(Callbacks):
         self.rollback = Rollback(kube.handle.table)
         #: What plugins keep from session to session, by their name.
         self.memory: dict[str, Any] = {} if memory is None else memory
-        #: How busy nodes are, as far as somebody measures it.
+        #: Measured usage by node, if there is any.
         self.usage: Mapping[str, NodeUsage] = {} if usage is None else usage
-        #: What all nodes offer together.
+        #: The sum of all nodes' allocatable amounts.
         self.total = Resource()
         for node in nodes:
             self.total.add(node.allocatable)
-        #: Tasks handed to the binder, and tasks to evict with the reason, in order.
+        #: Tasks to bind, and tasks to evict with the reason, in order.
         self.bindings: list[TaskInfo] = []
         self.evictions: list[tuple[TaskInfo, str]] = []
-        #: Why PodGroups were not let into their queue, for their events.
+        #: Why PodGroups were not admitted to their queue, for their events.
         self.notes: list[tuple[JobInfo, str]] = []
-        #: What happened, step by step, if somebody wants to know.
+        #: A log of all steps, if it is enabled.
         self.journal: list[str] | None = None
         self.warnings: list[str] = []
-        #: Rows of nodes whose tasks changed, in order: what was said of other rows still holds.
+        #: Rows of nodes whose tasks changed; results for other rows stay valid.
         self.changes = ChangeLog()
         self._reservations: list[tuple[Handler, Handler]] = []
         self._on_allocate: list[Handler] = []
@@ -136,12 +180,12 @@ class Session(Callbacks):
 
     @property
     def table(self) -> NodeTable:
-        """The nodes with all pods on them, as kube-scheduler's plugins see them."""
+        """The node table, as kube-scheduler's plugins read it."""
         return self.handle.table
 
     @property
     def random(self) -> random.Random:
-        """Decides ties."""
+        """The random numbers that break ties."""
         return self.handle.random
 
     @property
@@ -150,16 +194,16 @@ class Session(Callbacks):
         return self.handle.clock()
 
     def state_of(self, task: TaskInfo) -> CycleState:
-        """What plugins remember about a task during the session."""
+        """Return the state that plugins keep about a task during the session."""
         state = self._states.get(task.uid)
         if state is None:
             state = self._states[task.uid] = CycleState()
         return state
 
-    # Registration: each takes a function of the plugin that is being opened
+    # Registration: each method takes a function of the plugin that is being opened
 
     def add_job_order(self, function: Callable[[JobInfo, JobInfo], int]) -> None:
-        """Order jobs of a queue: negative if the left one comes first, 0 if it does not matter."""
+        """Order jobs of a queue: negative if the left one comes first, 0 if they are equal."""
         self.register("job_order", function)
 
     def add_queue_order(self, function: Callable[[QueueInfo, QueueInfo], int]) -> None:
@@ -175,17 +219,17 @@ class Session(Callbacks):
         self.register("task_order", function)
 
     def add_pre_predicate(self, function: Callable[[TaskInfo], str | None]) -> None:
-        """Prepare for a task, before nodes are looked at; text is an error, and no node will do."""
+        """Prepare for a task before nodes are evaluated; text is an error, and no node is feasible."""
         self.register("pre_predicate", function)
 
     def add_predicate(
         self, function: Callable[..., Any], *, columns: bool = False, depends: Dependence | None = None
     ) -> None:
-        """Turn nodes down: ``function(task, node)`` returns None, a reason or a Status.
+        """Reject nodes: ``function(task, node)`` returns None, a reason or a Status.
 
-        With ``columns``: ``function(task, nodes)`` returns Verdicts, one a node, or None if all will do. ``depends``
-        declares that the answer for a node depends on that node, the task's template and what ``depends(task)``
-        returns; then it is kept for the next such task, and only nodes that changed are asked about again.
+        With ``columns``, ``function(task, nodes)`` returns Verdicts, one per node, or None if all are feasible.
+        ``depends`` declares that the result for a node depends on that node, the task's template and what
+        ``depends(task)`` returns. It is then cached for further such tasks, and only changed nodes are evaluated again.
         """
         self.register("predicate", NodeCallback(function, columns, depends))
 
@@ -208,63 +252,63 @@ class Session(Callbacks):
         self.register("best_node", function)
 
     def add_preemptable(self, function: Callable[[TaskInfo, list[TaskInfo]], tuple[list[TaskInfo], int]]) -> None:
-        """Name the tasks that may be evicted for another of their queue, with a vote."""
+        """Return the tasks that may be evicted for another task of their queue, and a vote."""
         self.register("preemptable", function)
 
     def add_reclaimable(self, function: Callable[[TaskInfo, list[TaskInfo]], tuple[list[TaskInfo], int]]) -> None:
-        """Name the tasks that may be evicted for one of another queue, with a vote."""
+        """Return the tasks that may be evicted for a task of another queue, and a vote."""
         self.register("reclaimable", function)
 
     def add_unified_evictable(self, function: Callable[..., tuple[list[TaskInfo], int]]) -> None:
-        """Name the tasks that may be evicted for a whole gang, with a vote."""
+        """Return the tasks that may be evicted for a gang, and a vote."""
         self.register("unified_evictable", function)
 
     def add_overused(self, function: Callable[[QueueInfo], bool]) -> None:
-        """Say which queues have more than their share."""
+        """Return whether a queue exceeds its share."""
         self.register("overused", function)
 
     def add_preemptive(self, function: Callable[[QueueInfo, Sequence[TaskInfo]], bool]) -> None:
-        """Say which queues may take back resources for tasks."""
+        """Return whether a queue may reclaim resources for tasks."""
         self.register("preemptive", function)
 
     def add_allocatable(self, function: Callable[[QueueInfo, TaskInfo], bool]) -> None:
-        """Say whether a queue may have what a task asks for."""
+        """Return whether a queue may allocate what a task requests."""
         self.register("allocatable", function)
 
     def add_job_ready(self, function: Callable[[JobInfo], bool]) -> None:
-        """Say which jobs have enough to start."""
+        """Return whether a job has enough tasks to start."""
         self.register("job_ready", function)
 
     def add_job_pipelined(self, function: Callable[[JobInfo], int]) -> None:
-        """Vote on jobs that have enough, promises included."""
+        """Vote on whether a job has enough tasks, pipelined ones included."""
         self.register("job_pipelined", function)
 
     def add_job_enqueueable(self, function: Callable[[JobInfo], int]) -> None:
-        """Vote on letting a job into its queue."""
+        """Vote on the admission of a job to its queue."""
         self.register("job_enqueueable", function)
 
     def add_job_enqueued(self, function: Callable[[JobInfo], None]) -> None:
-        """Be told about jobs that were let into their queue."""
+        """Be called with each job that was admitted to its queue."""
         self.register("job_enqueued", function)
 
     def add_job_starving(self, function: Callable[[JobInfo], bool]) -> None:
-        """Say which jobs need more."""
+        """Return whether a job needs more tasks."""
         self.register("job_starving", function)
 
     def add_job_valid(self, function: Callable[[JobInfo], Any]) -> None:
-        """Say why a job cannot be scheduled at all (an Invalid), or None."""
+        """Return why a job cannot be scheduled at all (an Invalid), or None."""
         self.register("job_valid", function)
 
     def add_victim_tasks(self, function: Callable[[list[TaskInfo]], list[TaskInfo]]) -> None:
-        """Name running tasks that should go anyway."""
+        """Return running tasks to evict in any case."""
         self.register("victim_tasks", function)
 
     def add_simulation(self, function: Callable[[TaskInfo], Simulation]) -> None:
-        """Take part in dry runs of preemption: make a Simulation for a task that needs room."""
+        """Take part in dry runs of preemption: return a Simulation for the preemptor."""
         self.register("simulation", function)
 
     def add_event_handler(self, allocate: Handler | None = None, deallocate: Handler | None = None) -> None:
-        """Be told about tasks that get a place or the promise of one, and that lose it; text is an error."""
+        """Be called with tasks that are allocated or pipelined, and deallocated; text is an error."""
         if allocate is not None:
             self._on_allocate.append(allocate)
         if deallocate is not None:
@@ -280,7 +324,7 @@ class Session(Callbacks):
     # Scores
 
     def total_scores(self, task: TaskInfo, nodes: SessionNodes) -> Floats | None:
-        """The sum of all scores of some nodes; None if a plugin that scores them together failed."""
+        """Return the sum of all scores per node; None if a batch_node_order callback failed."""
         order = np.zeros(len(nodes))
         broken: Mask | None = None
         for callback in self.all("node_order"):
@@ -289,7 +333,7 @@ class Session(Callbacks):
             if failed is not None:
                 broken = failed if broken is None else broken | failed
         if broken is not None:
-            order[broken] = 0.0  # an error costs a node all that plugins of this kind gave it
+            order[broken] = 0.0  # after an error a node loses all node_order scores
         together = np.zeros(len(nodes))
         for callback in self.all("batch_node_order"):
             answer = callback.function(task, nodes)
@@ -302,22 +346,22 @@ class Session(Callbacks):
         order += together
         return order
 
-    # Queues to work through
+    # Heaps
 
     def task_heap(self, tasks: Sequence[TaskInfo]) -> Heap[TaskInfo]:
-        """Tasks in their order."""
+        """Return a heap of tasks in their order."""
         return Heap(self.task_less, tasks)
 
     def job_heap(self) -> Heap[JobInfo]:
-        """An empty heap of jobs in their order."""
+        """Return an empty heap of jobs in their order."""
         return Heap(self.job_less)
 
     def queue_heap(self) -> Heap[QueueInfo]:
-        """An empty heap of queues in their order."""
+        """Return an empty heap of queues in their order."""
         return Heap(self.queue_less)
 
     def victim_heap(self, victims: Sequence[TaskInfo], preemptor: TaskInfo) -> Heap[TaskInfo]:
-        """Victims in the order of eviction."""
+        """Return a heap of victims in the order of eviction."""
 
         def less(left: TaskInfo, right: TaskInfo) -> bool:
             if left.job == right.job:
@@ -337,16 +381,16 @@ class Session(Callbacks):
     # Operations; statements call these
 
     def statement(self) -> Statement:
-        """A new statement."""
+        """Return a new statement."""
         return Statement(self)
 
     def note(self, text: str) -> None:
-        """Write into the journal, if there is one."""
+        """Write to the journal, if it is enabled."""
         if self.journal is not None:
             self.journal.append(text)
 
     def move(self, task: TaskInfo, status: Status) -> None:
-        """Give a task another status, where it is."""
+        """Change the status of a task; it stays on its node."""
         self.set_status(task, status)
         self.note(f"{status} {task.key} {task.node_name}")
         node = self.nodes.get(task.node_name)
@@ -355,7 +399,7 @@ class Session(Callbacks):
             self.changes.mark(node.row)
 
     def place(self, task: TaskInfo, status: Status, node_name: str) -> str:
-        """Put a task on a node, and tell the handlers."""
+        """Put a task on a node and call the handlers. Return an error, or "" on success."""
         self.set_status(task, status)
         task.node_name = node_name
         self.note(f"{status} {task.key} {node_name}")
@@ -366,7 +410,7 @@ class Session(Callbacks):
         return self.fire_allocate(task) or error
 
     def unplace(self, task: TaskInfo) -> None:
-        """Take a task off its node and tell the handlers."""
+        """Remove a task from its node and call the handlers."""
         self.set_status(task, PENDING)
         self.note(f"{PENDING} {task.key} {task.node_name}")
         node = self.nodes.get(task.node_name)
@@ -377,7 +421,7 @@ class Session(Callbacks):
         task.node_name = ""
 
     def set_status(self, task: TaskInfo, status: Status) -> None:
-        """Change a task's status in its job, if the job takes part."""
+        """Change a task's status, and count it in its job if that is part of the session."""
         job = self.jobs.get(task.job)
         if job is not None:
             job.set_status(task, status)
@@ -385,14 +429,14 @@ class Session(Callbacks):
             task.status = status
 
     def fire_allocate(self, task: TaskInfo) -> str:
-        """Add a task to the table, and tell the handlers. Return an error, or "" on success."""
+        """Add a task to the table and call the handlers. Return an error, or "" on success."""
         found = self._enter_table(task)
         for handler in self._on_allocate:
             found = handler(task) or found
         return found
 
     def fire_deallocate(self, task: TaskInfo) -> None:
-        """Remove a task from the table, and tell the handlers."""
+        """Remove a task from the table and call the handlers."""
         self._leave_table(task)
         for handler in self._on_deallocate:
             handler(task)
@@ -418,12 +462,12 @@ class Session(Callbacks):
         self.rollback.remove_pod(task.pod)
 
     def dispatch(self, task: TaskInfo) -> None:
-        """Hand a task to the binder."""
+        """Decide to bind a task."""
         self.set_status(task, BINDING)
         self.bindings.append(task)
 
     def allocate(self, task: TaskInfo, node_name: str) -> str:
-        """Give a task a place outside any statement: it is bound as soon as its job is ready."""
+        """Allocate a task outside any statement: it is bound as soon as its job is ready."""
         error = self.place(task, ALLOCATED, node_name)
         if error:
             return error
@@ -431,14 +475,14 @@ class Session(Callbacks):
         if self.job_ready(job):
             for each in job.of_status(ALLOCATED):
                 if not self._has_room(each):
-                    return f"node {each.node_name} has less than nothing left"
+                    return f"node {each.node_name} is overcommitted"
                 self.dispatch(each)
         return ""
 
     def _has_room(self, task: TaskInfo) -> bool:
-        """Whether a task's node bears it: Volcano binds nothing to a node that has more than it can bear.
+        """Whether a task's node is not overcommitted: Volcano binds nothing to a node that is.
 
-        Only tasks that ask for nothing come this far, so it is where others were before: the node may have shrunk.
+        Only best-effort tasks get this far. A node is overcommitted if its allocatable amounts shrank.
         """
         row, idle = self.nodes[task.node_name].row, self.amounts.idle
         return all(idle.item(slot, row) > -MIN_RESOURCE for slot, _ in self.amounts.by_slot(task.request))
@@ -456,7 +500,7 @@ class Session(Callbacks):
 
 
 def _order_scores(task: TaskInfo, callback: NodeCallback, nodes: SessionNodes) -> tuple[Any, Mask | None]:
-    """What one plugin gives nodes, and where it failed."""
+    """Return one plugin's scores, and the nodes for which it failed."""
     if callback.columns:
         answer = callback.function(task, nodes)
         return answer if isinstance(answer, tuple) else (answer, None)

@@ -1,17 +1,17 @@
-"""Statement: operations on a session that take effect together or not at all."""
+"""Statement: operations on a session that are committed or discarded together."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from mooring.batch.task import ALLOCATED, BINDING, PENDING, PIPELINED, RELEASING, RUNNING, TaskInfo
+from mooring.batch.task import ALLOCATED, PIPELINED, RELEASING, RUNNING, TaskInfo
 
 if TYPE_CHECKING:
     from mooring.batch.session import Session
 
 
 class Operation(NamedTuple):
-    """One step."""
+    """One operation of a statement."""
 
     kind: Literal["evict", "pipeline", "allocate"]
     task: TaskInfo
@@ -19,7 +19,7 @@ class Operation(NamedTuple):
 
 
 class SavedOperation(NamedTuple):
-    """One step with where it went, to be done again later."""
+    """An operation with its node, to be repeated after a discard."""
 
     kind: Literal["evict", "pipeline", "allocate"]
     task: TaskInfo
@@ -29,7 +29,7 @@ class SavedOperation(NamedTuple):
 
 
 class Statement:
-    """Applies operations to the session at once, and remembers them until ``commit`` or ``discard``."""
+    """Applies operations to the session immediately, and records them until ``commit`` or ``discard``."""
 
     __slots__ = ("_session", "operations")
 
@@ -38,13 +38,13 @@ class Statement:
         self.operations: list[Operation] = []
 
     def evict(self, task: TaskInfo, reason: str) -> None:
-        """Count a task as leaving its node."""
+        """Count a task as releasing."""
         self._session.move(task, RELEASING)
         self._session.fire_deallocate(task)
         self.operations.append(Operation("evict", task, reason))
 
     def pipeline(self, task: TaskInfo, node_name: str, *, evicted: bool) -> str:
-        """Promise a task a place on a node; the answer says what went wrong, if anything (then nothing changed)."""
+        """Allocate resources that are being released. Return an error (then nothing changed), or "" on success."""
         task.evicted = evicted
         error = self._session.place(task, PIPELINED, node_name)
         if error:
@@ -54,7 +54,7 @@ class Statement:
         return ""
 
     def allocate(self, task: TaskInfo, node_name: str) -> str:
-        """Give a task a place on a node; the answer says what went wrong, if anything (then nothing changed)."""
+        """Allocate a task on a node. Return an error (then nothing changed), or "" on success."""
         error = self._session.place(task, ALLOCATED, node_name)
         if error:
             self._session.unplace(task)
@@ -63,12 +63,12 @@ class Statement:
         return ""
 
     def discard(self) -> None:
-        """Take everything back, last things first."""
+        """Roll back all operations, the last one first."""
         session = self._session
         for operation in reversed(self.operations):
-            operation.task.remember()
+            operation.task.save_outcome()
             if operation.kind == "evict":
-                # A task that was bound but not running yet counts as running from now on: Volcano's way.
+                # A task that was bound but not running yet counts as running from now on, as in Volcano.
                 session.move(operation.task, RUNNING)
                 session.fire_allocate(operation.task)
             else:
@@ -76,7 +76,7 @@ class Statement:
         self.operations = []
 
     def commit(self) -> None:
-        """Hand evictions and bindings over; promises stay within the session."""
+        """Commit evictions and bindings; pipelined tasks stay within the session."""
         session = self._session
         for operation in self.operations:
             operation.task.last = None
@@ -87,12 +87,12 @@ class Statement:
         self.operations = []
 
     def merge(self, other: Statement) -> None:
-        """Take over the operations of another statement."""
+        """Move the operations of another statement to this one."""
         self.operations += other.operations
         other.operations = []
 
     def recover(self, saved: list[SavedOperation]) -> str:
-        """Do saved operations again; the answer says what went wrong, if anything."""
+        """Repeat saved operations. Return an error, or "" on success."""
         for operation in saved:
             if operation.kind == "evict":
                 self.evict(operation.task, operation.reason)
@@ -107,12 +107,9 @@ class Statement:
 
 
 def save(*statements: Statement) -> list[SavedOperation]:
-    """The operations of some statements, as they can be recovered after a discard."""
+    """Return the operations of statements in a form that can be recovered after a discard."""
     return [
         SavedOperation(op.kind, op.task, op.task.node_name, op.task.evicted, op.reason)
         for statement in statements
         for op in statement.operations
     ]
-
-
-__all__ = ["BINDING", "PENDING", "Operation", "SavedOperation", "Statement", "save"]

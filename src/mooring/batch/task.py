@@ -24,11 +24,11 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 UNKNOWN: Final = "Unknown"
 
-#: Statuses in which a task has its resources.
+#: Statuses in which a task holds its resources.
 HOLDING: Final[frozenset[Status]] = frozenset({BOUND, BINDING, RUNNING, ALLOCATED})
 #: Statuses in which a task may be evicted.
 EVICTABLE: Final[frozenset[Status]] = frozenset({BOUND, RUNNING})
-#: Statuses that count as scheduled, and as over, in a PodGroup's phase.
+#: Statuses that count as scheduled, and as completed, in a PodGroup's phase.
 SCHEDULED: Final[frozenset[Status]] = frozenset({RUNNING, BOUND, FAILED, SUCCEEDED})
 COMPLETED: Final[frozenset[Status]] = frozenset({FAILED, SUCCEEDED})
 
@@ -36,7 +36,7 @@ TASK_SPEC: Final = "volcano.sh/task-spec"
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
-#: Volcano's own gate, which its scheduler takes away when a queue has room.
+#: Volcano's own gate, which its scheduler removes when a queue has room.
 QUEUE_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -45,7 +45,7 @@ _INT32 = 2**31
 
 
 class Transaction(NamedTuple):
-    """Where a task was when a statement was taken back; tells people what nearly happened."""
+    """A task's status and node before a statement was discarded, for messages."""
 
     status: Status
     node_name: str
@@ -53,7 +53,7 @@ class Transaction(NamedTuple):
 
 
 class TaskInfo:
-    """One pod: what it asks for, where it is in its life, and where it is."""
+    """One pod: its request, its status and its node."""
 
     __slots__ = (
         "best_effort",
@@ -85,19 +85,19 @@ class TaskInfo:
         self.uid = pod.uid
         self.name = pod.name
         self.namespace = pod.namespace
-        #: namespace/name, by which a node knows its tasks.
+        #: namespace/name, the key of a node's tasks.
         self.key = pod.key
         #: namespace/name of the PodGroup; empty for a pod without one.
         self.job = f"{pod.namespace}/{group}" if group else ""
         self.role = annotations.get(TASK_SPEC) or labels.get(TASK_SPEC) or ""
-        #: What it asks for; shared, never change it.
+        #: The pod's request; shared, never change it.
         self.request = request
         self.best_effort = request.is_empty
         self.status: Status = pod_status(pod)
         self.node_name = pod.node_name
         #: The status under which the node counts it; None while it is on no node.
         self.node_status: Status | None = None
-        #: Whether room was made for it by evicting others.
+        #: Whether other tasks were evicted for it.
         self.evicted = False
         self.last: Transaction | None = None
         self.priority = _priority(pod)
@@ -111,11 +111,11 @@ class TaskInfo:
 
     @property
     def outcome(self) -> Transaction:
-        """The last thing that happened to it, also if it was taken back."""
+        """Its last status and node, even if they were rolled back."""
         return self.last or Transaction(self.status, self.node_name, self.evicted)
 
-    def remember(self) -> None:
-        """Keep where it is now, before that is undone."""
+    def save_outcome(self) -> None:
+        """Save its status and node before they are rolled back."""
         self.last = Transaction(self.status, self.node_name, self.evicted)
 
     def __repr__(self) -> str:
@@ -123,7 +123,7 @@ class TaskInfo:
 
 
 def pod_status(pod: Pod) -> Status:
-    """A pod's phase as a task's status."""
+    """Return a pod's phase as a task's status."""
     phase = pod.status.phase
     if phase == RUNNING:
         return RELEASING if pod.is_terminating else RUNNING
@@ -145,7 +145,7 @@ def task_status(pod: Pod, *, assumed: bool, evicting: bool) -> Status:
 
 
 def pod_index(name: str) -> int | None:
-    """The number at the end of a name such as job-worker-3."""
+    """Return the number at the end of a name such as job-worker-3."""
     parts = name.split("-")
     if len(parts) < 3:
         return None
@@ -155,19 +155,19 @@ def pod_index(name: str) -> int | None:
 
 
 def precedes(left: TaskInfo, right: TaskInfo) -> bool:
-    """The order of tasks that no plugin tells apart: by number, then the older, then by uid."""
+    """Whether the left task comes first if all plugins rate them equal: by index, then by age, then by uid."""
     if left.index is None or right.index is None or left.index == right.index:
         return left.uid < right.uid if left.created == right.created else left.created < right.created
     return left.index < right.index
 
 
 def parse_bool(text: str) -> bool | None:
-    """A truth value as Go reads it; None if it is none."""
+    """Parse a boolean as Go does; None if it is invalid."""
     return True if text in _TRUE else False if text in _FALSE else None
 
 
 def revocable_zone(annotations: dict[str, str]) -> str:
-    """``*`` for what may run on nodes that are given back at times, else empty."""
+    """Return ``*`` if the task may run on revocable nodes, else an empty string."""
     zone = annotations.get(REVOCABLE_ZONE)
     if zone is not None:
         return zone if zone == "*" else ""
@@ -175,7 +175,7 @@ def revocable_zone(annotations: dict[str, str]) -> str:
 
 
 def has_only_queue_gate(pod: Pod) -> bool:
-    """Whether nothing but Volcano's own gate holds the pod back."""
+    """Whether Volcano's own gate is the pod's only scheduling gate."""
     gates = pod.spec.scheduling_gates
     return len(gates) == 1 and gates[0].name == QUEUE_GATE
 

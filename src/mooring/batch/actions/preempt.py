@@ -20,7 +20,7 @@ from mooring.batch.fit_errors import Verdict
 from mooring.batch.heap import Heap
 from mooring.batch.job import JobInfo
 from mooring.batch.queue import QueueInfo
-from mooring.batch.search import ErrorCache, ask_predicate, find_nodes, pre_predicate, score_nodes
+from mooring.batch.search import ErrorCache, find_nodes, pre_predicate, run_predicate, score_nodes
 from mooring.batch.session import Session, Simulation
 from mooring.batch.session_nodes import SessionNode
 from mooring.batch.statement import Statement
@@ -173,7 +173,7 @@ class Preemption:
         only = np.zeros(len(session.node_list), dtype=np.bool_)
         only[row] = True
         for callback in session.all("predicate"):
-            outcome = ask_predicate(session, task, callback, only)
+            outcome = run_predicate(session, task, callback, only)
             if outcome is not None and outcome.failed[row]:
                 verdict: Verdict = outcome.verdict(row)
                 return verdict
