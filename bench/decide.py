@@ -16,10 +16,11 @@ from mooring.api.pod import Pod
 from mooring.config import PluginSpec, default_config, load_config
 from mooring.framework import CycleState, NodeInfo, Plugin
 from mooring.framework.points import points_of
+from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profiles import Profiles
-from mooring.scheduler.schedule_one import ScheduleFailure, ScheduleResult, schedule_pod
+from mooring.scheduler.schedule_one import schedule_pod
 
 
 def measure(workload: str, nodes: int, pods: int) -> dict[str, float | int | str]:

@@ -20,8 +20,8 @@ from mooring.config import default_config
 from mooring.framework import Status
 from mooring.framework.api_clients import Binding
 from mooring.live.endpoints.scheduler_endpoints import make_watch
+from mooring.scheduler.attempt_results import AssumedPod
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.schedule_one import AssumedPod
 
 _ROUNDS = 5
 

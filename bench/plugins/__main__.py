@@ -16,9 +16,9 @@ from bench.plugins.ways import WAYS, Setup
 from bench.tables import row
 from bench.workloads import basic, node
 from mooring.live.extenders import ExtenderClient
+from mooring.scheduler.attempt_results import AssumedPod, PendingAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
-from mooring.scheduler.schedule_one import AssumedPod, PendingAttempt
 
 SIZES = (500, 5000)
 COLUMNS = ("way", "nodes", "decisions", "decisions_per_s", "cpu_us", "evaluated")

@@ -12,9 +12,9 @@ import pytest
 
 from mooring.config import load_config
 from mooring.live.extenders import ExtenderClient
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, PendingAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt, PendingAttempt
 from mooring.testing import make_node, make_pod
 
 FOLDER = Path(__file__).parent

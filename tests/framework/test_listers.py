@@ -12,8 +12,8 @@ from mooring.config import PluginSpec, load_config
 from mooring.framework import ActionType, ClusterEvent, CustomResource, Handle, Hint, Lister, Plugin, Rule
 from mooring.framework.declarations import custom_kinds, declared_kinds, rules_of
 from mooring.framework.points import check_methods, points_of
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 

@@ -12,8 +12,8 @@ from mooring.framework.state import CycleState
 from mooring.framework.status import PostFilterResult, Status
 from mooring.kube import Conflict, KubeError, NotFound, Unavailable
 from mooring.live.reporter import Reporter
+from mooring.scheduler.attempt_results import FailedAttempt, ScheduleFailure
 from mooring.scheduler.queue import QueuedPod
-from mooring.scheduler.schedule_one import FailedAttempt, ScheduleFailure
 from mooring.testing import make_pod
 
 

@@ -15,8 +15,8 @@ from mooring.framework import PermitWait, Plugin, Status, Verdicts, depends_on
 from mooring.live.watchdog import Watchdog
 from mooring.loading import configuration
 from mooring.loading.options import PluginOptions
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 

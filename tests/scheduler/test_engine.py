@@ -9,9 +9,9 @@ import pytest
 from mooring.config import load_config
 from mooring.framework import Code, PermitWait, Plugin, Status
 from mooring.framework.api_clients import Binding
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import Place
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 

@@ -13,9 +13,9 @@ from mooring.api.pod import Pod
 from mooring.config import PluginSpec, load_config
 from mooring.framework import Code, PermitWait, Plugin, PostFilterResult, PreFilterResult, Status
 from mooring.framework.points import points_of
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import Place
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 CONFIG = """

@@ -17,13 +17,13 @@ from mooring.framework import Status
 from mooring.framework.api_clients import Binding
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.scheduler_metrics import SchedulerMetrics
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, PendingAttempt
 from mooring.scheduler.decision_log import Story
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders, Reply, Request
 from mooring.scheduler.observer import Watch
 from mooring.scheduler.pod_explanation import explain
 from mooring.scheduler.queue import Place
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt, PendingAttempt
 from mooring.testing import make_node, make_pod
 
 Answer = Callable[[dict[str, Any]], Any]

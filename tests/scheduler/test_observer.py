@@ -17,12 +17,12 @@ from mooring.framework import Code, PermitWait, Plugin, Status
 from mooring.framework.points import points_of
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.scheduler_metrics import SchedulerMetrics
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.decision_log import Story
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.observer import Watch
 from mooring.scheduler.pod_explanation import explain
 from mooring.scheduler.ranking import best_places
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 

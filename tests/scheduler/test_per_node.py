@@ -12,9 +12,10 @@ from mooring.config import PluginSpec, load_config
 from mooring.framework import Nodes, Plugin, Verdicts
 from mooring.framework.points import points_of
 from mooring.framework.status import Status
+from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.profiles import Profiles
-from mooring.scheduler.schedule_one import ScheduleFailure, ScheduleResult, schedule_pod
+from mooring.scheduler.schedule_one import schedule_pod
 from mooring.testing import make_node, make_pod
 
 REASON = Status.unschedulable("odd")

@@ -9,10 +9,10 @@ import pytest
 from mooring.config import SchedulerConfiguration, load_config
 from mooring.framework import Plugin, PodListener
 from mooring.loading import plugin_spec
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.profile import ProfileError
 from mooring.scheduler.profiles import swap
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 CONFIG = """\

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from mooring.framework import Code, Plugin, PreFilterResult, Status, Verdicts
+from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.plugin_runner import PluginRunner
-from mooring.scheduler.schedule_one import ScheduleFailure, ScheduleResult, schedule_pod
+from mooring.scheduler.schedule_one import schedule_pod
 from mooring.testing import make_node, make_pod
 from tests.scheduler.profiles import make_runner
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from mooring.config import load_config
 from mooring.loading import load_plugin, plugin_spec
+from mooring.scheduler.attempt_results import AssumedPod
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.schedule_one import AssumedPod
 from mooring.testing import make_node, make_pod
 
 FILE = Path(__file__).with_name("two_forms.py")

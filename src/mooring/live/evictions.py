@@ -12,8 +12,8 @@ from mooring.api.meta import format_time
 from mooring.api.pod import Pod
 from mooring.kube import Client, KubeError, NotFound
 from mooring.live.reporter import Reporter
+from mooring.scheduler.attempt_results import FailedAttempt
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.schedule_one import FailedAttempt
 
 log = structlog.get_logger("mooring.live")
 

@@ -13,7 +13,7 @@ from mooring.api.meta import KubeObject, format_time
 from mooring.api.pod import Pod
 from mooring.kube import Client, Conflict, EventRecorder, KubeError, NotFound
 from mooring.kube.event_recorder import EventKind
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 
 log = structlog.get_logger("mooring.live")
 
@@ -87,7 +87,7 @@ class Reporter:
             self._expected[pod.uid] = node
             await self._in_turn(pod, {"nominatedNodeName": node})
 
-    async def settled(self, uid: str) -> None:
+    async def flushed(self, uid: str) -> None:
         """Wait until nothing is being written about a pod: an old failure must not be told after a newer success."""
         while (writing := self._under_way.get(uid)) is not None:
             await asyncio.wait([writing])

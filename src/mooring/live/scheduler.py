@@ -1,20 +1,18 @@
-"""LiveScheduler: the loop around the engine.
+"""LiveScheduler: the engine with everything that connects it to a cluster.
 
-One asyncio loop does everything but the lease: reflectors feed the engine, the engine decides in short slices, and
-what it assumed is carried out by tasks beside it, many binds in flight. Losing the lease stops all of it at once.
+One asyncio loop runs everything but the lease: reflectors feed the engine, the scheduling loop runs attempts in short
+slices and binds concurrently. Losing the lease stops all of it at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import random
 import socket
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -45,26 +43,22 @@ from mooring.loading.setup_files import SetupFiles
 from mooring.observe.session_metrics import SessionMetrics
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt, PendingAttempt
+from mooring.scheduler.scheduling_loop import SchedulingLoop
 
 log = structlog.get_logger("mooring.live")
 
-#: Decisions are made for so long before the loop turns to its other duties.
-_SLICE_SECONDS = 0.005
-#: Binds that wait for the API server's answer at a time; deciding more would only make a queue of them.
-_MAX_IN_FLIGHT = 64
-#: With so many binds in flight the API server has enough to do: events wait.
+#: From this many binds in flight on, events wait.
 _BUSY_IN_FLIGHT = 32
-#: How long a stop waits for binds and events under way.
+#: How long a stop waits for running binds and unwritten events.
 _GRACE_SECONDS = 5.0
 
 
-#: Decisions make many short-lived objects and few cycles: look for cycles rarely.
+#: Attempts create many short-lived objects and few reference cycles, so collections are rare.
 _GC_THRESHOLDS = (50_000, 20, 50)
 
 
 class LostLeaseError(RuntimeError):
-    """Another scheduler leads now: this one must not bind any more."""
+    """Another scheduler holds the lease: this one must not bind any more."""
 
 
 class LiveScheduler:
@@ -124,10 +118,15 @@ class LiveScheduler:
             recorder=PluginEvents(self._events, component=config.profiles[0].scheduler_name),
         )
         self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
-        self._wake = asyncio.Event()
-        self.engine.lock.on_release = self._wake.set
+        self._loop = SchedulingLoop(
+            self.engine,
+            self._reporter,
+            evict=self._evictions.carry_out,
+            latest=self._pod,
+            in_flight=lambda: self._binder.in_flight,
+        )
         self.informers = Informers(
-            self._client, self.engine, self._wake.set, shown=self._shown(), finished=batch is not None
+            self._client, self.engine, self._loop.wake, shown=self._shown(), finished=batch is not None
         )
         #: Batch sessions, if there are any.
         self.batch = None if batch is None else self._make_batch(batch, clock, rng)
@@ -138,10 +137,6 @@ class LiveScheduler:
         self.reloader = self._make_reloader(files) if files is not None and reload else None
         if self.batch is not None and reload:
             self._file_watch.add(self.batch.conf.paths, self.batch.conf_changed)
-        self._work: set[asyncio.Task[None]] = set()
-        self._binding = 0
-        #: The attempt that awaits extenders, if there is one.
-        self._attempt: asyncio.Task[None] | None = None
         self._leading = asyncio.Event()
         self._election: ElectionThread | None = None
         self._lost = False
@@ -187,14 +182,14 @@ class LiveScheduler:
             background=self._background,
             batch=self.batch,
             events=self._events,
-            wake=self._wake.set,
+            wake=self._loop.wake,
             collect=self._whole_process,
         )
         self._file_watch.add(files.paths, reloader.reload, files.seen)
         return reloader
 
     def _shown(self) -> Shown:
-        """Which objects extenders get to see in full."""
+        """Return the objects that extenders are sent in full."""
         extenders = self._extenders
         return Shown(
             nodes=extenders.want_nodes,
@@ -209,17 +204,17 @@ class LiveScheduler:
         return self._binder.in_flight >= _BUSY_IN_FLIGHT
 
     def debug(self) -> None:
-        """Compare the cache with the API server, in the background, and log what came of it."""
-        self._start(CacheDebugger(self._client, self.engine).report())
+        """Compare the cache with the API server in the background and log the differences."""
+        self._loop.start(CacheDebugger(self._client, self.engine).report())
 
     async def cache_differences(self) -> set[str]:
-        """What the cache says otherwise than the API server, once both are at rest: nothing, unless there is a bug."""
+        """Return the differences between the cache and the API server when both are idle; any is a bug."""
         return await CacheDebugger(self._client, self.engine).differences()
 
-    # Life
+    # Running
 
     async def run(self) -> None:
-        """Schedule until cancelled. Raises LostLeaseError when another scheduler took over."""
+        """Schedule until cancelled. Raises LostLeaseError when the lease is lost."""
         try:
             self._watchdog.start()
             if self.server is not None:
@@ -242,7 +237,7 @@ class LiveScheduler:
                 self.ready.set()
                 tasks.create_task(self._file_watch.run(), name="files")
                 try:
-                    await self._schedule()
+                    await self._loop.run()
                 finally:
                     self._stopping = True
                     await asyncio.shield(self._finish())
@@ -256,9 +251,9 @@ class LiveScheduler:
             await self._client.close()
 
     def _tasks_under_way(self) -> dict[str, int]:
-        """What kube-scheduler has goroutines for; extenders only where there are any."""
+        """Return the values of the goroutines metric; extenders only if there are any."""
         asking = {"prioritizing_extender": self._extender_client.prioritizing} if self._extenders else {}
-        return {"binding": self._binding, **asking}
+        return {"binding": self._loop.binding, **asking}
 
     def _server(self, settings: ServerSettings | None, plain: Sequence[ServerSettings]) -> Endpoints:
         metrics = self.engine.watch.metrics if self.engine.watch is not None else None
@@ -277,17 +272,8 @@ class LiveScheduler:
         )
 
     async def _finish(self) -> None:
-        """Finish or forget what is under way, while reflectors and events still run; at once if the lease is lost."""
-        if self.batch is not None:
-            self.batch.stop()  # a session must not use the room of binds that are cancelled here
-        held = {waiting.pod.uid for waiting in self.engine.profiles.waiting_pods}
-        for task in self._work:
-            if task.get_name() in held:
-                task.cancel()  # nobody may ever allow it
-        if self._work and not self._lost:
-            await asyncio.wait(self._work, timeout=_GRACE_SECONDS)
-        for task in self._work:
-            task.cancel()
+        """Finish running binds and write the remaining events; stop at once if the lease is lost."""
+        await self._loop.finish(0.0 if self._lost else _GRACE_SECONDS)
         if not self._lost:
             await self._events.drain(_GRACE_SECONDS)
 
@@ -298,11 +284,11 @@ class LiveScheduler:
         return self._config.leader_election.leader_elect
 
     def _may_write(self) -> bool:
-        """Asked before each write: a process that was paused must not act on a lease that ran out meanwhile."""
+        """Whether writes are allowed; checked before each one, because the lease may have expired while paused."""
         return not self._elects or (not self._lost and self._election is not None and self._election.holds())
 
     async def _hold_lease(self) -> None:
-        """Stand for election on a thread of its own; a lost lease ends everything."""
+        """Run leader election on a thread; a lost lease stops the scheduler."""
         election = self._config.leader_election
         loop = asyncio.get_running_loop()
         lost = asyncio.Event()
@@ -329,101 +315,17 @@ class LiveScheduler:
         finally:
             await asyncio.to_thread(thread.stop)
 
-    # Decisions
-
-    async def _schedule(self) -> None:
-        while True:
-            queue, waiting = self.engine.queue, self.engine.profiles.waiting_pods
-            self._wake.clear()
-            queue.tick()
-            waiting.expire(time.time())
-            if self._attempt is not None and self._attempt.done():
-                self._attempt.result()  # an error in an attempt ends the scheduler
-                self._attempt = None
-            self._decide()
-            if self._may_decide:
-                await asyncio.sleep(0)
-                continue
-            with contextlib.suppress(TimeoutError):
-                # Not wait_for, which in Python 3.11 loses a cancellation that comes together with the event.
-                moment = min(queue.next_tick, waiting.next_deadline)
-                async with asyncio.timeout(min(1.0, max(0.01, moment - time.time()))):
-                    await self._wake.wait()
-
-    @property
-    def _may_decide(self) -> bool:
-        """Whether a pod is ready and the next attempt may start."""
-        engine = self.engine
-        return not engine.lock.held and engine.queue.ready and self._binder.in_flight < _MAX_IN_FLIGHT
-
-    def _decide(self) -> None:
-        """Decide for a few milliseconds, or until an attempt awaits extenders."""
-        if not self._may_decide:
-            return
-        engine, until = self.engine, time.perf_counter() + _SLICE_SECONDS
-        room = _MAX_IN_FLIGHT - self._binder.in_flight
-        while room > 0 and engine.queue.ready:
-            outcome = engine.schedule_one()
-            if isinstance(outcome, PendingAttempt):
-                self._attempt = self._start(self._complete(outcome))
-                return
-            room -= isinstance(outcome, AssumedPod)
-            self._carry_out(outcome)
-            if time.perf_counter() > until:
-                return
-
-    async def _complete(self, pending: PendingAttempt) -> None:
-        """Finish an attempt that awaits extenders. It holds the lock, so no other decision starts meanwhile."""
-        self._carry_out(await self.engine.complete(pending))
-
-    def _carry_out(self, outcome: AssumedPod | FailedAttempt | None) -> None:
-        if isinstance(outcome, AssumedPod):
-            self._binding += 1
-            self._start(self._bind(outcome), name=outcome.queued.uid)
-        elif isinstance(outcome, FailedAttempt):
-            self._start(self._fail(outcome))
-
-    def _start(self, work: Coroutine[Any, Any, None], *, name: str | None = None) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
-        return task
-
-    async def _bind(self, assumed: AssumedPod) -> None:
-        try:
-            await self._reporter.settled(assumed.queued.uid)
-            failed = await self.engine.bind(assumed)
-        except asyncio.CancelledError:
-            engine = self.engine
-            engine.lock.defer(engine.undo, assumed.runner, assumed.state, assumed.pod, assumed.node_name)
-            raise
-        finally:
-            self._binding -= 1
-            self._wake.set()
-        if failed is None:
-            self._reporter.bound(assumed)
-        else:
-            await self._fail(failed)
-
-    async def _fail(self, failed: FailedAttempt) -> None:
-        if failed.victims:
-            self._start(self._evictions.carry_out(failed))  # room is made while the failure is told
-        pod = self.informers.pod(failed.queued.pod.key) or failed.queued.pod
-        if pod.uid != failed.queued.uid:
-            return  # deleted, and made again under its name: what is said now would be about another pod
-        await self._reporter.failed(failed, pod)
-
 
 def _relieve_collector() -> None:
     gc.collect()
-    gc.freeze()  # what was listed stays: the collector need not look at it again
+    gc.freeze()  # listed objects are long-lived; exclude them from collections
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
-    """What another thread calls in order to set an event of a loop."""
+    """Return a function that sets an event of a loop from another thread."""
 
-    def tell() -> None:
+    def set_event() -> None:
         loop.call_soon_threadsafe(event.set)
 
-    return tell
+    return set_event

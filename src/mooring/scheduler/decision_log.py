@@ -11,9 +11,10 @@ import structlog
 from mooring.api.pod import Pod
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.observe.attempt_trace import Evaluation, ExtenderCall
+from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.queue import QueuedPod
-from mooring.scheduler.schedule_one import ScheduleFailure, ScheduleResult, schedule_pod
+from mooring.scheduler.schedule_one import schedule_pod
 
 log = structlog.get_logger("mooring.scheduler")
 

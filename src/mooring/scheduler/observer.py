@@ -15,11 +15,11 @@ from mooring.observe.attempt_trace import ExtenderCall, Trace
 from mooring.observe.decision_records import Decision, DecisionRecords, Phases, Preemption, Verdict
 from mooring.observe.plugin_metrics import PluginTimes
 from mooring.observe.scheduler_metrics import ERROR, SCHEDULED, UNSCHEDULABLE, ProfileMetrics, SchedulerMetrics
+from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_log import Story
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
-from mooring.scheduler.schedule_one import ScheduleFailure, ScheduleResult
 
 #: The chosen node and so many others are kept with their scores.
 _RUNNERS_UP = 3

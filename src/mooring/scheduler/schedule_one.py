@@ -25,13 +25,19 @@ from mooring.framework.state import CycleState
 from mooring.framework.status import NO_NOMINATION, SUCCESS, Code, PostFilterResult, Status
 from mooring.loading.circuit_breaker import Guards
 from mooring.observe.attempt_trace import Evaluation, ExtenderCall
-from mooring.observe.decision_records import Decision
 from mooring.scheduler import binding
 from mooring.scheduler.answers import PluginFailure
+from mooring.scheduler.attempt_results import (
+    AssumedPod,
+    FailedAttempt,
+    PendingAttempt,
+    ScheduleFailure,
+    ScheduleResult,
+)
 from mooring.scheduler.binding import PreBinds
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_lock import DecisionLock
-from mooring.scheduler.extenders import Extender, ExtenderError, Extenders, Request, Steps
+from mooring.scheduler.extenders import Extender, ExtenderError, Extenders, Steps
 from mooring.scheduler.plugin_runner import Filtered, PluginRunner, PreFiltered
 from mooring.scheduler.profile import EXTENDER
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
@@ -47,31 +53,6 @@ Rows = npt.NDArray[np.intp]
 log = structlog.get_logger("mooring.scheduler")
 
 NO_NODES = "no nodes available to schedule pods"
-
-
-class ScheduleResult(msgspec.Struct, frozen=True):
-    """The node chosen for a pod."""
-
-    node_name: str
-    state: CycleState
-    evaluated: int
-    feasible: int
-
-
-class ScheduleFailure(msgspec.Struct, frozen=True):
-    """No node is feasible, or the attempt failed with an error."""
-
-    #: The message of the pod's condition and event.
-    message: str
-    status: Status
-    state: CycleState
-    statuses: NodeStatuses | None = None
-    post_filter: Status | None = None
-    result: PostFilterResult = PostFilterResult()
-    #: Plugins that rejected the pod: their events requeue it.
-    rejectors: frozenset[str] = frozenset()
-    #: Plugins for which the pod is pending: their events requeue it without backoff.
-    pending: frozenset[str] = frozenset()
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -352,48 +333,6 @@ class SchedulePod:
                 verb=verb,
                 err=str(error),
             )
-
-
-class AssumedPod(msgspec.Struct, frozen=True):
-    """A pod with a node: assumed there, reserved, and permitted or waiting at Permit. It is to be bound."""
-
-    queued: QueuedPod
-    #: The pod with its node name set.
-    pod: Pod
-    node_name: str
-    state: CycleState
-    runner: PluginRunner
-    evaluated: int
-    feasible: int
-    #: Whether a Permit plugin makes the pod wait.
-    waits: bool = False
-    #: When the attempt started and when the node was chosen (``time.perf_counter``), and its record, if there is one.
-    started: float = 0.0
-    assumed_at: float = 0.0
-    record: Decision | None = None
-
-
-class FailedAttempt(msgspec.Struct, frozen=True):
-    """An attempt that failed; the pod is back in the queue."""
-
-    queued: QueuedPod
-    failure: ScheduleFailure
-    #: The uids of pods to evict so that the pod fits.
-    victims: tuple[str, ...] = ()
-    #: The nomination to publish: None leaves it, "" clears it.
-    nominated_node: str | None = None
-
-    @property
-    def reason(self) -> str:
-        """The reason of the pod's condition."""
-        return "Unschedulable" if self.failure.status.is_rejected else "SchedulerError"
-
-
-class PendingAttempt(msgspec.Struct, frozen=True):
-    """A scheduling cycle that waits for extenders."""
-
-    steps: Steps[AssumedPod | FailedAttempt]
-    requests: tuple[Request, ...]
 
 
 class ScheduleOne:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 
 
 class Bindings:

@@ -15,18 +15,13 @@ from mooring.api.pod import Pod
 from mooring.framework.status import Code, Status
 from mooring.loading import Catalog
 from mooring.observe.attempt_trace import Evaluation
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, ScheduleFailure
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profile import ProfileError
 from mooring.scheduler.profiles import known_kinds
 from mooring.scheduler.queue import QueuedPod
-from mooring.scheduler.schedule_one import (
-    AssumedPod,
-    FailedAttempt,
-    ScheduleFailure,
-    run_without_extenders,
-    schedule_pod,
-)
+from mooring.scheduler.schedule_one import run_without_extenders, schedule_pod
 from mooring.simulate.bindings import Bindings
 from mooring.simulate.cases import CaseError, config_of, elapse_of, fill, pod_of, pods_of
 

@@ -9,9 +9,9 @@ import msgspec
 
 from mooring.api.pod import Pod
 from mooring.columns.node_info import NodeInfo
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue.queued_pod import Place
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.simulate.outcome import NodeOutcome, Outcome, PodOutcome, State, Use
 from mooring.simulate.scenario import Scenario, ScenarioPod
 

@@ -20,10 +20,10 @@ from mooring.api.meta import format_time
 from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import QueuedPod
 from mooring.scheduler.queue.queued_pod import Place
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.simulate.bindings import Bindings
 from mooring.simulate.outcome import Outcome
 from mooring.simulate.results import Books

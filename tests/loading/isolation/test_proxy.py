@@ -14,9 +14,9 @@ from mooring.api import ObjectMeta, Service
 from mooring.framework import Plugin
 from mooring.loading import PluginLoadError, Setup, load_setup
 from mooring.loading.setup_files import SetupFiles
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.profiles import swap
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 
 CONFIG = """\

@@ -10,8 +10,8 @@ from mooring.config import PluginSpec, load_config
 from mooring.framework import CycleState
 from mooring.framework.points import points_of
 from mooring.loading.wasm import plugin_from_module
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.schedule_one import AssumedPod, FailedAttempt
 from mooring.testing import make_node, make_pod
 from tests.loading.wasm.guests import REASON, harness, module
 

@@ -1,0 +1,155 @@
+"""The scheduling loop: runs scheduling cycles one after another, and binding cycles concurrently with them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from mooring.api.pod import Pod
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, PendingAttempt
+from mooring.scheduler.engine import Engine
+
+#: How long attempts run before the event loop handles other tasks.
+_SLICE_SECONDS = 0.005
+#: The most binds that wait for the API server at a time; deciding more would only queue them.
+_MAX_IN_FLIGHT = 64
+
+
+class OutcomeReporter(Protocol):
+    """Publishes the outcome of attempts."""
+
+    async def flushed(self, uid: str) -> None:
+        """Wait until everything reported about a pod is written."""
+
+    def bound(self, assumed: AssumedPod) -> None:
+        """Report a bound pod."""
+
+    async def failed(self, failed: FailedAttempt, pod: Pod) -> None:
+        """Report a failed attempt; ``pod`` is the newest version of the pod."""
+
+
+class SchedulingLoop:
+    """Runs the attempts of an engine until cancelled. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        reporter: OutcomeReporter,
+        *,
+        evict: Callable[[FailedAttempt], Coroutine[Any, Any, None]],
+        latest: Callable[[str], Pod | None],
+        in_flight: Callable[[], int],
+    ) -> None:
+        """``evict`` evicts victims, ``latest`` finds a pod by namespace/name, ``in_flight`` counts unanswered binds."""
+        self._engine = engine
+        self._reporter = reporter
+        self._evict = evict
+        self._latest = latest
+        self._in_flight = in_flight
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        #: How many binding cycles are running.
+        self.binding = 0
+        #: The attempt that awaits extenders.
+        self._pending: asyncio.Task[None] | None = None
+        engine.lock.on_release = self.wake
+
+    def wake(self) -> None:
+        """Check the queue now: something changed."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        while True:
+            queue, waiting = self._engine.queue, self._engine.profiles.waiting_pods
+            self._wake.clear()
+            queue.tick()
+            waiting.expire(time.time())
+            if self._pending is not None and self._pending.done():
+                self._pending.result()  # an error in an attempt ends the scheduler
+                self._pending = None
+            self._run_slice()
+            if self._may_decide:
+                await asyncio.sleep(0)
+                continue
+            with contextlib.suppress(TimeoutError):
+                # Not wait_for, which in Python 3.11 loses a cancellation that comes together with the event.
+                next_event = min(queue.next_tick, waiting.next_deadline)
+                async with asyncio.timeout(min(1.0, max(0.01, next_event - time.time()))):
+                    await self._wake.wait()
+
+    @property
+    def _may_decide(self) -> bool:
+        """Whether a pod is ready and the next attempt may start."""
+        return not self._engine.lock.held and self._engine.queue.ready and self._in_flight() < _MAX_IN_FLIGHT
+
+    def _run_slice(self) -> None:
+        """Run attempts for a few milliseconds, or until one awaits extenders."""
+        if not self._may_decide:
+            return
+        engine, until = self._engine, time.perf_counter() + _SLICE_SECONDS
+        room = _MAX_IN_FLIGHT - self._in_flight()
+        while room > 0 and engine.queue.ready:
+            outcome = engine.schedule_one()
+            if isinstance(outcome, PendingAttempt):
+                self._pending = self.start(self._complete(outcome))
+                return
+            room -= isinstance(outcome, AssumedPod)
+            self._handle(outcome)
+            if time.perf_counter() > until:
+                return
+
+    async def _complete(self, pending: PendingAttempt) -> None:
+        """Finish an attempt that awaits extenders. It holds the lock, so no other attempt starts meanwhile."""
+        self._handle(await self._engine.complete(pending))
+
+    def _handle(self, outcome: AssumedPod | FailedAttempt | None) -> None:
+        if isinstance(outcome, AssumedPod):
+            self.binding += 1
+            self.start(self._bind(outcome), name=outcome.queued.uid)
+        elif isinstance(outcome, FailedAttempt):
+            self.start(self._fail(outcome))
+
+    def start(self, work: Coroutine[Any, Any, None], *, name: str | None = None) -> asyncio.Task[None]:
+        """Start a task that ``finish`` waits for."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _bind(self, assumed: AssumedPod) -> None:
+        engine = self._engine
+        try:
+            await self._reporter.flushed(assumed.queued.uid)  # an older failure must not be reported after the success
+            failed = await engine.bind(assumed)
+        except asyncio.CancelledError:
+            engine.lock.defer(engine.undo, assumed.runner, assumed.state, assumed.pod, assumed.node_name)
+            raise
+        finally:
+            self.binding -= 1
+            self.wake()
+        if failed is None:
+            self._reporter.bound(assumed)
+        else:
+            await self._fail(failed)
+
+    async def _fail(self, failed: FailedAttempt) -> None:
+        if failed.victims:
+            self.start(self._evict(failed))
+        pod = self._latest(failed.queued.pod.key) or failed.queued.pod
+        if pod.uid == failed.queued.uid:  # otherwise the pod was deleted, and another one has its name
+            await self._reporter.failed(failed, pod)
+
+    async def finish(self, seconds: float) -> None:
+        """Wait for running tasks up to a timeout, then cancel them. Pods at Permit are cancelled at once."""
+        waiting = {pod.pod.uid for pod in self._engine.profiles.waiting_pods}
+        for task in self._tasks:
+            if task.get_name() in waiting:
+                task.cancel()
+        if self._tasks and seconds:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        for task in self._tasks:
+            task.cancel()
