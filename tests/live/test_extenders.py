@@ -15,7 +15,7 @@ from mooring.config import ExtenderTLS
 from mooring.config.durations import Nanoseconds
 from mooring.live.extenders import ExtenderClient
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.extenders import Extender, Reply
+from mooring.scheduler.extenders import Extender, Extenders, Reply
 from mooring.testing import make_node, make_pod
 from tests.extenders import ExtenderProcess, extender
 
@@ -50,7 +50,8 @@ def described(url: str, *, seconds: float = 10, **more: Any) -> Extender:
 
 
 async def ask(client: ExtenderClient, url: str, **more: Any) -> Reply:
-    return await client.send(described(url, **more).bind(POD, "n"))
+    (request,) = next(described(url, **more).bind(POD, "n"))
+    return await client.send(request)
 
 
 @pytest.mark.parametrize("slash", ["", "/", "//"])
@@ -78,10 +79,11 @@ async def test_all_verbs_are_understood_by_a_process(plain: ExtenderProcess, cli
     for name in "ab":
         cache.put(make_node(name).obj())
     each = Extender(config)
-    filtered = each.read_filtered(await client.send(each.filter(POD, cache.table.nodes)))
-    assert (filtered.names, filtered.failed) == (("b",), {"a": "no"})
-    scores = json.loads((await client.send(each.prioritize(POD, cache.table.nodes))).body)
-    assert scores == [{"Host": "a", "Score": 0}, {"Host": "b", "Score": 3}]
+    rows, rejected = await Extenders([config], client.send).run(each.filter(POD, cache.table.nodes))
+    assert [cache.table.nodes[row].name for row in rows] == ["b"]
+    assert {name: status.message for name, status in rejected.items()} == {"a": "no"}
+    reply = await client.send(each.prioritize(POD, cache.table.nodes))
+    assert json.loads(reply.body) == [{"Host": "a", "Score": 0}, {"Host": "b", "Score": 3}]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_what_was_said_first_is_written_first_and_a_bind_waits_for_it() -> None:
         await asyncio.sleep(0)
 
         async def bind() -> None:
-            await told.settled(pod.uid)
+            await told.flushed(pod.uid)
             client.messages.append("bind")
 
         tasks.append(asyncio.create_task(bind()))
@@ -95,7 +95,7 @@ def test_what_cannot_be_written_harms_nobody(errors: list[KubeError], tries: int
         client.gate.set()
         told, attempt = reporter(client), failed("no")
         await told.failed(attempt, attempt.queued.pod)
-        await asyncio.wait_for(told.settled(attempt.queued.uid), 1)
+        await asyncio.wait_for(told.flushed(attempt.queued.uid), 1)
         return client
 
     client = asyncio.run(scenario())
@@ -114,7 +114,7 @@ def test_an_expectation_that_came_to_nothing_is_taken_back() -> None:
 
         told = reporter(Keeping())
         one = failed("rejected at Permit")
-        cleared = FailedAttempt(one.queued, one.unplaced, nominated_node="")
+        cleared = FailedAttempt(one.queued, one.failure, nominated_node="")
         pod = one.queued.pod
         await told.expect(pod, "n1")
         await told.failed(cleared, pod)
