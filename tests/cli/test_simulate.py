@@ -14,9 +14,7 @@ from click.testing import CliRunner, Result
 
 from mooring.api.yaml_writer import documents_text
 from mooring.cli.main import main
-from mooring.cli.output import print_parts
 from mooring.cli.simulate import Progress
-from mooring.simulate.report import Bar, Column, Grid, Listing
 from tests.simulate.manifests import node, pod, workload
 
 ROOT = Path(__file__).parent.parent.parent
@@ -280,27 +278,6 @@ class Screen(io.StringIO):
 
     def isatty(self) -> bool:
         return True
-
-
-GRID = Grid("Title", (Column("a"), Column("b", "right"), Column("c")), [("x", "1", Bar(0.95, "95%"))], "more")
-
-
-def test_a_screen_gets_colours_and_blocks_a_pipe_does_not() -> None:
-    pytest.importorskip("rich")
-    parts = [GRID, Listing("List", [("head", "[body]")]), "text"]
-    screen, pipe = Screen(), io.StringIO()
-    print_parts(parts, screen)
-    print_parts(parts, pipe)
-    assert "█████████" in screen.getvalue()
-    assert "[body]" in screen.getvalue()
-    assert pipe.getvalue() == ("TITLE\nA  B  C\nx  1  #########. 95%\nmore\n\nLIST\nhead\n  [body]\n\ntext\n")
-
-
-@pytest.mark.parametrize(("share", "drawn"), [(0, 0), (0.001, 1), (0.5, 5), (0.96, 9), (1, 10), (1.3, 10), (-1, 0)])
-def test_a_bar_is_empty_or_full_only_if_it_is(share: float, drawn: int) -> None:
-    stream = io.StringIO()
-    print_parts([Grid("T", (Column("a"),), [(Bar(share, ""),)])], stream)
-    assert stream.getvalue().count("#") == drawn
 
 
 @pytest.mark.parametrize(("stream", "line"), [(io.StringIO(), "pods 96 of 200\n"), (Screen(), "\rpods 96 of 200 ")])

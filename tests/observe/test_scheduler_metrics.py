@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from prometheus_client import CollectorRegistry
-from prometheus_client import Histogram as ClientHistogram
 from prometheus_client.parser import text_string_to_metric_families
 
-from mooring.framework import Code, Status
-from mooring.observe.histograms import Histogram, exponential
-from mooring.observe.plugin_metrics import PluginTimes, status_of
+from mooring.framework import Code
 from mooring.observe.scheduler_metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
 
 
@@ -22,27 +16,6 @@ def scraped(metrics: SchedulerMetrics) -> dict[tuple[str, tuple[tuple[str, str],
         for family in text_string_to_metric_families(text.decode())
         for sample in family.samples
     }
-
-
-@pytest.mark.parametrize(
-    ("amount", "bucket"), [(0.0005, 0), (0.001, 0), (0.0010001, 1), (0.002, 1), (0.5, 9), (16.384, 14), (17.0, 15)]
-)
-def test_a_bound_belongs_to_the_bucket_below_it(amount, bucket):
-    histogram = Histogram(exponential(0.001, 2, 15))
-    histogram.observe(amount)
-    assert histogram.counts.index(1) == bucket
-
-
-def test_histograms_count_as_the_client_library_does():
-    bounds, amounts = exponential(0.0001, 2, 12), [0.00005, 0.0001, 0.003, 0.003, 0.2, 0.3, 5.0]
-    ours, registry = Histogram(bounds), CollectorRegistry()
-    theirs = ClientHistogram("x", "x", buckets=bounds, registry=registry)
-    for amount in amounts:
-        ours.observe(amount)
-        theirs.observe(amount)
-    for bound, count in ours.cumulative():
-        assert registry.get_sample_value("x_bucket", {"le": bound}) == count
-    assert registry.get_sample_value("x_sum") == ours.total
 
 
 #: What section 7.1 of the specification says: name -> (type, labels, first bound, factor, bounds).
@@ -140,63 +113,3 @@ def test_two_schedulers_have_nothing_in_common():
 
 
 # Plugins
-
-
-def test_every_call_is_counted_and_one_cycle_in_ten_is_timed():
-    times = PluginTimes()
-    call = times.wrap(lambda x: x, "P", "Score", "profile")
-    for number in range(40):
-        times.begin()
-        assert call(number) == number
-    assert list(times.calls()) == [("P", "Score", "profile", 40)]
-    assert sum(times.durations.child("P", "Score", "Success").counts) == 4
-
-
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (None, "Success"),
-        ("no", "Unschedulable"),
-        (Status.skip(), "Skip"),
-        (7, "Success"),
-        ((None, Status.unschedulable("x")), "Unschedulable"),
-        ((Status.wait("x"), 3.0), "Wait"),
-    ],
-)
-def test_what_an_answer_is_called(answer, status):
-    assert status_of(answer) == status
-
-
-def test_a_plugin_that_raises_is_timed_as_an_error():
-    times = PluginTimes()
-    times.begin()
-
-    def broken():
-        raise ValueError("x")
-
-    with pytest.raises(ValueError, match="x"):
-        times.wrap(broken, "P", "Filter", "profile")()
-    assert sum(times.durations.child("P", "Filter", "Error").counts) == 1
-
-
-async def test_what_is_awaited_is_timed_to_its_end():
-    times = PluginTimes()
-    times.begin()
-
-    async def slow():
-        await asyncio.sleep(0.02)
-        return Status.error("x")
-
-    assert (await times.wrap(slow, "P", "Bind", "profile")()).code is Code.ERROR
-    assert times.durations.child("P", "Bind", "Error").total >= 0.02
-
-
-def test_what_is_declared_of_a_method_stays_declared():
-    from mooring.framework.plugin import dependence, depends_on
-
-    class P:
-        @depends_on("node")
-        def filter(self):
-            return None
-
-    assert dependence(PluginTimes().wrap(P().filter, "P", "Filter", "profile")) == "node"
