@@ -57,7 +57,7 @@ async def test_an_endless_guest_harms_one_attempt_only(embedded: Embedded, confi
         await scheduler.ready()
         message = await embedded.message_of("long")
         assert "Guest" in message
-        assert "wasm: prefilter error: the guest was stopped: it had not come back after 0.2 s" in message
+        assert "wasm: prefilter error: the guest was stopped: it did not return within 0.2 s" in message
         assert await embedded.node_of("before") == "node-2"
         assert await embedded.node_of("after") == "node-2"
 

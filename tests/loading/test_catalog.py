@@ -67,7 +67,7 @@ def test_a_built_in_plugin_is_replaced_only_if_configured(tmp_path: Path) -> Non
 def test_a_built_in_session_plugin_is_replaced_only_if_configured(tmp_path: Path, text: str, name: str) -> None:
     write(tmp_path, {"a.py": text})
     (told,) = load_errors(Requested(directories=(tmp_path,)))
-    assert told.startswith(f"{tmp_path}/a.py: a plugin {name} is built in; give yours another name")
+    assert told.startswith(f"{tmp_path}/a.py: a plugin {name} is built in; rename yours")
     said = f"{CONFIG}---\n{SOURCES}directories: [.]\nplugins: [{{name: {name}, replaceBuiltin: true}}]\n"
     assert name in load_setup(said, source="f", base=tmp_path).catalog.found
 
@@ -94,10 +94,10 @@ def test_plugins_of_installed_packages(tmp_path: Path, monkeypatch: pytest.Monke
     setup = load_setup(enabling("Shipped"), source="f")
     found = setup.catalog.found["Shipped"]
     assert (found.source, found.version) == ("entry point Shipped of shipped", "2.5")
-    assert set(setup.catalog.found) == {"Shipped"}, "what nobody asks for is not imported"
+    assert set(setup.catalog.found) == {"Shipped"}, "plugins that are not requested are not imported"
     with pytest.raises(PluginLoadError, match="entry point Broken of shipped: ZeroDivisionError"):
         load_setup(enabling("Broken"), source="f")
-    with pytest.raises(PluginLoadError, match="shipped_plugin:Shipped is no plugin named Wrong"):
+    with pytest.raises(PluginLoadError, match="shipped_plugin:Shipped is not a plugin named Wrong"):
         load_setup(enabling("Wrong"), source="f")
     with pytest.raises(ConfigError, match='"Shipped" does not exist'):
         load_setup(f"{enabling('Shipped')}---\n{SOURCES}entryPoints: false\n", source="f")

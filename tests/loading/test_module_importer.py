@@ -15,10 +15,10 @@ from tests.loading.builders import load_errors, plugin, write
     [
         ({"a.py": "import beside_it\n", "beside_it.py": "1 / 1\n"}, "a.py:1", "and write `from . import beside_it`"),
         ({"p/__init__.py": "\nimport inner\n", "p/inner.py": ""}, "p/__init__.py:2", "write `from . import inner`"),
-        ({"a.py": "import no_such_module_anywhere\n"}, "a.py:1", f"install what provides it for {sys.executable}"),
+        ({"a.py": "import no_such_module_anywhere\n"}, "a.py:1", f"provides it for {sys.executable}"),
         ({"a.py": "x = (\n"}, "a.py:1", "was never closed"),
         ({"a.py": "x = 1\n1 / 0\n"}, "a.py:2", "ZeroDivisionError: division by zero"),
-        ({"a.py": "raise SystemExit\n"}, "a.py:1", "ends the process when it is imported"),
+        ({"a.py": "raise SystemExit\n"}, "a.py:1", "exits the process when it is imported"),
         ({"p/__init__.py": "from . import b", "p/b.py": "x =\n"}, "p/b.py:1", "invalid syntax"),
     ],
 )  # fmt: skip
@@ -32,7 +32,7 @@ def test_import_errors(tmp_path: Path, files: dict[str, str], place: str, told: 
 
 
 def test_an_edit_within_the_same_second_is_loaded(tmp_path: Path) -> None:
-    """Python's own cache of compiled modules would not see it."""
+    """Python's bytecode cache would return the old code."""
     for number in range(3):
         write(tmp_path, {"edited.py": plugin("A", body=f"return {number}")})
         os.utime(tmp_path / "edited.py", (1, 1))

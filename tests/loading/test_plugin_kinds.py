@@ -14,7 +14,7 @@ def test_the_names_of_built_in_session_plugins() -> None:
     assert (SESSION.builtin, ACTION.builtin) == (set(PLUGINS), set(ACTIONS))
 
 
-def test_session_plugins_are_of_another_kind(tmp_path: Path) -> None:
+def test_session_plugins(tmp_path: Path) -> None:
     from mooring.loading import SESSION
 
     write(tmp_path, {"magic.py": "class Magic:\n    name = 'magic'\n    def on_session_open(self, session): ...\n"})

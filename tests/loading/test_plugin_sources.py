@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
         ("plugins: [{path: x.py}]", "missing required field `name`"),
         ("plugins: [{name: A, path: a}, {name: A, path: b}]", r"plugins\[1\].name: A is listed twice"),
         ("plugins: [{name: A, path: a, sha256: 12}]", "sha256"),
-        (f"plugins: [{{name: A, sha256: {'a' * 64}}}]", "which file it is in is not said"),
+        (f"plugins: [{{name: A, sha256: {'a' * 64}}}]", "has a sha256 but no path"),
         ("plugins: [", "while parsing|expected|end"),
         ("plugins: [{name: A, failurePolicy: Ignor}]", r"f:3: plugins\[0\].failurePolicy: .*'Ignor'. Write Fail or Ig"),
         ("plugins:\n- name: A\n  budgets: {scor: 5ms}", r"f:5: plugins\[0\].budgets: .*'scor' for a key. Write preE"),

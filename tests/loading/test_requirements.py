@@ -18,8 +18,8 @@ from tests.loading.builders import load_errors, plugin, write
         ("no-such-distribution>=1", "which is not installed; install it:"),
         ("# a comment", None),
         ("-r other.txt", None),
-        ("numpy ~> 3", "names no versions"),
-        ("???", "is no requirement"),
+        ("numpy ~> 3", "is not a version specifier"),
+        ("???", "is not a requirement"),
         ('pywin32; sys_platform == "win32"', None),
     ],
 )

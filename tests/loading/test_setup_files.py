@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_what_did_not_change_is_the_same_class(folder: Folder) -> None:
+def test_unchanged_plugins_keep_their_class(folder: Folder) -> None:
     first = folder.files.load()
     again = folder.files.load(first)
     assert again.plugins == first.plugins
@@ -67,7 +67,7 @@ def test_what_did_not_change_is_the_same_class(folder: Folder) -> None:
     after.catalog.unload()
 
 
-def test_other_arguments_make_another_class_of_that_plugin_alone(folder: Folder) -> None:
+def test_changed_arguments_reload_only_that_plugin(folder: Folder) -> None:
     first = folder.files.load()
     folder.config(6)
     after = folder.files.load(first)
@@ -78,7 +78,7 @@ def test_other_arguments_make_another_class_of_that_plugin_alone(folder: Folder)
 
 
 @pytest.mark.parametrize("broken", ["plugin", "config", "pin", "writable", "gone"])
-def test_what_is_wrong_is_told_and_leaves_no_modules_behind(folder: Folder, broken: str) -> None:
+def test_a_failed_reload_leaves_no_modules(folder: Folder, broken: str) -> None:
     first = folder.files.load()
     before = loaded_modules()
     folder.plugin("B", 2, "more/b.py")
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_told_and_leaves_no_modules_behind(folder: Folder, brok
     first.catalog.unload()
 
 
-def test_everything_that_a_setup_depends_on_is_looked_at(folder: Folder, tmp_path: Path) -> None:
+def test_paths_contains_all_files_of_a_setup(folder: Folder, tmp_path: Path) -> None:
     guest = tmp_path / "guest.wasm"
     guest.write_bytes(b"")
     text = (folder.path / "scheduler.yaml").read_text()

@@ -34,17 +34,16 @@ def test_files_that_others_can_write_are_rejected(tmp_path: Path, open_to_all: s
     (tmp_path / open_to_all).chmod(0o777)
     folder = (tmp_path / "plugins",)
     told = load_errors(Requested(directories=folder))
-    assert told[0].startswith(f"{tmp_path / open_to_all}: can be written by everybody")
+    assert told[0].startswith(f"{tmp_path / open_to_all}: can be written by all users")
     assert "--allow-writable-plugins" in told[0]
     assert "A" in find_plugins(Requested(directories=folder, allow_writable=True)).found
 
 
 def test_a_read_only_mount_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a ConfigMap in a pod, where the folder itself has all bits set."""
+    """Such as a ConfigMap in a pod, where the folder has all bits set."""
     write(tmp_path, {"plugins/a.py": plugin("A")})
     (tmp_path / "plugins").chmod(0o777)
-    whole = os.statvfs(tmp_path)
-    flags = whole.f_flag | os.ST_RDONLY
+    flags = os.statvfs(tmp_path).f_flag | os.ST_RDONLY
     monkeypatch.setattr(os, "statvfs", lambda _path: types.SimpleNamespace(f_flag=flags))
     assert "A" in find_plugins(Requested(directories=(tmp_path / "plugins",))).found
 

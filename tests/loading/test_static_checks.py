@@ -1,4 +1,4 @@
-"""`mooring plugin check`: what it says of broken plugins, to the letter."""
+"""`mooring plugin check`: the exact output for broken plugins."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def check(*arguments: object) -> Result:
 
 @pytest.mark.parametrize("file", sorted(BROKEN.glob("*.py")), ids=lambda file: file.stem)
 def test_broken_plugins(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The expected text is beside each plugin; write it anew with `mooring plugin check FILE > FILE.txt`."""
+    """The expected output is in the .txt file of each plugin. Update it with `mooring plugin check FILE > FILE.txt`."""
     monkeypatch.chdir(BROKEN)
     result = check(file.name)
     assert result.exit_code == 1
     assert result.stdout == file.with_suffix(".txt").read_text()
 
 
-def test_there_are_enough_of_them() -> None:
+def test_there_are_at_least_ten_broken_plugins() -> None:
     assert len(list(BROKEN.glob("*.py"))) >= 10
 
 
-def test_the_examples_are_well() -> None:
+def test_the_examples_pass() -> None:
     result = check(*sorted(path for path in (ROOT / "examples/plugins").iterdir() if path.is_dir()))
     assert result.exit_code == 0, result.stdout
     assert "NodeNumber: ok (score; sha256 " in result.stdout
@@ -49,7 +49,7 @@ def test_a_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
     result = check(tmp_path / "slow.py")
     __builtins__["still_hanging"].set()
-    assert result.stdout == f"{tmp_path}/slow.py:5: Slow: did not come back within 0.5 s\n"
+    assert result.stdout == f"{tmp_path}/slow.py:5: Slow: did not return within 0.5 s\n"
 
 
 def test_arguments_in_a_configuration(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_arguments_in_a_configuration(tmp_path: Path) -> None:
     assert told in result.stdout
 
 
-def test_arguments_in_mappings_are_told_with_their_key(tmp_path: Path) -> None:
+def test_errors_of_arguments_in_mappings_name_the_key(tmp_path: Path) -> None:
     (tmp_path / "pools.py").write_text(
         "from mooring.framework import Plugin\n"
         "class Pools(Plugin):\n"
@@ -113,7 +113,7 @@ def test_list(tmp_path: Path) -> None:
     assert "only built-in plugins are enabled" in CliRunner().invoke(main, ["plugin", "list"]).stderr
 
 
-def test_list_tells_of_what_nobody_enabled(tmp_path: Path) -> None:
+def test_list_notes_plugins_in_no_profile(tmp_path: Path) -> None:
     config = tmp_path / "scheduler.yaml"
     config.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
     (tmp_path / "magic.py").write_text("class Magic:\n    def on_session_open(self, session): ...\n")

@@ -1,4 +1,4 @@
-"""How plugins are found, checked, guarded and reloaded."""
+"""Finding, checking, loading and reloading plugins."""
 
 from mooring.loading.catalog import Catalog, Requested, find_plugins, plugin_spec
 from mooring.loading.load_errors import Fault, PluginLoadError

@@ -1,4 +1,4 @@
-"""The catalog: every plugin that was found, by name, and what a configuration needs to know of it."""
+"""Finds and loads plugins, and holds them by name in a `Catalog`."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from mooring.loading.plugin_sources import NO_SOURCES, PluginEntry, PluginSource
 from mooring.loading.static_checks import check_class
 from mooring.loading.wasm.guest_config import ConfiguredGuest
 
-#: Where installed packages tell of their plugins.
+#: The entry point group of plugins in installed packages.
 GROUP: Final = "mooring.plugins"
 _UNKNOWN: Final = re.compile(r"unknown field `(.+?)`")
 
 
 class Requested(msgspec.Struct, frozen=True):
-    """What a command line says about plugins."""
+    """The plugins that the command line, or a program that embeds Mooring, names."""
 
-    #: Name and file or package.
+    #: Plugin name, and its file or package.
     plugins: tuple[tuple[str, Path], ...] = ()
     directories: tuple[Path, ...] = ()
-    #: Whether files that others can write to are accepted.
+    #: Whether to accept files that other users can write.
     allow_writable: bool = False
-    #: Name and class: plugins that a program has already.
+    #: Plugin name and class, passed by a program.
     classes: tuple[tuple[str, type[Any]], ...] = ()
 
 
-#: A command line that says nothing about plugins.
+#: A command line without plugins.
 NOTHING: Final = Requested()
 
 
 class Catalog:
-    """All plugins that were found, by name."""
+    """All found plugins by name."""
 
     def __init__(
         self,
@@ -54,16 +54,16 @@ class Catalog:
         files: Mapping[Path, Sequence[FoundPlugin]] | None = None,
     ) -> None:
         self.found = {each.name: each for each in found}
-        #: Everything that was loaded from files, wanted or not, by path.
+        #: All plugins that were loaded from files, requested or not, by path.
         self.files: Mapping[Path, Sequence[FoundPlugin]] = files if files is not None else {}
         self._entries = {entry.name: entry for entry in sources.plugins}
 
     def classes(self, kind: Kind = POD) -> dict[str, type[Any]]:
-        """The classes of one kind."""
+        """Return the plugin classes of one kind."""
         return {name: each.cls for name, each in self.found.items() if each.kind is kind}
 
     def specs(self) -> dict[str, PluginSpec]:
-        """What a configuration needs to know of the plugins for pods."""
+        """Return the specs of the pod plugins, for checking a configuration."""
         specs = {}
         for name, cls in self.classes().items():
             entry = self._entries.get(name)
@@ -72,15 +72,15 @@ class Catalog:
         return specs
 
     def options(self) -> dict[str, PluginOptions]:
-        """How each plugin is guarded, as far as the configuration says."""
+        """Return the options of each plugin that the configuration lists."""
         return {name: entry.options() for name, entry in self._entries.items()}
 
     def modules(self) -> frozenset[str]:
-        """The modules of plugins from files."""
+        """Return the top modules of plugins from files."""
         return frozenset(root_of(each.cls.__module__) for found in self.files.values() for each in found)
 
     def unload(self, keep: Catalog | None = None) -> frozenset[str]:
-        """Forget the modules of all plugins from files, but for those that another catalog has too; which they were."""
+        """Unload the modules of plugins from files, except those of another catalog. Return the unloaded modules."""
         gone = self.modules() - (keep.modules() if keep is not None else frozenset())
         for module in gone:
             unload(module)
@@ -96,12 +96,11 @@ def find_plugins(
     guests: Iterable[ConfiguredGuest] = (),
     known: Catalog | None = None,
 ) -> Catalog:
-    """Load every plugin that the command line and the document name.
+    """Load every plugin that the command line and the PluginSources document name.
 
-    ``base`` is the folder that the document's paths are relative to; of installed plugins only the ``wanted`` are
-    imported; ``guests`` are the plugins whose arguments make them WebAssembly. What a ``known`` catalog has, and has
-    not changed since, is not loaded again.
-    Raises PluginLoadError with everything that is wrong.
+    ``base`` is the folder of relative paths in the document. Of installed plugins, only those in ``wanted`` are
+    imported. ``guests`` are the WebAssembly plugins. Unchanged plugins of a ``known`` catalog are not loaded again.
+    Raises PluginLoadError with all errors.
     """
     search = _Search(requested, sources, base or Path(), known or Catalog())
     for name, cls in requested.classes:
@@ -123,14 +122,14 @@ def find_plugins(
 
 
 class _Search:
-    """One search, with what it has found and what went wrong."""
+    """One search for plugins, with its results and errors."""
 
     def __init__(self, requested: Requested, sources: PluginSources, base: Path, known: Catalog) -> None:
         self.base = base
         self._known = known
         self._sources = sources
         self._entries = {entry.name: entry for entry in sources.plugins}
-        #: Known before anything is loaded: what does not fit its pin must not run.
+        #: Pins are collected first, because a file that does not match its pin must not run.
         self._pins = {(base / entry.path).resolve(): entry.sha256 for entry in sources.plugins if entry.path}
         self._allow_writable = requested.allow_writable or sources.allow_writable
         self._files: dict[Path, list[FoundPlugin]] = {}
@@ -138,26 +137,26 @@ class _Search:
         self._faults: list[Fault] = []
 
     def given(self, name: str, cls: type[Any]) -> None:
-        """A class that a program has already."""
+        """Add a class that a program passed."""
         kind = kind_of(cls)
         if kind is None:
-            self._faults.append(Fault("", 0, f"{name}: {cls!r} is no plugin; derive a class from Plugin"))
+            self._faults.append(Fault("", 0, f"{name}: {cls!r} is not a plugin; derive a class from Plugin"))
             return
         found = FoundPlugin(plugin_name(cls), cls, kind, "plugins")
         if found.name != name:
-            self._faults.append(Fault("", 0, f"{name}: the class calls itself {found.name}; use that name"))
+            self._faults.append(Fault("", 0, f"{name}: the name of the class is {found.name}; use that name"))
         self._faults += check_class(cls, kind)
         self._put(found)
 
     def named(self, name: str, path: Path, source: str) -> None:
-        """One plugin of a file."""
+        """Add one plugin of a file."""
         try:
             self._put(pick(name, path, self._load(path, source)))
         except PluginLoadError as error:
             self._faults += error.faults
 
     def folder(self, folder: Path, source: str) -> None:
-        """All plugins of a folder."""
+        """Add all plugins of a folder."""
         try:
             paths = in_folder(folder)
         except PluginLoadError as error:
@@ -171,7 +170,7 @@ class _Search:
                 self._faults += error.faults
 
     def installed(self, wanted: frozenset[str]) -> None:
-        """Plugins of installed packages."""
+        """Add plugins of installed packages."""
         for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda each: each.name):
             if entry.name not in wanted:
                 continue
@@ -184,7 +183,9 @@ class _Search:
                 continue
             kind = kind_of(cls) if isinstance(cls, type) else None
             if kind is None or plugin_name(cls) != entry.name:
-                text = f"{place}: {entry.value} is no plugin named {entry.name}; tell the package's authors"
+                text = (
+                    f"{place}: {entry.value} is not a plugin named {entry.name}; report this to the package's authors"
+                )
                 self._faults.append(Fault("", 0, text))
                 continue
             found = FoundPlugin(
@@ -194,7 +195,7 @@ class _Search:
             self._put(found)
 
     def guest(self, guest: ConfiguredGuest) -> None:
-        """A plugin that is a WebAssembly guest, unless there is one of that name which is not."""
+        """Add a WebAssembly guest, unless another plugin has its name."""
         if guest.name in self._found:
             return
         from mooring.loading.wasm import guest_plugin
@@ -210,7 +211,7 @@ class _Search:
         self._put(known if known is not None and same else found)
 
     def finish(self) -> Catalog:
-        """What was found. Raises PluginLoadError if anything went wrong."""
+        """Return the catalog. Raises PluginLoadError with all errors."""
         self._faults += self._shadowing()
         self._faults += self._missing()
         if not self._faults:
@@ -223,7 +224,7 @@ class _Search:
         return catalog
 
     def _isolate(self) -> None:
-        """Start the processes of plugins that want one; those that run already go on."""
+        """Start the processes of isolated plugins. Processes of unchanged plugins are reused."""
         for name, found in self._found.items():
             entry = self._entries.get(name)
             options = entry.options() if entry is not None else DEFAULT
@@ -262,8 +263,8 @@ class _Search:
             entry = self._entries.get(name, PluginEntry(name=name))
             if name in found.kind.builtin and not entry.replace_builtin:
                 text = (
-                    f"a plugin {name} is built in; give yours another name, or say in the configuration that it "
-                    f"takes its place (kind: PluginSources, plugins: [{{name: {name}, replaceBuiltin: true}}])"
+                    f"a plugin {name} is built in; rename yours, or replace the built-in one in the configuration "
+                    f"(kind: PluginSources, plugins: [{{name: {name}, replaceBuiltin: true}}])"
                 )
                 yield Fault(str(found.path or found.source), 0, text)
 
@@ -272,11 +273,11 @@ class _Search:
             if name not in self._found and not entry.path and name not in POD.builtin:
                 close = nearest(name, self._found)
                 hint = f'did you mean "{close}"?' if close else "give its path, or add its folder to directories"
-                yield Fault("PluginSources", 0, f"plugins: nothing provides {name}; {hint}")
+                yield Fault("PluginSources", 0, f"plugins: there is no plugin {name}; {hint}")
 
 
 def plugin_spec(cls: type[Plugin]) -> PluginSpec:
-    """What a configuration needs to know of a plugin class."""
+    """Return the spec of a plugin class, for checking a configuration."""
     return PluginSpec(cls.name, points_of(cls), None if cls.Args is None else _checker(cls))
 
 
@@ -297,4 +298,4 @@ def _remedy(cls: type[Plugin], reason: str) -> str | None:
     if unknown is None:
         return None
     close = nearest(unknown[1], known)
-    return f'Did you mean "{close}"?' if close else f"Known here: {', '.join(sorted(known)) or 'no fields'}."
+    return f'Did you mean "{close}"?' if close else f"Known fields: {', '.join(sorted(known)) or 'none'}."

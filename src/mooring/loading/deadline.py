@@ -1,4 +1,4 @@
-"""Calling code that may hang: on a thread of its own, which is left behind if it does."""
+"""Calls with a deadline. A call that hangs is left behind on its own thread."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ T = TypeVar("T")
 
 
 class HangsError(RuntimeError):
-    """A call did not come back in time."""
+    """A call did not return in time."""
 
     def __init__(self, seconds: float, stack: traceback.StackSummary) -> None:
-        super().__init__(f"did not come back within {seconds:g} s")
-        #: Where it was, innermost last.
+        super().__init__(f"did not return within {seconds:g} s")
+        #: The stack of the call at the deadline, innermost frame last.
         self.stack = stack
 
     def place_in(self, cls: type) -> tuple[str, int]:
-        """The innermost line in the file of a class."""
+        """Return the file of a class and the innermost line of the stack in it."""
         path = getattr(sys.modules.get(cls.__module__), "__file__", "") or ""
         line = next((frame.lineno or 0 for frame in reversed(self.stack) if frame.filename == path), 0)
         return path, line
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """What a call gives, or what it raises; HangsError if that takes too long."""
+    """Return the result of a call, or raise its exception. Raises HangsError at the deadline."""
     outcome: Future[T] = Future()
 
     def run() -> None:
@@ -48,6 +48,6 @@ def within(seconds: float, call: Callable[[], T]) -> T:
 
 
 def stack_of(thread: int) -> traceback.StackSummary:
-    """What a thread is doing now; empty if it has ended."""
+    """Return the current stack of a thread; empty if the thread has ended."""
     frame = sys._current_frames().get(thread)
     return traceback.extract_stack(frame) if frame is not None else traceback.StackSummary()

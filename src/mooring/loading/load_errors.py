@@ -1,4 +1,4 @@
-"""What is wrong with a plugin, told so that its author can put it right."""
+"""Errors of plugins, with the file, the line and the remedy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One thing that is wrong with a plugin: where, what, and what to do."""
+    """One error of a plugin: where it is, what is wrong, and how to fix it."""
 
-    #: The file or folder; "" where there is none.
+    #: The file or folder; "" if there is none.
     path: str
-    #: Counted from 1; 0 where it is not known.
+    #: The line, starting at 1; 0 if unknown.
     line: int
     message: str
 
@@ -22,7 +22,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class PluginLoadError(ValueError):
-    """Plugins that cannot be used; each line of the message names the file, the line where known, and the remedy."""
+    """Plugins that cannot be loaded. Each line of the message names the file, the line if known, and the remedy."""
 
     def __init__(self, faults: Iterable[Fault] | str) -> None:
         self.faults = (Fault("", 0, faults),) if isinstance(faults, str) else tuple(faults)
@@ -30,5 +30,5 @@ class PluginLoadError(ValueError):
 
 
 def refuse(path: object, message: str, line: int = 0) -> PluginLoadError:
-    """An error about one file."""
+    """Return an error about one file."""
     return PluginLoadError([Fault(str(path), line, message)])

@@ -1,7 +1,7 @@
-"""Plugin modules: imported from a snapshot under a name of their own, so that two versions can live side by side.
+"""Imports plugin modules from snapshots. Each import has a unique module name, so that two versions can coexist.
 
-Nothing is read from or written to ``__pycache__``: its entries are told apart by seconds and sizes, which is too coarse
-for a file that is edited and loaded again at once.
+``__pycache__`` is neither read nor written: it identifies a source by its size and its modification time in seconds,
+which is too coarse for a file that is edited and reloaded at once.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from types import CodeType, ModuleType
 from mooring.loading.load_errors import PluginLoadError, refuse
 from mooring.loading.snapshot import Snapshot
 
-#: All plugin modules are below this one, which does not exist as a file.
+#: The parent package of all plugin modules. It exists only in memory.
 ROOT = "mooring_plugins"
 _number = itertools.count(1)
 
 
 class _Sources(importlib.abc.InspectLoader):
-    """Gives the modules of one snapshot."""
+    """The loader of the modules of one snapshot."""
 
     def __init__(self, name: str, snapshot: Snapshot) -> None:
         self.name = name
         self._snapshot = snapshot
 
     def within(self, fullname: str) -> str | None:
-        """The source of a module, by its path within the snapshot; None if there is no such module."""
+        """Return the path of a module's source within the snapshot; None if there is no such module."""
         if not self._snapshot.is_package:
             return "" if fullname == self.name else None
         inner = fullname[len(self.name) + 1 :].replace(".", "/")
@@ -42,26 +42,26 @@ class _Sources(importlib.abc.InspectLoader):
         return None
 
     def filename(self, within: str) -> str:
-        """The file that a source came from."""
+        """Return the file of a source."""
         return str(self._snapshot.path / within) if within else str(self._snapshot.path)
 
     def is_package(self, fullname: str) -> bool:
-        """Whether a module has modules below it."""
+        """Whether a module is a package."""
         return (self.within(fullname) or "").endswith("__init__.py")
 
     def get_source(self, fullname: str) -> str:
-        """The text of a module."""
+        """Return the source text of a module."""
         return importlib.util.decode_source(self._snapshot.sources[self.within(fullname) or ""])
 
     def get_code(self, fullname: str) -> CodeType:
-        """The module, compiled; never from a cache."""
+        """Compile a module. Code is never cached."""
         within = self.within(fullname) or ""
         code: CodeType = compile(self._snapshot.sources[within], self.filename(within), "exec", dont_inherit=True)
         return code
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds modules of loaded snapshots, for relative imports within packages."""
+    """Finds the modules of loaded snapshots, for relative imports within packages."""
 
     def __init__(self) -> None:
         self.loaded: dict[str, _Sources] = {}
@@ -69,7 +69,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a module below ``mooring_plugins``."""
+        """Return the spec of a module below ``mooring_plugins``."""
         if not fullname.startswith(f"{ROOT}."):
             return None
         loader = self.loaded.get(root_of(fullname))
@@ -86,8 +86,8 @@ _finder = _Finder()
 
 
 def import_snapshot(snapshot: Snapshot) -> ModuleType:
-    """Run a plugin's code and give its module. Raises PluginLoadError with the line that failed."""
-    _ready()
+    """Import a plugin's module. Raises PluginLoadError with the line that failed."""
+    _install_finder()
     stem = "".join(letter if letter.isidentifier() or letter.isdigit() else "_" for letter in snapshot.path.stem)
     name = f"{ROOT}.{stem}_{next(_number)}"
     _finder.loaded[name] = loader = _Sources(name, snapshot)
@@ -101,16 +101,16 @@ def import_snapshot(snapshot: Snapshot) -> ModuleType:
         unload(name)
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise _broken(error, snapshot) from error
+        raise _import_error(error, snapshot) from error
 
 
 def root_of(name: str) -> str:
-    """The module of a whole plugin file or package, given any module in it."""
+    """Return the top module of a plugin file or package, given any module in it."""
     return ".".join(name.split(".")[:2])
 
 
 def unload(name: str) -> None:
-    """Forget a module and everything below it; objects made from it live on as long as somebody holds them."""
+    """Remove a plugin's modules from `sys.modules`. Existing objects of their classes stay usable."""
     root = root_of(name)
     _finder.loaded.pop(root, None)
     for known in [each for each in sys.modules if each == root or each.startswith(f"{root}.")]:
@@ -121,11 +121,11 @@ def unload(name: str) -> None:
 
 
 def loaded_modules() -> tuple[str, ...]:
-    """The names of the plugins' root modules that are loaded now."""
+    """Return the names of the top modules of loaded plugins."""
     return tuple(_finder.loaded)
 
 
-def _ready() -> None:
+def _install_finder() -> None:
     if ROOT not in sys.modules:
         parent = ModuleType(ROOT, "Plugins that were loaded from files.")
         parent.__path__ = []
@@ -134,7 +134,7 @@ def _ready() -> None:
         sys.meta_path.insert(0, _finder)
 
 
-def _broken(error: BaseException, snapshot: Snapshot) -> PluginLoadError:
+def _import_error(error: BaseException, snapshot: Snapshot) -> PluginLoadError:
     place, line = str(snapshot.path), 0
     for frame in traceback.extract_tb(error.__traceback__):
         if Path(frame.filename) == snapshot.path or snapshot.path in Path(frame.filename).parents:
@@ -143,15 +143,15 @@ def _broken(error: BaseException, snapshot: Snapshot) -> PluginLoadError:
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         message += _import_remedy(error.name, snapshot)
     if isinstance(error, SystemExit):
-        message = "ends the process when it is imported; put what is run by hand under `if __name__ == '__main__':`"
+        message = "exits the process when it is imported; put the script part under `if __name__ == '__main__':`"
     return refuse(place, message, line)
 
 
 def _import_remedy(name: str, snapshot: Snapshot) -> str:
     top = name.partition(".")[0]
-    beside = snapshot.path if snapshot.is_package else snapshot.path.parent
-    if (beside / f"{top}.py").is_file() or (beside / top / "__init__.py").is_file():
+    folder = snapshot.path if snapshot.is_package else snapshot.path.parent
+    if (folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file():
         if snapshot.is_package:
             return f"; write `from . import {top}`"
-        return f"; to use a file beside it, put both into a folder with __init__.py and write `from . import {top}`"
-    return f"; install what provides it for {sys.executable}"
+        return f"; to import it, put both files into a folder with __init__.py and write `from . import {top}`"
+    return f"; install the package that provides it for {sys.executable}"

@@ -1,4 +1,4 @@
-"""What a user chose for one plugin: how long it may take, and what happens when it fails."""
+"""Options of one plugin: time limits, failure policy and isolation."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ Isolation = Literal["none", "process"]
 
 
 class PluginOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a plugin is guarded. Times are in seconds."""
+    """How failures and slow calls of a plugin are handled. Times are in seconds."""
 
-    #: After so many failed attempts in a row the plugin is not asked any more for a while.
+    #: The number of consecutive failed attempts that opens the plugin's circuit breaker.
     failure_threshold: int = 5
-    #: Whether attempts fail meanwhile, or go on as if the plugin were not there.
+    #: Whether attempts fail while the circuit breaker is open, or continue without the plugin.
     failure_policy: FailurePolicy = "Fail"
-    #: After how long it is tried again.
+    #: How long the circuit breaker stays open.
     retry_after: float = 30.0
-    #: How long a call may take before it is counted and warned about, and other limits for some points.
+    #: The duration after which a call is counted and logged as slow, and the durations for single extension points.
     budget: float = 0.1
     budgets: dict[str, float] = {}
-    #: After how long a call counts as hanging.
+    #: The duration after which a call counts as hanging.
     timeout: float = 5.0
-    #: Whether it runs in a process of its own, and how many bytes of memory that may have (0: as many as it likes).
+    #: Whether the plugin runs in its own process, and the memory limit of that process in bytes (0: no limit).
     isolation: Isolation = "none"
     memory_limit: int = 0
 
     def budget_of(self, method: str) -> float:
-        """How long a call of a method may take; the point's own limit, or that of all."""
+        """Return the budget of a method: that of its extension point, or the general one."""
         own = self.own_budget_of(method)
         return self.budget if own is None else own
 
     def own_budget_of(self, method: str) -> float | None:
-        """The limit that the point of a method was given for itself."""
+        """Return the budget that is set for the extension point of a method, or None."""
         point = BY_METHOD.get(method)
         return self.budgets.get(point.config if point is not None else method)
 

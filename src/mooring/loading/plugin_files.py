@@ -1,4 +1,4 @@
-"""Plugins in files, packages and folders: import, find the classes, check them as a compiler would."""
+"""Loads plugins from files, packages and folders: imports them, finds the plugin classes and checks these."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from mooring.loading.static_checks import check_class, check_strays
 
 
 class FoundPlugin(msgspec.Struct, frozen=True):
-    """A plugin class that was found, and where."""
+    """A plugin class and where it was found."""
 
     name: str
     cls: type[Any]
     kind: Kind
-    #: Where it came from, as people wrote it: ``--plugin``, ``--plugins-dir plugins``, ``entry point of PACKAGE``.
+    #: The source, as the user wrote it: ``--plugin``, ``--plugins-dir plugins``, ``entry point NAME of PACKAGE``.
     source: str
-    #: The file or package; None for what is installed.
+    #: The file or package; None for an installed plugin.
     path: Path | None = None
     sha256: str = ""
     version: str = ""
 
 
 def parse_plugin_option(option: str) -> tuple[str, Path]:
-    """Split ``NAME=FILE`` as given on the command line."""
+    """Split the value ``NAME=FILE`` of ``--plugin``. Raises PluginLoadError."""
     name, separator, path = option.partition("=")
     if not separator or not name or not path:
         raise PluginLoadError(
@@ -44,7 +44,7 @@ def parse_plugin_option(option: str) -> tuple[str, Path]:
 
 
 def load_plugin(name: str, path: Path) -> type[Plugin]:
-    """The plugin for pods of that name in a file or package, checked. Raises PluginLoadError."""
+    """Load a pod plugin by name from a file or package. Raises PluginLoadError."""
     found = pick(name, path, load_file(path, "load_plugin"))
     if found.kind.name != "pod":
         raise refuse(path, f"{name} is a plugin for batch sessions, not for pods")
@@ -53,10 +53,10 @@ def load_plugin(name: str, path: Path) -> type[Plugin]:
 
 
 def load_session_plugin(name: str, path: Path) -> type[Any]:
-    """The plugin for batch sessions of that name in a file or package, checked. Raises PluginLoadError."""
+    """Load a session plugin by name from a file or package. Raises PluginLoadError."""
     found = pick(name, path, load_file(path, "load_session_plugin"))
     if found.kind.name != "session":
-        raise refuse(path, f"{name} is no plugin for batch sessions")
+        raise refuse(path, f"{name} is not a plugin for batch sessions")
     cls: type[Any] = found.cls
     return cls
 
@@ -64,9 +64,9 @@ def load_session_plugin(name: str, path: Path) -> type[Any]:
 def load_file(
     path: Path, source: str, *, pin: str = "", allow_writable: bool = True, known: Sequence[FoundPlugin] = ()
 ) -> list[FoundPlugin]:
-    """All plugins of a file or package, imported and checked. Raises PluginLoadError with all that is wrong.
+    """Load and check all plugins of a file or package. Raises PluginLoadError with all errors.
 
-    ``known`` are its plugins as they were loaded before; if nothing has changed since, it is they.
+    ``known`` are the plugins of an earlier load; they are returned if the files have not changed.
     """
     if not allow_writable:
         check_writers(path)
@@ -87,16 +87,16 @@ def load_file(
 
 
 def pick(name: str, path: Path, found: list[FoundPlugin]) -> FoundPlugin:
-    """The plugin of a name among those of a file."""
+    """Return the plugin of a name among those of a file. Raises PluginLoadError."""
     for each in found:
         if each.name == name:
             return each
-    known = ", ".join(sorted(each.name for each in found)) or "no plugin at all"
-    raise refuse(path, f"defines no plugin {name} (it defines {known}); derive a class from Plugin")
+    others = ", ".join(sorted(each.name for each in found)) or "no plugin at all"
+    raise refuse(path, f"defines no plugin {name} (it defines {others}); derive a class from Plugin")
 
 
 def in_folder(folder: Path) -> list[Path]:
-    """The plugin files and packages of a folder: what is no test and does not begin with a dot or an underscore."""
+    """Return the plugin files and packages of a folder, without tests and names that begin with a dot or underscore."""
     if not folder.is_dir():
         raise refuse(folder, "no such folder" if not folder.exists() else "is not a folder; use --plugin NAME=FILE")
     try:
@@ -114,17 +114,17 @@ def _is_plugin_file(entry: Path) -> bool:
 
 
 def kind_of(cls: type) -> Kind | None:
-    """The kind of plugin that a class is; None if it is none."""
+    """Return the kind of a plugin class; None if the class is not a plugin."""
     return next((kind for kind in KINDS if kind.claims(cls)), None)
 
 
 def _plugins(module: ModuleType, snapshot: Snapshot, source: str) -> Iterator[FoundPlugin]:
-    """The plugins that a module defines or, in a package, brings in from its own modules."""
-    version = getattr(module, "__version__", "")
+    """Yield the plugins that a module defines or, in a package, imports from its own modules."""
+    module_version = getattr(module, "__version__", "")
     for cls in list(vars(module).values()):
         own = isinstance(cls, type) and f"{cls.__module__}.".startswith(f"{module.__name__}.")
         kind = kind_of(cls) if own and not inspect.isabstract(cls) else None
         if kind is None or cls.__name__.startswith("_"):
             continue
-        told = str(getattr(cls, "version", "") or version)
-        yield FoundPlugin(plugin_name(cls), cls, kind, source, snapshot.path, snapshot.sha256, told)
+        version = str(getattr(cls, "version", "") or module_version)
+        yield FoundPlugin(plugin_name(cls), cls, kind, source, snapshot.path, snapshot.sha256, version)

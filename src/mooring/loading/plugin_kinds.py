@@ -1,6 +1,6 @@
-"""Kinds of plugins: for pods (the extension points of kube-scheduler), for batch sessions, and actions of sessions.
+"""Kinds of plugins: pod plugins (the extension points of kube-scheduler), session plugins, and session actions.
 
-The loader knows of a kind only what is here: which classes belong to it, and how they are checked.
+A kind defines which classes belong to it and how they are checked.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _ACTION_METHODS = {"execute": "def execute(self, session)"}
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """One kind of plugins."""
+    """A kind of plugins."""
 
     name: str
-    #: Whether a class, defined in a plugin's file, is a plugin of this kind.
+    #: Whether a class in a plugin file is a plugin of this kind.
     claims: Callable[[type], bool]
-    #: What is wrong with such a class, without running it.
+    #: Returns the errors of a class without running it.
     check: Callable[[type], list[SignatureError]]
-    #: The points it serves, as the configuration calls them.
+    #: Returns the extension points of a class, as named in the configuration.
     points: Callable[[type], frozenset[str]]
-    #: The names of the plugins of this kind that are built in.
+    #: The names of the built-in plugins of this kind.
     builtin: frozenset[str] = frozenset()
 
 
@@ -48,7 +48,7 @@ def _is_action(cls: type) -> bool:
 
 
 def _takes_session(function: Any) -> bool:
-    """Whether it looks like an action's method: classes of other purposes have an ``execute`` too."""
+    """Whether a method has a parameter ``session``. Unrelated classes may have an ``execute`` method too."""
     return "session" in getattr(getattr(function, "__code__", None), "co_varnames", ())
 
 
@@ -75,7 +75,7 @@ def _check_methods(cls: type, methods: dict[str, str]) -> list[SignatureError]:
         elif not name.startswith("_"):
             near = difflib.get_close_matches(name, methods, n=1, cutoff=0.8)
             if near and not callable(getattr(cls, near[0], None)):
-                hint = f"'{name}' is not called by anybody; did you mean '{methods[near[0]]}'?"
+                hint = f"'{name}' is never called; did you mean '{methods[near[0]]}'?"
                 problems.append(SignatureError(member.__code__.co_firstlineno, hint))
     return problems
 
@@ -95,11 +95,13 @@ def _signature(function: Any, right: str) -> list[SignatureError]:
 def _check_pod(cls: type) -> list[SignatureError]:
     problems = check_methods(cls)
     if not problems and not points_of(cls):
-        problems = [SignatureError(0, "serves no extension point; define filter, score or another method of one")]
+        problems = [
+            SignatureError(0, "implements no extension point; define filter, score or another of their methods")
+        ]
     return problems
 
 
-#: As Volcano spells them; what they do is none of the loader's business.
+#: Volcano's names. `loading` must not import `batch`; a test compares the names.
 _SESSION_PLUGINS = frozenset(
     [
         "binpack",
@@ -126,9 +128,9 @@ _SESSION_PLUGINS = frozenset(
 )
 _ACTIONS = frozenset(["enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim"])
 
-#: Plugins that take part in deciding about one pod after the other.
+#: Plugins of the scheduling cycle.
 POD = Kind("pod", _is_pod, _check_pod, points_of, frozenset(SERVED["v1"]))
-#: Plugins that take part in batch sessions.
+#: Plugins of batch sessions.
 SESSION = Kind("session", _is_session, _check_session, lambda _: frozenset(), _SESSION_PLUGINS)
 #: Actions of batch sessions.
 ACTION = Kind("action", _is_action, _check_action, lambda _: frozenset(), _ACTIONS)
@@ -137,11 +139,11 @@ KINDS = (POD, SESSION, ACTION)
 
 
 def plugin_name(cls: type) -> str:
-    """The name that a configuration knows a class by."""
+    """Return the name of a plugin class in the configuration."""
     name = getattr(cls, "name", "")
     if isinstance(name, str) and name:
         return name
-    # Volcano's configuration spells names so: task-topology.
+    # As in Volcano's configuration: task-topology.
     return _dashed(cls.__name__) if _is_session(cls) or _is_action(cls) else cls.__name__
 
 

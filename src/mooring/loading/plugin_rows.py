@@ -1,4 +1,4 @@
-"""What people are told of plugins: where each came from, what it does, how it fares."""
+"""Rows of `mooring plugin list` and of the `/plugins` endpoint."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from mooring.loading.plugin_kinds import POD
 
 
 class PluginRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One plugin in one profile, or in none."""
+    """One plugin in one profile, or a plugin in no profile."""
 
     name: str
     profile: str = ""
     source: str
     points: tuple[str, ...] = ()
-    #: Its weight at score; 0 where it does not score.
+    #: The weight at score; 0 if the plugin does not score.
     weight: int = 0
     version: str = ""
     sha256: str = ""
-    #: running, idle (in no profile), for batch sessions; or what is wrong.
+    #: running, idle (in no profile), for batch sessions, or an error.
     state: str
     calls: int = 0
     failures: int = 0
     over_budget: int = 0
-    #: The mean time of a call in microseconds; None where nothing is known.
+    #: The mean duration of a call in microseconds; None if unknown.
     mean_micros: float | None = None
 
 
 def plugin_rows(
-    config: SchedulerConfiguration, catalog: Catalog, *, fares: dict[str, dict[str, Any]] | None = None
+    config: SchedulerConfiguration, catalog: Catalog, *, statistics: dict[str, dict[str, Any]] | None = None
 ) -> list[PluginRow]:
-    """A row for each plugin of each profile, and for those that nobody enabled.
+    """Return a row for each plugin of each profile, and for each plugin in no profile.
 
-    ``fares`` has, by name, what a running scheduler knows: state, calls, failures, over_budget, mean_micros.
+    ``statistics`` has the state, calls, failures, over_budget and mean_micros of plugins in a running scheduler.
     """
     rows = []
     enabled: set[str] = set()
@@ -47,28 +47,28 @@ def plugin_rows(
         for name in names:
             points = tuple(p for p in CONFIG_POINTS if any(each.name == name for each in profile.plugins.get(p, ())))
             weight = next((each.weight for each in profile.plugins.get("score", ()) if each.name == name), 0)
-            rows.append(_row(name, catalog, fares, profile=profile.scheduler_name, points=points, weight=weight))
+            rows.append(_row(name, catalog, statistics, profile=profile.scheduler_name, points=points, weight=weight))
     for name, found in catalog.found.items():
         if name not in enabled:
-            rows.append(_row(name, catalog, fares, points=tuple(sorted(found.kind.points(found.cls)))))
+            rows.append(_row(name, catalog, statistics, points=tuple(sorted(found.kind.points(found.cls)))))
     return rows
 
 
 def _row(
     name: str,
     catalog: Catalog,
-    fares: dict[str, dict[str, Any]] | None,
+    statistics: dict[str, dict[str, Any]] | None,
     *,
     profile: str = "",
     points: tuple[str, ...],
     weight: int = 0,
 ) -> PluginRow:
     found = catalog.found.get(name)
-    known = (fares or {}).get(name, {})
+    measured = (statistics or {}).get(name, {})
     state = "running" if profile else "idle"
     if found is None:
         return PluginRow(
-            **{"name": name, "profile": profile, "source": "built in", "state": state, **known},
+            **{"name": name, "profile": profile, "source": "built in", "state": state, **measured},
             points=points,
             weight=weight,
         )
@@ -76,7 +76,7 @@ def _row(
         state = "for batch sessions"
     source = str(found.path) if found.path is not None else found.source
     return PluginRow(
-        **{"name": name, "profile": profile, "source": source, "state": state, **known},
+        **{"name": name, "profile": profile, "source": source, "state": state, **measured},
         points=points,
         weight=weight,
         version=found.version,

@@ -1,4 +1,4 @@
-"""``kind: PluginSources``: where plugins come from, as a second document of a configuration file."""
+"""``kind: PluginSources``: the second document of a configuration file, which lists plugins and their options."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _IS_SOURCES: Final = re.compile(rf"^kind:[ \t]*[\"']?{KIND}[\"']?[ \t]*(#.*)?$",
 _SEPARATOR: Final = re.compile(r"^---([ \t].*)?$")
 _UNKNOWN: Final = re.compile(r"unknown field `(.+?)`")
 
-#: Less than this is not enough for an interpreter with NumPy.
-_LEAST_MEMORY: Final = 256 << 20
+#: The least memory for a Python interpreter with NumPy.
+_MIN_MEMORY: Final = 256 << 20
 
 PointName = Literal[
     "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit", "preBind",
     "bind", "postBind"
 ]  # fmt: skip
-#: What some fields may say.
+#: The allowed values of some fields.
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "budgets": get_args(PointName),
     "failurePolicy": get_args(FailurePolicy),
@@ -42,46 +42,54 @@ Sha256 = Annotated[
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Fields in camelCase, none unknown."""
+    """A struct with camelCase fields that rejects unknown ones."""
 
 
 class PluginEntry(_Strict, frozen=True, kw_only=True):
-    """One plugin, by name: where it is, and what holds for it wherever it was found."""
+    """One plugin: its file and its options, which apply wherever the plugin was found."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, description="The plugin's name, as in the profiles.")]
     path: Annotated[
-        str, msgspec.Meta(description="Its file or package, relative to this file; left out if it is found otherwise.")
+        str,
+        msgspec.Meta(
+            description="Its file or package, relative to this file. Omit it if the plugin is found otherwise."
+        ),
     ] = ""
-    sha256: Annotated[Sha256, msgspec.Meta(description="What `mooring plugin check` prints; another is refused.")] = ""
+    sha256: Annotated[
+        Sha256,
+        msgspec.Meta(
+            description="The checksum that `mooring plugin check` prints. A plugin with another one is rejected."
+        ),
+    ] = ""
     replace_builtin: Annotated[
-        bool, msgspec.Meta(description="Whether it takes the place of the built-in plugin of its name.")
+        bool, msgspec.Meta(description="Whether it replaces the built-in plugin of the same name.")
     ] = False
 
     failure_policy: Annotated[
         FailurePolicy,
         msgspec.Meta(
-            description="Once it is switched off after many failures: whether attempts fail, or do without it."
+            description="Whether attempts fail or continue without the plugin while it is disabled after failures."
         ),
     ] = DEFAULT.failure_policy
     failure_threshold: Annotated[
-        int, msgspec.Meta(ge=1, description="After so many failed attempts in a row it is switched off.")
+        int, msgspec.Meta(ge=1, description="The number of consecutive failed attempts after which it is disabled.")
     ] = DEFAULT.failure_threshold
-    retry_after: Annotated[str, msgspec.Meta(description="How long it stays switched off, such as 30s.")] = "30s"
-    budget: Annotated[str, msgspec.Meta(description="How long a call may take before it is warned about.")] = "100ms"
+    retry_after: Annotated[str, msgspec.Meta(description="How long it stays disabled, such as 30s.")] = "30s"
+    budget: Annotated[str, msgspec.Meta(description="The duration after which a call is logged as slow.")] = "100ms"
     budgets: Annotated[
-        dict[PointName, str], msgspec.Meta(description="The same for some extension points: {score: 5ms}.")
+        dict[PointName, str], msgspec.Meta(description="Budgets of single extension points: {score: 5ms}.")
     ] = {}
-    timeout: Annotated[str, msgspec.Meta(description="After how long a call counts as hanging.")] = "5s"
+    timeout: Annotated[str, msgspec.Meta(description="The duration after which a call counts as hanging.")] = "5s"
 
     isolation: Annotated[
-        Isolation, msgspec.Meta(description="process: it runs in a process of its own, which is killed if it hangs.")
+        Isolation, msgspec.Meta(description="process: it runs in its own process, which is killed if it hangs.")
     ] = DEFAULT.isolation
     memory_limit: Annotated[
-        str, msgspec.Meta(description="How much memory that process may have, such as 1Gi; no limit if left out.")
+        str, msgspec.Meta(description="The memory limit of that process, such as 1Gi. Without it there is no limit.")
     ] = ""
 
     def options(self) -> PluginOptions:
-        """How the plugin is guarded."""
+        """Return the plugin's options."""
         return PluginOptions(
             isolation=self.isolation,
             memory_limit=_bytes(self.memory_limit),
@@ -94,7 +102,7 @@ class PluginEntry(_Strict, frozen=True, kw_only=True):
         )
 
     def durations(self) -> Iterator[tuple[str, str]]:
-        """Its fields that are durations, with their paths."""
+        """Yield the path and the value of each duration."""
         yield "retryAfter", self.retry_after
         yield "budget", self.budget
         yield "timeout", self.timeout
@@ -103,19 +111,19 @@ class PluginEntry(_Strict, frozen=True, kw_only=True):
 
 
 class PluginSources(_Strict, frozen=True, kw_only=True):
-    """Where plugins come from, besides the command line."""
+    """The plugins of a configuration, in addition to those of the command line."""
 
     api_version: Literal["mooring.dev/v1alpha1"]
     kind: Literal["PluginSources"]
     directories: Annotated[
-        tuple[str, ...], msgspec.Meta(description="Folders with plugin files and packages, relative to this file.")
+        tuple[str, ...], msgspec.Meta(description="Folders of plugin files and packages, relative to this file.")
     ] = ()
     plugins: Annotated[tuple[PluginEntry, ...], msgspec.Meta(description="Single plugins.")] = ()
     entry_points: Annotated[
-        bool, msgspec.Meta(description="Whether plugins of installed packages can be used (mooring.plugins).")
+        bool, msgspec.Meta(description="Whether to use plugins of installed packages (entry points mooring.plugins).")
     ] = True
     allow_writable: Annotated[
-        bool, msgspec.Meta(description="Whether to accept files and folders that others can write to.")
+        bool, msgspec.Meta(description="Whether to accept files and folders that other users can write.")
     ] = False
 
 
@@ -130,17 +138,17 @@ def _seconds(text: str) -> float:
     return parse_duration(text) / SECOND
 
 
-#: What holds for a plugin of which the document says nothing.
+#: The document of a configuration without one.
 NO_SOURCES: Final = PluginSources(api_version="mooring.dev/v1alpha1", kind="PluginSources")
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of the document."""
+    """Return the JSON schema of the document."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(PluginSources)}
 
 
 def split(text: str) -> tuple[str, str]:
-    """The configuration and the PluginSources of a file; lines of the other one are blank, so line numbers hold."""
+    """Split a file into configuration and PluginSources. In each, the other's lines are blank to keep line numbers."""
     if not _IS_SOURCES.search(text):
         return text, ""
     documents: list[list[str]] = [[]]
@@ -159,7 +167,7 @@ def split(text: str) -> tuple[str, str]:
 
 
 def read_sources(text: str, *, source: str) -> PluginSources:
-    """Read the document; raises ConfigError with the field and its line."""
+    """Read the document. Raises ConfigError with the field and its line."""
 
     def fail(path: str, message: str, line: int | None, remedy: str | None = None) -> ConfigError:
         return ConfigError([FieldError(path, message, line, remedy)], stage="decode", source=source)
@@ -183,7 +191,7 @@ def read_sources(text: str, *, source: str) -> PluginSources:
     for index, name in enumerate(names):
         if name in names[:index]:
             path = f"plugins[{index}].name"
-            raise fail(path, f"{name} is listed twice", line_of(root, path), "Leave one out.")
+            raise fail(path, f"{name} is listed twice", line_of(root, path), "Remove one.")
     for index, entry in enumerate(sources.plugins):
         for field, length in entry.durations():
             try:
@@ -193,16 +201,19 @@ def read_sources(text: str, *, source: str) -> PluginSources:
             if not positive:
                 path = f"plugins[{index}].{field}"
                 raise fail(
-                    path, f'"{length}" is no length of time', line_of(root, path), "Write for example 100ms or 5s."
+                    path,
+                    f'"{length}" is not a positive duration',
+                    line_of(root, path),
+                    "Write for example 100ms or 5s.",
                 )
-        if entry.memory_limit and _bytes(entry.memory_limit) < _LEAST_MEMORY:
+        if entry.memory_limit and _bytes(entry.memory_limit) < _MIN_MEMORY:
             path = f"plugins[{index}].memoryLimit"
-            message = f'"{entry.memory_limit}" is too little, or no amount of memory'
+            message = f'"{entry.memory_limit}" is not a quantity, or is too small'
             raise fail(path, message, line_of(root, path), "Write for example 512Mi; Python and NumPy need 256Mi.")
         if entry.sha256 and not entry.path:
             path = f"plugins[{index}].sha256"
-            message = f"{entry.name} is pinned, but which file it is in is not said"
-            raise fail(path, message, line_of(root, path), "Give its path: what is pinned is a file or package.")
+            message = f"{entry.name} has a sha256 but no path"
+            raise fail(path, message, line_of(root, path), "Add the path of its file or package.")
     return sources
 
 
@@ -214,4 +225,4 @@ def _remedy(path: str, message: str, unknown: re.Match[str] | None) -> str | Non
         return f"Write  apiVersion: {API_VERSION}." if "mooring.dev" in message or "apiVersion" in message else None
     known = [field.encode_name for struct in (PluginSources, PluginEntry) for field in msgspec.structs.fields(struct)]
     close = nearest(unknown[1], known)
-    return f'Did you mean "{close}"?' if close else f"Known are {', '.join(sorted(set(known)))}."
+    return f'Did you mean "{close}"?' if close else f"Known fields: {', '.join(sorted(set(known)))}."

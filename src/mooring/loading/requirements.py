@@ -1,6 +1,6 @@
-"""What a plugin needs besides Mooring: said in a file beside it, checked at load, told, and never installed.
+"""Requirements files of plugins. They are checked when a plugin is loaded; nothing is installed.
 
-``nodenumber.py`` has ``nodenumber.requirements.txt``, a package has ``requirements.txt`` in its folder.
+The file of ``nodenumber.py`` is ``nodenumber.requirements.txt``. A package has ``requirements.txt`` in its folder.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _RELEASE = re.compile(r"^v?(?:\d+!)?(?P<release>\d+(?:\.\d+)*)[._-]?(?P<pre>a|b|
 
 
 def requirements_file(path: Path) -> Path:
-    """Where the requirements of a plugin are, if it has any."""
+    """Return the path of a plugin's requirements file, which need not exist."""
     return path / "requirements.txt" if path.is_dir() else path.with_suffix(".requirements.txt")
 
 
 def check_requirements(path: Path) -> None:
-    """Compare what a plugin needs with what is installed. Raises PluginLoadError with everything that is missing."""
+    """Compare a plugin's requirements with the installed packages. Raises PluginLoadError with all that are not met."""
     file = requirements_file(path)
     if not file.is_file():
         return
@@ -44,37 +44,37 @@ def check_requirements(path: Path) -> None:
 
 
 def unmet(requirement: str) -> str | None:
-    """Why a line of a requirements file is not met; None if it is, or if it is empty or only meant for pip."""
+    """Return why a line of a requirements file is not met; None if it is met, empty, or an option of pip."""
     text = requirement.split(" #", 1)[0].strip()
     if not text or text.startswith(("#", "-")):
         return None
     match = _LINE.match(text)
     if match is None:
-        return f"{text!r} is no requirement; write for example  scikit-learn>=1.5"
+        return f"{text!r} is not a requirement; write for example  scikit-learn>=1.5"
     if match["marker"]:
-        return None  # for other machines, as far as we can tell; the import will say if it was for this one
+        return None  # markers are not evaluated; the import fails if the requirement applies here
     name, versions = match["name"], match["versions"].strip()
     remedy = f"install it: {sys.executable} -m pip install '{text}'"
     try:
         installed = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return f"needs {text}, which is not installed; {remedy}"
+        return f"requires {text}, which is not installed; {remedy}"
     problem = misfit(installed, versions)
     if problem is not None:
         return problem
-    return None if fits(installed, versions) else f"needs {text}, but {name} {installed} is installed; {remedy}"
+    return None if fits(installed, versions) else f"requires {text}, but {name} {installed} is installed; {remedy}"
 
 
 def misfit(installed: str, versions: str) -> str | None:
-    """What cannot be understood about some versions."""
+    """Return why version specifiers are invalid, or None."""
     for clause in filter(None, (each.strip() for each in versions.split(","))):
         if _CLAUSE.match(clause) is None:
-            return f"{clause!r} names no versions; write for example  >=1.5,<2"
+            return f"{clause!r} is not a version specifier; write for example  >=1.5,<2"
     return None if _RELEASE.match(installed) else f"the installed version {installed!r} cannot be compared"
 
 
 def fits(installed: str, versions: str) -> bool:
-    """Whether a version is among some (``>=1.2,<2``)."""
+    """Whether a version matches specifiers such as ``>=1.2,<2``."""
     clauses = [each.strip() for each in versions.split(",") if each.strip()]
     return all(_holds(installed, match["sign"], match["version"]) for each in clauses if (match := _CLAUSE.match(each)))
 
@@ -99,7 +99,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _ordered(version: str) -> tuple[tuple[int, ...], int]:
-    """What versions are compared by: the release without trailing zeros, and whether it comes before that."""
+    """Return the sort key of a version: the release without trailing zeros, and 0 for a prerelease."""
     release = list(_release(version))
     while release and release[-1] == 0:
         release.pop()

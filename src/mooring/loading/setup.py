@@ -1,4 +1,4 @@
-"""Setup: from a configuration file and a command line to a checked configuration and the plugins it needs."""
+"""Loads a `Setup`: the checked configuration and its plugins, from a configuration file and a command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mooring.loading.plugin_kinds import POD
 from mooring.loading.plugin_sources import read_sources, split
 from mooring.loading.wasm.guest_config import guests_in
 
-#: In force where plugins are given but no configuration: all of them, at all their points.
+#: The configuration if plugins are given without one: all plugins at all their extension points.
 _EVERYWHERE: Final = """\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -29,16 +29,16 @@ profiles:
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """A configuration in force and the plugins that were found for it."""
+    """A configuration and its plugins."""
 
     config: SchedulerConfiguration
     catalog: Catalog
-    #: What a reader should know: plugins that nobody enabled.
+    #: Notes for the user, about plugins that no profile enables.
     notes: tuple[str, ...] = ()
 
     @property
     def plugins(self) -> dict[str, type[Plugin]]:
-        """The users' plugins for pods, by name."""
+        """The user's pod plugins by name."""
         return self.catalog.classes(POD)
 
 
@@ -50,10 +50,10 @@ def load_setup(
     base: Path | None = None,
     known: Catalog | None = None,
 ) -> Setup:
-    """Read a configuration file's text (None: there is none) and load the plugins that it and the command line name.
+    """Read the text of a configuration file (None if there is none) and load its plugins and those of the command line.
 
-    ``base`` is the folder that paths in the file are relative to; plugins of a ``known`` catalog that have not changed
-    are not loaded again. Raises ConfigError or PluginLoadError.
+    ``base`` is the folder of relative paths in the file. Unchanged plugins of a ``known`` catalog are not loaded again.
+    Raises ConfigError or PluginLoadError.
     """
     if text is None:
         catalog = find_plugins(requested, known=known)
@@ -75,7 +75,7 @@ def load_setup(
 def configuration(
     text: str | None, *, plugins: Mapping[str, type[Plugin]], source: str, plugin_source: str = "plugins"
 ) -> SchedulerConfiguration:
-    """The configuration of a text, or the default one with all plugins enabled. Raises ConfigError."""
+    """Return the configuration of a text, or the default one with all plugins enabled. Raises ConfigError."""
     specs = {name: plugin_spec(cls) for name, cls in plugins.items()}
     if text is not None:
         return load_config(text, source=source, plugins=specs)
@@ -86,12 +86,12 @@ def configuration(
 
 
 def config_for(catalog: Catalog) -> SchedulerConfiguration:
-    """The configuration without a file: the defaults, and all plugins that were found at all their points."""
+    """Return the default configuration with all found plugins enabled."""
     return configuration(None, plugins=catalog.classes(POD), source="", plugin_source="--plugin")
 
 
 def named_in(document: Document) -> frozenset[str]:
-    """The plugins that a configuration names: enabled at some point, or given arguments."""
+    """Return the plugins that a configuration enables or gives arguments."""
     names: set[str] = set()
     profile: dict[str, Any]
     for profile in document.values.get("profiles") or []:
@@ -102,7 +102,7 @@ def named_in(document: Document) -> frozenset[str]:
 
 
 def enabled_in(config: SchedulerConfiguration) -> frozenset[str]:
-    """The plugins that run in some profile."""
+    """Return the plugins that any profile enables."""
     return frozenset(entry.name for profile in config.profiles for point in profile.plugins.values() for entry in point)
 
 

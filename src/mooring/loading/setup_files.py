@@ -1,4 +1,4 @@
-"""SetupFiles: the files that a setup is read from, looked at again and again, and read again when they changed."""
+"""The files of a setup: detects changes and reloads what changed."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from mooring.loading.setup import Setup, load_setup
 from mooring.loading.snapshot import package_files
 from mooring.loading.wasm.guest_config import guests_in
 
-#: Folders with more files than this are looked at in part only.
-_MOST_FILES: Final = 10_000
+#: The most files that a signature includes.
+_MAX_FILES: Final = 10_000
 
-#: What changes when a file does, also where it is a link into a folder that is exchanged (a ConfigMap).
+#: Path, modification time, size and inode of each file. Also changes if a link's target is replaced (a ConfigMap).
 Signature = tuple[tuple[str, int, int, int], ...]
 
 
 def signature(paths: Iterable[Path]) -> Signature:
-    """The state of files, and of everything below folders; equal as long as nothing changed."""
+    """Return the signature of files and of all files below folders. It is equal as long as nothing changed."""
     found = []
-    for path in itertools.islice(_below(paths), _MOST_FILES):
+    for path in itertools.islice(_below(paths), _MAX_FILES):
         try:
             stat = path.stat()
         except OSError:
-            continue  # its absence is a state, too
+            continue  # a missing file is not part of the signature
         found.append((str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return tuple(found)
 
@@ -44,11 +44,11 @@ def _below(paths: Iterable[Path]) -> Iterator[Path]:
             try:
                 yield from package_files(path)
             except OSError:
-                continue  # it is going just now; the next look will tell
+                continue  # the folder is being removed
 
 
 class SetupFiles:
-    """A configuration file (or none) and the plugins that it and a command line name."""
+    """A configuration file, if any, and the plugins that it and the command line name."""
 
     def __init__(
         self,
@@ -57,18 +57,18 @@ class SetupFiles:
         *,
         adjust: Callable[[SchedulerConfiguration], SchedulerConfiguration] = lambda config: config,
     ) -> None:
-        """``adjust`` is applied to what the file says: flags may override it."""
+        """``adjust`` is applied to the loaded configuration, so that flags can override it."""
         self.file = file
         self._requested = requested
         self.adjust = adjust
-        #: The state of the files just before they were read last.
+        #: The signature of the files just before they were last read.
         self.seen: Signature = ()
 
     def load(self, before: Setup | None = None) -> Setup:
-        """What the files say now. Raises ConfigError or PluginLoadError.
+        """Load the setup. Raises ConfigError or PluginLoadError.
 
-        With the setup from ``before``, plugins whose files and arguments are the same are the same classes; all others
-        are loaded beside those, as modules of their own.
+        Plugins of ``before`` whose files and arguments have not changed keep their classes. All others are imported as
+        new modules.
         """
         self.seen = signature(self.paths())
         known = before.catalog if before is not None else None
@@ -110,7 +110,7 @@ class SetupFiles:
         raise ConfigError([FieldError("", problem)], stage="decode", source=str(self.file))
 
     def paths(self) -> list[Path]:
-        """All files and folders that the setup depends on, as far as they can be told from what is there now."""
+        """Return all files and folders on which the setup depends, according to the current files."""
         found = [path for _, path in self._requested.plugins]
         found += self._requested.directories
         if self.file is not None:
@@ -119,14 +119,14 @@ class SetupFiles:
         return found
 
     def _named(self) -> Iterator[Path]:
-        """What the configuration file names."""
+        """Yield the files and folders that the configuration file names."""
         assert self.file is not None
         base = self.file.parent
         try:
             rest, written = split(self._text() or "")
             sources = read_sources(written, source="")
         except ConfigError:
-            rest, sources = "", NO_SOURCES  # it is told of when it is loaded
+            rest, sources = "", NO_SOURCES  # `load` reports the error
         yield from (base / entry.path for entry in sources.plugins if entry.path)
         yield from (base / folder for folder in sources.directories)
         try:
@@ -140,7 +140,7 @@ class SetupFiles:
 
 
 def _other_args(before: Setup, after: Setup) -> Iterator[str]:
-    """The plugins that some profile has and gives other arguments than before."""
+    """Yield the plugins whose arguments changed in any profile."""
     old: dict[str, dict[str, Any]] = {each.scheduler_name: each.plugin_config for each in before.config.profiles}
     for profile in after.config.profiles:
         was = old.get(profile.scheduler_name, {})

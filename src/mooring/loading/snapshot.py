@@ -1,4 +1,4 @@
-"""A plugin's files as they were at one moment: what is hashed and pinned is what is run, whatever changes meanwhile."""
+"""Snapshots of plugin files. The code that runs is the code that was hashed, even if a file changes meanwhile."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import msgspec
 
 from mooring.loading.load_errors import Fault, PluginLoadError, refuse
 
-#: A plugin with more than this has something in its folder that does not belong there.
-_MOST_BYTES = 256 * 1024 * 1024
+#: The size limit of a package.
+_MAX_BYTES = 256 * 1024 * 1024
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The files of one plugin: a single file, or a package with everything below it."""
+    """The files of one plugin: a single file, or a package."""
 
     path: Path
     is_package: bool
-    #: The Python sources, by their path within the package ("" for a single file).
+    #: The Python sources by path within the package ("" for a single file).
     sources: dict[str, bytes]
-    #: Of a file its SHA-256; of a package that of the list of its files' sums, as ``sha256sum`` prints it.
+    #: The SHA-256 of the file, or of the list of checksums of a package's files, as ``sha256sum`` prints it.
     sha256: str
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """Read a plugin's files. Raises PluginLoadError if there are none."""
+    """Read a plugin's files. Raises PluginLoadError if they do not exist or are not Python."""
     try:
         if path.is_dir():
             return _read_package(path)
@@ -52,8 +52,10 @@ def _read_package(path: Path) -> Snapshot:
         within = file.relative_to(path).as_posix()
         data = file.read_bytes()
         total += len(data)
-        if total > _MOST_BYTES:
-            raise refuse(path, f"has more than {_MOST_BYTES >> 20} MiB of files; keep only the plugin's own there")
+        if total > _MAX_BYTES:
+            raise refuse(
+                path, f"has more than {_MAX_BYTES >> 20} MiB of files; remove files that do not belong to the plugin"
+            )
         listing.append(f"{hashlib.sha256(data).hexdigest()}  {within}\n")
         if file.suffix == ".py":
             sources[within] = data
@@ -61,7 +63,7 @@ def _read_package(path: Path) -> Snapshot:
 
 
 def package_files(path: Path) -> Iterator[Path]:
-    """All files of a package, in order; caches and hidden files aside."""
+    """Yield all files of a package in order, without caches and hidden files."""
     for entry in sorted(path.iterdir(), key=lambda each: each.name):
         if entry.name.startswith(".") or entry.name in _SKIPPED:
             continue
@@ -72,23 +74,23 @@ def package_files(path: Path) -> Iterator[Path]:
 
 
 def check_pin(snapshot: Snapshot, wanted: str) -> None:
-    """Compare with a pinned hash. Raises PluginLoadError."""
+    """Compare a snapshot with a pinned SHA-256. Raises PluginLoadError."""
     if wanted and snapshot.sha256 != wanted.lower().removeprefix("sha256:"):
         text = f"its sha256 is {snapshot.sha256}, but {wanted} is pinned; review the change, then pin the new one"
         raise refuse(snapshot.path, text)
 
 
-# Who else can write to it
+# File permissions
 
 
 def check_writers(path: Path) -> None:
-    """Refuse files that somebody else could have put there. Raises PluginLoadError with every one of them."""
-    faults = [fault for each in _guarded(path) if (fault := _open_to_others(each)) is not None]
+    """Reject files and folders that other users can write. Raises PluginLoadError with all of them."""
+    faults = [fault for each in _checked_paths(path) if (fault := _writable_by_others(each)) is not None]
     if faults:
         raise PluginLoadError(faults)
 
 
-def _guarded(path: Path) -> Iterator[Path]:
+def _checked_paths(path: Path) -> Iterator[Path]:
     resolved = path.resolve()
     yield resolved.parent
     yield resolved
@@ -99,21 +101,21 @@ def _guarded(path: Path) -> Iterator[Path]:
             yield from (Path(folder, file) for file in files if file.endswith(".py"))
 
 
-def _open_to_others(path: Path) -> Fault | None:
+def _writable_by_others(path: Path) -> Fault | None:
     try:
         found = path.stat()
     except OSError:
-        return None  # it is gone, or reading it will tell
+        return None  # reading the file reports the error
     if os.statvfs(path).f_flag & os.ST_RDONLY:
-        return None  # as a mounted ConfigMap, whose folders have all bits set
+        return None  # such as a mounted ConfigMap, whose folders have all bits set
     mode = found.st_mode
     if stat.S_ISDIR(mode) and mode & stat.S_ISVTX:
-        return None  # as in /tmp, nobody can replace what is not theirs
+        return None  # with the sticky bit, as in /tmp, only the owner of a file can replace it
     if mode & stat.S_IWOTH:
-        who, remedy = "everybody", "chmod o-w"
+        who, remedy = "all users", "chmod o-w"
     elif mode & stat.S_IWGRP and found.st_gid != os.getegid():
         who, remedy = f"the group {found.st_gid}", "chmod g-w"
     else:
         return None
-    text = f"can be written by {who}, so anybody there could run code in the scheduler: {remedy} {path}"
+    text = f"can be written by {who}, who could run code in the scheduler: {remedy} {path}"
     return Fault(str(path), 0, f"{text}, or accept it with --allow-writable-plugins")

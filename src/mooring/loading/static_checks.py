@@ -1,4 +1,4 @@
-"""Checking a plugin class as a compiler would: everything that is wrong with it, each with its line and remedy."""
+"""Static checks of a plugin class: signatures, Args, declared dependencies, requirements, and blocking calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mooring.loading.module_importer import root_of
 from mooring.loading.plugin_kinds import Kind, plugin_name
 from mooring.loading.requirements import fits, misfit
 
-#: Methods that are asked only if one of the others is there.
+#: Methods that are called only if one of the other methods is defined.
 _NEEDS = {
     "normalize_scores": ("score", "score_nodes"),
     "pre_score": ("score", "score_nodes"),
@@ -33,14 +33,14 @@ _PER_NODE = ("filter", "filter_nodes", "score", "score_nodes")
 
 
 def check_class(cls: type, kind: Kind) -> list[Fault]:
-    """What is wrong with a plugin class, found without running it, in the order of its lines."""
+    """Return the errors of a plugin class in line order, without running it."""
     source = class_source(cls)
     path = source.path if source is not None else inspect.getfile(cls) if cls.__module__ in sys.modules else ""
     found: list[tuple[int, str]] = [(problem.line, problem.message) for problem in kind.check(cls)]
     found += _requires(cls, source)
     if issubclass(cls, Plugin):
-        found += _lonely(cls, source)
-        found += _declared(cls, source)
+        found += _never_called(cls, source)
+        found += _dependences(cls, source)
         found += _args(cls, source)
     name = plugin_name(cls)
     faults = [Fault(path, line or _line(source), f"{name}: {message}") for line, message in found]
@@ -48,7 +48,7 @@ def check_class(cls: type, kind: Kind) -> list[Fault]:
 
 
 def _blocking(cls: type) -> Iterator[Fault]:
-    """Calls that wait, in the class and in what it inherits from its own file or package."""
+    """Yield the blocking calls of a class and of its base classes in the same file or package."""
     for owner in cls.__mro__:
         source = class_source(owner) if root_of(owner.__module__) == root_of(cls.__module__) else None
         if source is not None:
@@ -57,7 +57,7 @@ def _blocking(cls: type) -> Iterator[Fault]:
 
 
 def check_strays(module: ModuleType) -> list[Fault]:
-    """Classes that look like plugins but do not derive from Plugin, so that nobody would find them."""
+    """Return errors for classes that look like plugins but do not derive from Plugin, so that they are not found."""
     faults = []
     for cls in list(vars(module).values()):
         if not isinstance(cls, type) or cls.__module__ != module.__name__ or issubclass(cls, Plugin):
@@ -65,7 +65,7 @@ def check_strays(module: ModuleType) -> list[Fault]:
         method = next((name for name in vars(cls) if _is_point(vars(cls)[name], name)), None)
         if method is not None:
             source = class_source(cls)
-            text = f"{cls.__name__} has '{method}' but is no plugin; write 'class {cls.__name__}(Plugin):'"
+            text = f"{cls.__name__} has '{method}' but is not a plugin; write 'class {cls.__name__}(Plugin):'"
             faults.append(Fault(getattr(module, "__file__", "") or "", _line(source), text))
     return faults
 
@@ -84,7 +84,7 @@ def _line(source: ClassSource | None, member: str = "") -> int:
 
 
 def _requires(cls: type, source: ClassSource | None) -> Iterator[tuple[int, str]]:
-    """The versions of Mooring that a plugin says it works with."""
+    """Check the versions of Mooring that a plugin requires."""
     requires = getattr(cls, "requires", "")
     if not requires:
         return
@@ -97,17 +97,20 @@ def _requires(cls: type, source: ClassSource | None) -> Iterator[tuple[int, str]
     if problem is not None:
         yield line, f"requires: {problem}"
     elif not fits(__version__, versions):
-        yield line, f"requires {requires}, but this is mooring {__version__}; use a version of the plugin made for it"
+        yield (
+            line,
+            f"requires {requires}, but this is mooring {__version__}; use a version of the plugin that supports it",
+        )
 
 
-def _lonely(cls: type[Plugin], source: ClassSource | None) -> Iterator[tuple[int, str]]:
+def _never_called(cls: type[Plugin], source: ClassSource | None) -> Iterator[tuple[int, str]]:
     for method, others in _NEEDS.items():
         if callable(getattr(cls, method, None)) and not any(callable(getattr(cls, each, None)) for each in others):
             right = " or ".join(f"'{BY_METHOD[each].signature}'" for each in others)
             yield _line(source, method), f"'{method}' is never called without {right}"
 
 
-def _declared(cls: type[Plugin], source: ClassSource | None) -> Iterator[tuple[int, str]]:
+def _dependences(cls: type[Plugin], source: ClassSource | None) -> Iterator[tuple[int, str]]:
     for method in _PER_TEMPLATE + _PER_NODE:
         declared = dependence(getattr(cls, method, None))
         if declared is None or (declared == "template") == (method in _PER_TEMPLATE):
@@ -128,14 +131,14 @@ def _args(cls: type[Plugin], source: ClassSource | None) -> Iterator[tuple[int, 
         hints = get_type_hints(declared)
         args_struct(cls)
     except Exception as error:
-        yield line, f"Args cannot be understood: {error}"
+        yield line, f"Args is invalid: {error}"
         return
     for name, value in vars(declared).items():
         if not name.startswith("_") and name not in hints and not callable(value) and not hasattr(value, "__get__"):
             yield line, f"Args.{name} has no type; write  {name}: {type(value).__name__} = {value!r}"
 
 
-#: Calls that wait for the outside -> what to write instead in an ``async`` method.
+#: Blocking call -> its replacement in an ``async`` method.
 _BLOCKING = {
     "time.sleep": "await asyncio.sleep(...)",
     "urllib.request.urlopen": "await asyncio.to_thread(urlopen, ...)",
@@ -147,30 +150,30 @@ _BLOCKING = {
     "socket.create_connection": "asyncio.open_connection",
     "input": "an argument of the plugin",
 }
-#: Libraries that ask servers and wait for the answer, and what there is instead; their other names are harmless.
+#: Blocking HTTP library -> its replacement. Only the names in `_REQUESTING` block.
 _LIBRARIES = {"requests": "aiohttp", "httpx": "httpx.AsyncClient", "urllib3": "aiohttp"}
-_ASKING = ("get", "post", "put", "patch", "delete", "head", "options", "request", "stream", "Session", "Client",
+_REQUESTING = ("get", "post", "put", "patch", "delete", "head", "options", "request", "stream", "Session", "Client",
            "PoolManager")  # fmt: skip
-_BLOCKING |= {f"{library}.{name}": instead for library, instead in _LIBRARIES.items() for name in _ASKING}
+_BLOCKING |= {f"{library}.{name}": instead for library, instead in _LIBRARIES.items() for name in _REQUESTING}
 
 
 class ClassSource(msgspec.Struct, frozen=True):
-    """Where a class is written."""
+    """The source of a class."""
 
     path: str
     line: int
     tree: ast.ClassDef
-    #: What each imported name stands for: ``sleep`` -> ``time.sleep``.
+    #: Imported name -> qualified name: ``sleep`` -> ``time.sleep``.
     imported: dict[str, str]
 
     def methods(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-        """Its methods."""
+        """Yield its methods."""
         for node in self.tree.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield node
 
     def line_of(self, method: str) -> int:
-        """The line of a method or attribute, or that of the class."""
+        """Return the line of a method or attribute, or else of the class."""
         for node in self.tree.body:
             names = [getattr(node, "name", "")]
             if isinstance(node, ast.Assign):
@@ -183,7 +186,7 @@ class ClassSource(msgspec.Struct, frozen=True):
 
 
 def class_source(cls: type) -> ClassSource | None:
-    """The source of a class; None where there is none (it was made while running, say)."""
+    """Return the source of a class; None if there is none, as for a class that was created at run time."""
     module = sys.modules.get(cls.__module__)
     loader = getattr(module, "__loader__", None)
     if module is None or loader is None or not hasattr(loader, "get_source"):
@@ -202,7 +205,7 @@ def class_source(cls: type) -> ClassSource | None:
 
 
 def blocking_calls(source: ClassSource) -> Iterator[tuple[int, str]]:
-    """Calls in ``async`` methods that would hold up everything else: line and what to do."""
+    """Yield the line and the message of each blocking call in an ``async`` method."""
     for method in source.methods():
         if not isinstance(method, ast.AsyncFunctionDef):
             continue
@@ -210,12 +213,12 @@ def blocking_calls(source: ClassSource) -> Iterator[tuple[int, str]]:
             called = _dotted(node.func, source.imported)
             instead = _BLOCKING.get(called)
             if instead is not None:
-                text = f"'{method.name}' calls {called}, which stops the whole scheduler while it waits; use {instead}"
+                text = f"'{method.name}' calls {called}, which blocks the whole scheduler; use {instead}"
                 yield node.lineno, text
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
-    """The calls that a method makes itself; functions within it may well be for threads."""
+    """Yield the calls of a method, without those of nested functions, which may run on threads."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.Lambda):
             continue
@@ -239,7 +242,7 @@ def _imports(tree: ast.Module) -> dict[str, str]:
 
 
 def _dotted(node: ast.expr, imported: dict[str, str]) -> str:
-    """What a call names, in full: ``time.sleep``; "" for anything but a plain name."""
+    """Return the qualified name of a call, such as ``time.sleep``; "" if it is not a plain name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

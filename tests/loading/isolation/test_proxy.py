@@ -150,7 +150,7 @@ def world(tmp_path: Path) -> Iterator[Callable[..., World]]:
 
 
 @pytest.mark.parametrize("text", [ONE_BY_ONE, IN_COLUMNS], ids=["one by one", "in columns"])
-def test_it_decides_there_about_the_cluster_as_it_is_now(world: Callable[..., World], text: str) -> None:
+def test_the_process_has_the_current_state_of_the_cluster(world: Callable[..., World], text: str) -> None:
     here = world(text)
     assert here.plugin.process.pid != os.getpid()
     assert here.node("a") == "node-2"
@@ -161,21 +161,21 @@ def test_it_decides_there_about_the_cluster_as_it_is_now(world: Callable[..., Wo
     assert here.node("c") == "node-22"
 
 
-def test_reasons_come_back(world: Callable[..., World]) -> None:
+def test_reasons_are_returned(world: Callable[..., World]) -> None:
     here = world(IN_COLUMNS)
     for number in (0, 2, 4):
         here.engine.remove(make_node(f"node-{number}").obj())
     assert here.failure("a").startswith("0/3 nodes are available: 3 an odd node.")
 
 
-def test_a_plugin_that_hangs_is_killed_and_comes_back(world: Callable[..., World]) -> None:
+def test_a_plugin_that_hangs_is_killed_and_restarted(world: Callable[..., World]) -> None:
     here = world(HANGS, timeout="1s", more="  failureThreshold: 1000")
     assert here.node("a")
     first = here.plugin.process.pid
     assert "the plugin's process: killed: it did not answer within 1 s" in here.failure("hang")
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
-    assert "is being started again" in here.failure("b")
+    assert "is restarting" in here.failure("b")
     here.wait(lambda: isinstance(here.attempt(f"x{time.monotonic_ns()}"), AssumedPod))
     assert here.plugin.process.pid not in (0, first)
     assert here.engine.guards.health.failures["Mine", "filter_nodes"] >= 2
@@ -184,27 +184,27 @@ def test_a_plugin_that_hangs_is_killed_and_comes_back(world: Callable[..., World
 def test_a_crash_and_an_exception_fail_the_attempt_and_open_the_breaker(world: Callable[..., World]) -> None:
     here = world(HANGS, more="  failureThreshold: 2\n  failurePolicy: Ignore")
     assert "KeyError: 'zone'" in here.failure("raise")
-    assert "it ended with exit code 3" in here.failure("crash")
+    assert "it exited with code 3" in here.failure("crash")
     assert here.engine.guards.of("Mine").state.startswith("switched off (Ignore)")
     assert here.node("goes-on")
 
 
-def test_memory_is_limited(world: Callable[..., World]) -> None:
+def test_memory_limit(world: Callable[..., World]) -> None:
     here = world(HANGS, more="  memoryLimit: 1Gi")
     assert "MemoryError" in here.failure("eat") or "ended" in here.failure("eat-again")
     assert here.plugin.process.generation >= 1
 
 
-def test_what_cannot_be_asked_elsewhere_is_refused(world: Callable[..., World]) -> None:
+def test_unsupported_methods_are_rejected(world: Callable[..., World]) -> None:
     with pytest.raises(PluginLoadError) as refused:
         world(HEAD + "    def less(self, a, b):\n        return a.timestamp < b.timestamp\n")
-    assert "'less' cannot be run with isolation: process" in str(refused.value)
+    assert "'less' is not supported with isolation: process" in str(refused.value)
     with pytest.raises(PluginLoadError) as refused:
         world(HEAD + "    async def pre_bind(self, state, pod, node_name):\n        return None\n")
     assert "must not be async with isolation: process" in str(refused.value)
 
 
-def test_its_process_ends_with_the_plugin(tmp_path: Path) -> None:
+def test_the_process_exits_with_the_plugin(tmp_path: Path) -> None:
     here = World(tmp_path, IN_COLUMNS)
     process = here.plugin.process
     pid = process.pid
@@ -215,7 +215,7 @@ def test_its_process_ends_with_the_plugin(tmp_path: Path) -> None:
     here.setup.catalog.unload()
 
 
-def test_objects_that_it_lists_are_there_too(world: Callable[..., World]) -> None:
+def test_listed_objects_are_sent_to_the_process(world: Callable[..., World]) -> None:
     here = world(
         HEAD.replace("import os", "from mooring.api import Service\nimport os")
         + """
@@ -233,7 +233,7 @@ def test_objects_that_it_lists_are_there_too(world: Callable[..., World]) -> Non
     assert "no service" in here.failure("c")
 
 
-def test_the_next_version_gets_what_the_last_one_kept(tmp_path: Path) -> None:
+def test_state_is_passed_to_the_next_version(tmp_path: Path) -> None:
     counting = (
         HEAD
         + """
@@ -263,8 +263,8 @@ def test_the_next_version_gets_what_the_last_one_kept(tmp_path: Path) -> None:
         setup.catalog.unload()
 
 
-def test_a_large_cluster_is_told_in_parts(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.loading.isolation.proxy._MOST_CHANGES", 7)
+def test_a_large_cluster_is_sent_in_parts(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.loading.isolation.proxy._MAX_CHANGES", 7)
     here = world(
         HEAD + "    def filter(self, state, pod, node):\n        return None if node.name == 'node-59' else 'no'\n"
     )

@@ -53,7 +53,7 @@ def numbers(raw: bytes) -> list[int]:
     return list(struct.unpack(f"<{len(raw) // 8}q", raw))
 
 
-def test_the_request() -> None:
+def test_request_layout() -> None:
     _, given = asked("pod_count")
     assert given["words"][:2] == (1, 2)
     assert given["config"] == "conf"
@@ -93,7 +93,7 @@ def test_labels_names_and_flags() -> None:
     assert found.plugin.per_node is False
 
 
-def test_names_are_those_of_the_nodes_at_the_time() -> None:
+def test_the_name_cache_follows_the_nodes() -> None:
     """They are kept from one question to the next."""
     column = make_column("name")
     found = harness(batch("name", score="(i32.const 0)"), "a", "b")
@@ -113,7 +113,7 @@ FIRST_COLUMN = "(i32.load offset=40 (local.get 0))"
 ANSWERS = "(i32.load offset=24 (local.get 0))"
 
 
-def test_scores_come_back() -> None:
+def test_scores() -> None:
     """The first column is copied to the answers."""
     copy = f"(memory.copy {ANSWERS} {FIRST_COLUMN} (i32.const 16)) (i32.const 0)"
     found = harness(batch("allowed_pods", score=copy), "a", "b")
@@ -123,7 +123,7 @@ def test_scores_come_back() -> None:
     assert found.plugin.score_nodes(CycleState(), POD, found.nodes(["b"])).tolist() == [9]
 
 
-def test_verdicts_come_back_with_their_reasons() -> None:
+def test_verdicts_and_reasons() -> None:
     code = f"""(i32.store {ANSWERS} (i32.const 2)) (i32.store offset=4 {ANSWERS} (i32.const 0))
         (i32.store offset=8 {ANSWERS} (i32.const -1)) (call $say (local.get 0)) (i32.const 0)"""
     run = harness(batch("pod_count", filtering=code, text="one\0two\0")).run(POD)
@@ -133,25 +133,25 @@ def test_verdicts_come_back_with_their_reasons() -> None:
 @pytest.mark.parametrize(
     ("guest", "message"),
     [
-        (batch("colour", score="(i32.const 0)"), "wasm: mooring_columns error: the guest asks for the column 'colour'"),
-        (batch("label", score="(i32.const 0)"), "asks for the column 'label'; columns are name, allocatable:NAME"),
-        (batch("name:x", score="(i32.const 0)"), "asks for the column 'name:x'"),
+        (batch("colour", score="(i32.const 0)"), "the guest requests the unknown column 'colour'"),
+        (batch("label", score="(i32.const 0)"), "the unknown column 'label'; columns are name, allocatable:NAME"),
+        (batch("name:x", score="(i32.const 0)"), "requests the unknown column 'name:x'"),
         (
             batch("", score="(call $say (local.get 0)) (i32.const 1)", text="went wrong"),
             "wasm: mooring_score error: went wrong",
         ),
-        (batch("", score="(i32.const 9)"), "wasm: mooring_score error: the guest answered 9"),
+        (batch("", score="(i32.const 9)"), "wasm: mooring_score error: the guest returned 9"),
         (
             batch("", filtering=f"(i32.store {ANSWERS} (i32.const 3)) (i32.const 0)"),
-            "wasm: mooring_filter error: the guest gave reason 3 of 1",
+            "wasm: mooring_filter error: the guest returned reason 3 of 1",
         ),
         (
             batch("", score="(i32.const 0)").replace(b"\x41\x80\x20", b"\x41\x81\x20"),
-            "wasm: mooring_alloc error: the guest gave the address 4097 for",
+            "wasm: mooring_alloc error: the guest returned the address 4097 for",
         ),
         (
             batch("", score="(i32.const 0)").replace(b"\x41\x80\x20", b"\x41\xf8\x7f"),
-            "inside of its memory of 262144 bytes",
+            "within its memory of 262144 bytes",
         ),
         (
             batch("", score="(i32.store offset=28 (local.get 0) (i32.const -1)) (i32.store offset=32 (local.get 0)"
@@ -181,16 +181,16 @@ def test_a_guest_in_rust() -> None:
 
 
 @pytest.mark.parametrize(("config", "feasible"), [("60", ["big"]), ("0", ["big", "small", "full"]), ("99", [])])
-def test_its_configuration(config: str, feasible: list[str]) -> None:
+def test_guest_configuration(config: str, feasible: list[str]) -> None:
     assert headroom(config).run(POD).feasible == feasible
 
 
-def test_a_configuration_that_it_does_not_understand() -> None:
+def test_an_invalid_configuration() -> None:
     with pytest.raises(GuestError, match="guestConfig must be a number of percent"):
         headroom("a lot").run(POD)
 
 
-def test_more_nodes_need_more_room() -> None:
+def test_the_buffer_grows_with_the_nodes() -> None:
     found = harness(HEADROOM, guestConfig="0")
     assert len(found.run(POD).feasible) == 3
     for number in range(3000):

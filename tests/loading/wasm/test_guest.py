@@ -42,7 +42,7 @@ GREEDY = """(func (export "filter") (result i32)
         (
             module('(func (export "filter") (result i32) (loop $ever (br $ever)) (i32.const 0))'),
             {"timeLimit": "50ms"},
-            "wasm: filter error: the guest was stopped: it had not come back after 0.05 s (timeLimit)",
+            "wasm: filter error: the guest was stopped: it did not return within 0.05 s (timeLimit)",
         ),
         (
             module(GREEDY),
@@ -57,12 +57,12 @@ GREEDY = """(func (export "filter") (result i32)
         (
             module('(func (export "filter") (result i32) (call $exit (i32.const 3)) unreachable)', imports=EXIT),
             {},
-            "wasm: filter error: the guest ended itself with exit code 3",
+            "wasm: filter error: the guest exited with code 3",
         ),
         (
             module('(func (export "filter") (result i32) (i32.const 77))'),
             {},
-            "wasm: filter error: the guest answered with the status 77; known are 0 to 6",
+            "wasm: filter error: the guest returned the status 77; it must be 0 to 6",
         ),
         (
             module('(func (export "filter") (result i32) (i32.load (i32.const -1)))'),
@@ -72,15 +72,15 @@ GREEDY = """(func (export "filter") (result i32)
     ],
     ids=["trap", "panic", "endless loop", "memory", "recursion", "exit", "unknown status", "out of bounds"],
 )
-def test_what_fails_is_told_in_one_sentence(guest: bytes, args: dict[str, str], message: str) -> None:
+def test_failures_are_reported_in_one_sentence(guest: bytes, args: dict[str, str], message: str) -> None:
     with pytest.raises(GuestError) as failed:
         harness(guest, **args).run(POD)
     assert str(failed.value) == message
 
 
-def test_a_status_that_nobody_knows() -> None:
+def test_an_unknown_status() -> None:
     plugin = harness(module('(func (export "reserve") (result i32) (i32.const -1))')).plugin
-    with pytest.raises(GuestError, match="the guest answered with the status -1"):
+    with pytest.raises(GuestError, match="the guest returned the status -1"):
         plugin.reserve(CycleState(), POD, "n1")
 
 
@@ -98,7 +98,7 @@ ONCE = """(func (export "filter") (result i32)
     (if (i32.eq (i32.load (i32.const 0)) (i32.const 4)) (then unreachable)) (i32.const 0))"""
 
 
-def test_the_next_attempt_has_an_instance_that_works() -> None:
+def test_the_next_attempt_gets_a_working_instance() -> None:
     found = harness(module(ONCE))
     nodes = found.nodes()
     assert found.plugin.filter_nodes(CycleState(), POD, nodes) is None
@@ -115,29 +115,29 @@ def test_the_next_attempt_has_an_instance_that_works() -> None:
     ("body", "message"),
     [
         ("unreachable", "wasm: instantiate error: wasm trap: wasm `unreachable` instruction executed"),
-        ("(call $exit (i32.const 2))", "wasm: instantiate error: the guest ended itself with exit code 2"),
+        ("(call $exit (i32.const 2))", "wasm: instantiate error: the guest exited with code 2"),
     ],
 )
-def test_a_guest_that_cannot_start_is_found_out_when_it_is_loaded(body: str, message: str) -> None:
+def test_a_guest_that_cannot_start_fails_at_load(body: str, message: str) -> None:
     guest = module(f'(func (export "_start") {body}) (func (export "filter") (result i32) (i32.const 0))', imports=EXIT)
     with pytest.raises(GuestError) as failed:
         harness(guest)
     assert str(failed.value) == message
 
 
-def test_a_guest_may_end_its_start_by_exiting() -> None:
+def test_a_guest_may_exit_from_its_main_function() -> None:
     body = """(func (export "_start") (i32.store (i32.const 0) (i32.const 2)) (call $exit (i32.const 0)) unreachable)
         (func (export "filter") (result i32) (i32.load (i32.const 0)))"""
     assert len(harness(module(body, imports=EXIT)).run(POD).rejected) == 3
 
 
-def test_more_memory_than_allowed_from_the_start() -> None:
+def test_initial_memory_above_the_limit() -> None:
     guest = module('(func (export "filter") (result i32) (i32.const 0))', memory=32)
     with pytest.raises(GuestError, match=r"wasm: instantiate error: .*memory"):
         harness(guest, memoryLimit="1Mi")
 
 
-def test_sleeping_takes_no_time() -> None:
+def test_sleep_returns_at_once() -> None:
     """A guest that sleeps for an hour goes on at once: nobody waits for it, and no limit could stop it."""
     body = """(func (export "filter") (result i32)
         (i64.store (i32.const 0) (i64.const 7)) (i64.store (i32.const 24) (i64.const 3600000000000))
@@ -148,7 +148,7 @@ def test_sleeping_takes_no_time() -> None:
     assert len(harness(module(body, imports=poll)).run(POD).rejected) == 3
 
 
-def test_nothing_is_left_of_instances_that_are_gone() -> None:
+def test_dropped_instances_are_freed() -> None:
     found = harness(module('(func (export "filter") (result i32) unreachable)'))
 
     def alive() -> int:
@@ -162,7 +162,7 @@ def test_nothing_is_left_of_instances_that_are_gone() -> None:
     assert alive() <= before + 1
 
 
-def test_the_desk_may_have_more_memory_than_the_guest() -> None:
+def test_shared_memory_does_not_count_towards_the_limit() -> None:
     names = [f"{number:0200d}" for number in range(1000)]
     guest = module('(func (export "filter") (result i32) (i32.const 0))')
     assert len(harness(guest, *names, memoryLimit="64Ki").run(POD).feasible) == 1000

@@ -59,17 +59,17 @@ def test_statuses(export: str, method: str, code: int, status: Status | None) ->
     assert getattr(plugin, method)(CycleState(), POD, extra) == status
 
 
-def test_filter_gives_each_node_its_reason() -> None:
+def test_filter_returns_a_reason_for_each_node() -> None:
     guest = echo("filter", "k8s.io/scheduler", "currentNodeName")
     assert harness(guest, "a", "bb", "").run(POD).rejected == {"a": ("a",), "bb": ("bb",), "": ("",)}
 
 
-def test_filter_lets_nodes_pass() -> None:
+def test_filter_accepts_nodes() -> None:
     run = harness(module('(func (export "filter") (result i32) (i32.const 0))')).run(POD)
     assert run.feasible == ["n1", "n2", "n3"]
 
 
-def test_an_error_in_filter_ends_the_asking() -> None:
+def test_an_error_in_filter_ends_the_calls() -> None:
     """Every call counts one up; the second answers Error."""
     body = """(global $n (mut i32) (i32.const 0))
         (func (export "filter") (result i32)
@@ -83,7 +83,7 @@ def test_an_error_in_filter_ends_the_asking() -> None:
     assert verdicts.status(1) == Status.error("why")
 
 
-def test_scores_are_the_high_half_with_a_sign() -> None:
+def test_scores_are_the_signed_high_half() -> None:
     body = """(global $n (mut i64) (i64.const -2))
         (func (export "score") (result i64)
           (global.set $n (i64.add (global.get $n) (i64.const 1)))
@@ -98,7 +98,7 @@ def test_a_score_with_another_status_is_an_error() -> None:
         harness(module(body, imports=REASON, data="no idea")).run(POD)
 
 
-def test_prefilter_narrows_to_the_named_nodes() -> None:
+def test_prefilter_restricts_the_nodes() -> None:
     names = '(import "k8s.io/scheduler" "result.node_names" (func $names (param i32 i32)))'
     body = """(func (export "prefilter") (result i32)
         (call $names (i32.const 0) (i32.const 6)) (i32.const 0))"""
@@ -123,7 +123,7 @@ def test_postfilter(mode: int, nominated: str | None) -> None:
     assert answer == (PostFilterResult(nominated_node=nominated), Status.unschedulable("n2"))
 
 
-def test_postfilter_is_told_what_was_said_of_the_nodes() -> None:
+def test_postfilter_receives_the_statuses() -> None:
     found = harness(_with_filter("postfilter", "nodeToStatusMap", "i64.const 2"))
     statuses = NodeStatuses(found.table)
     statuses.add(Rejections("X", np.array([0]), np.array([1]), lambda _: Status.unschedulable("no")))
@@ -140,7 +140,7 @@ def _with_filter(export: str, name: str, answer: str) -> bytes:
     return module(body, imports=imports)
 
 
-def test_prescore_is_told_the_feasible_nodes() -> None:
+def test_prescore_receives_the_feasible_nodes() -> None:
     found = harness(_with_filter("prescore", "filteredNodeList", "i32.const 2"))
     status = found.plugin.pre_score(CycleState(), POD, found.nodes(["n3", "n1"]))
     assert json.loads(status.message) == ["n3", "n1"]
@@ -174,7 +174,7 @@ def test_wrong_normalized_scores(given: str) -> None:
         harness(guest).run(POD)
 
 
-def test_normalizescore_is_told_the_scores() -> None:
+def test_normalizescore_receives_the_scores() -> None:
     imports = f'{REASON} (import "k8s.io/scheduler" "nodeScoreList" (func $read (param i32 i32) (result i32)))'
     body = """(func (export "score") (result i64) (i64.const 0x0000000900000000))
         (func (export "normalizescore") (result i32)
@@ -198,7 +198,7 @@ def test_permit(answer: str, expected: Status | PermitWait | None) -> None:
     assert plugin.permit(CycleState(), POD, "n1") == expected
 
 
-def test_addpod_and_removepod_know_the_other_pod() -> None:
+def test_addpod_and_removepod_receive_the_other_pod() -> None:
     other = make_pod("other").uid("u2").obj()
     for export, method in (("addpod", "add_pod"), ("removepod", "remove_pod")):
         found = harness(_with_filter(export, "targetPod", "i32.const 2"))
@@ -229,12 +229,12 @@ def test_enqueue(records: list[tuple[int, int]], events: list[ClusterEvent]) -> 
     assert list(plugin.events_to_register()) == events
 
 
-def test_a_guest_that_breaks_in_enqueue_is_woken_by_everything() -> None:
+def test_a_guest_that_fails_in_enqueue_gets_all_events() -> None:
     body = '(func (export "enqueue") unreachable) (func (export "filter") (result i32) (i32.const 0))'
     assert harness(module(body)).plugin.events_to_register() == CATCH_ALL
 
 
-def test_a_guest_serves_the_points_that_it_exports() -> None:
+def test_a_guest_has_the_points_that_it_exports() -> None:
     body = """(func (export "filter") (result i32) (i32.const 0)) (func (export "postbind"))
         (func (export "score") (result i64) (i64.const 0)) (func (export "somethingelse"))"""
     plugin = plugin_from_module("Some", module(body))

@@ -32,7 +32,7 @@ def begun(plugin: Any, state: CycleState, pod: Any) -> str:
     return str(plugin.reserve(state, pod, "n1").message)
 
 
-def test_attempts_share_an_instance_one_after_the_other() -> None:
+def test_consecutive_cycles_share_an_instance() -> None:
     plugin = harness(GUEST).plugin
     for number in "123":
         state = CycleState()
@@ -41,7 +41,7 @@ def test_attempts_share_an_instance_one_after_the_other() -> None:
         assert plugin.filter_nodes(state, A, nodes).status(1).message == number
 
 
-def test_an_attempt_that_has_a_node_keeps_its_instance() -> None:
+def test_an_attempt_with_a_node_keeps_its_instance() -> None:
     plugin = harness(GUEST).plugin
     first, second = CycleState(), CycleState()
     plugin.pre_filter(first, A, None)
@@ -51,7 +51,7 @@ def test_an_attempt_that_has_a_node_keeps_its_instance() -> None:
     assert begun(plugin, first, A) == "1", "still the first one's own"
 
 
-def test_what_is_given_back_is_used_again() -> None:
+def test_returned_instances_are_reused() -> None:
     for give_back in ("unreserve", "post_bind"):
         plugin = harness(GUEST).plugin
         first, second = CycleState(), CycleState()
@@ -62,7 +62,7 @@ def test_what_is_given_back_is_used_again() -> None:
         assert begun(plugin, second, B) == "2"
 
 
-def test_an_attempt_that_is_forgotten_gives_back_what_it_kept() -> None:
+def test_a_collected_attempt_returns_its_instance() -> None:
     plugin = harness(GUEST).plugin
     first, second = CycleState(), CycleState()
     plugin.pre_filter(first, A, None)
@@ -72,7 +72,7 @@ def test_an_attempt_that_is_forgotten_gives_back_what_it_kept() -> None:
     assert begun(plugin, second, B) == "2"
 
 
-def test_an_attempt_whose_instance_went_to_another_begins_anew() -> None:
+def test_an_attempt_without_its_instance_calls_prefilter_again() -> None:
     """As when an attempt is explained after the next one has run: the guest must not mix up the two."""
     plugin = harness(GUEST).plugin
     nodes = plugin.handle.nodes
@@ -82,7 +82,7 @@ def test_an_attempt_whose_instance_went_to_another_begins_anew() -> None:
     assert plugin.filter_nodes(first, A, nodes).status(1).message == "3"
 
 
-def test_where_prefilter_is_not_asked_the_guest_still_forgets() -> None:
+def test_prefilter_resets_a_guest_whose_prefilter_point_is_disabled() -> None:
     """Guests of the SDK drop what they remember of the last pod in `prefilter`; a profile may have no PreFilter."""
     found = harness(GUEST)
     for number in "12":
@@ -127,7 +127,7 @@ def engine(body: str = WHOLE) -> Engine:
     return Engine(config, plugins={"Guest": plugin}, rng=random.Random(1), clock=lambda: 1000.0)
 
 
-def test_a_guest_in_a_whole_scheduler() -> None:
+def test_a_guest_in_a_scheduler() -> None:
     made = engine()
     for name in ("n1", "n7", "x9", "n3"):
         made.put(make_node(name).capacity(cpu="4", memory="8Gi", pods="10").obj())
@@ -149,7 +149,7 @@ def test_a_guests_reasons_are_in_the_message() -> None:
     assert failed.failure.message.startswith("0/1 nodes are available: 1 x is shut.")
 
 
-def test_a_guest_that_breaks_harms_one_attempt() -> None:
+def test_a_failing_guest_fails_one_attempt() -> None:
     """It breaks at nodes whose name begins with an exclamation mark."""
     trap = "(if (i32.eq (i32.load8_u (i32.const 0)) (i32.const 33)) (then unreachable))"
     made = engine(WHOLE.replace("(drop (call $last))", f"(drop (call $last)) {trap}"))

@@ -22,7 +22,7 @@ def said(guest: bytes, *names: str, pod: Any = POD, **args: Any) -> dict[str, st
     return {name: reasons[0] for name, reasons in harness(guest, *names, **args).run(pod).rejected.items()}
 
 
-def test_the_pod_comes_as_protobuf() -> None:
+def test_current_pod_is_protobuf() -> None:
     found = harness(echo("filter", "k8s.io/scheduler", "currentPod"), "a")
     state, wanted = CycleState(), encode_object(POD)
     found.plugin.filter_nodes(state, POD, found.nodes())
@@ -30,7 +30,7 @@ def test_the_pod_comes_as_protobuf() -> None:
     assert guest.memory.read(1024, len(wanted)) == wanted
 
 
-def test_what_does_not_fit_is_not_written_and_its_length_is_told() -> None:
+def test_an_answer_that_does_not_fit_returns_only_its_length() -> None:
     body = """(func (export "filter") (result i32)
         (i32.store8 (i32.const 1024) (i32.const 88))
         (drop (call $read (i32.const 1024) (i32.const 2)))
@@ -40,7 +40,7 @@ def test_what_does_not_fit_is_not_written_and_its_length_is_told() -> None:
     assert said(module(body, imports=imports), "abc") == {"abc": "X"}
 
 
-def test_a_node_by_name_comes_as_protobuf() -> None:
+def test_node_is_protobuf() -> None:
     for _ in range(2):
         texts = said(look_up("filter", "k8s.io/api", "node", "n2"), "n1", "n2")
         assert decode_message(texts["n1"].encode(), "core.Node")["metadata"]["name"] == "n2"
@@ -59,7 +59,7 @@ OWN_NODE = module(
 )
 
 
-def test_the_node_that_is_asked_about_comes_from_the_desk_and_is_always_the_latest() -> None:
+def test_the_current_node_in_shared_memory_is_the_latest() -> None:
     found = harness(OWN_NODE, "n1", "n2", "n3")
 
     def seen() -> list[Any]:
@@ -76,7 +76,7 @@ def test_the_node_that_is_asked_about_comes_from_the_desk_and_is_always_the_late
     assert seen() == plain
 
 
-def test_the_list_of_all_nodes() -> None:
+def test_node_list() -> None:
     texts = said(echo("filter", "k8s.io/api", "nodeList"), "a", "b")
     nodes = decode_message(texts["a"].encode(), "core.NodeList")["items"]
     assert [node["metadata"]["name"] for node in nodes] == ["a", "b"]
@@ -92,7 +92,7 @@ def test_image_states() -> None:
 
 
 @pytest.mark.parametrize("config", ["", '{"reverse": true}', "ünïcode"])
-def test_the_guests_configuration(config: str) -> None:
+def test_get_config(config: str) -> None:
     guest = echo("filter", "k8s.io/scheduler", "get_config")
     assert said(guest, "a", guestConfig=config) == {"a": config}
 
@@ -100,7 +100,7 @@ def test_the_guests_configuration(config: str) -> None:
 @pytest.mark.parametrize(
     "name", ["targetPod", "filteredNodeList", "nodeToStatusMap", "nodeScoreList"], ids=lambda name: name
 )
-def test_what_is_not_there_is_empty(name: str) -> None:
+def test_missing_data_is_empty(name: str) -> None:
     assert said(echo("filter", "k8s.io/scheduler", name), "a") == {"a": ""}
 
 
@@ -125,7 +125,7 @@ TALK = """(func (export "prefilter") (result i32)
 @pytest.mark.parametrize(
     ("severity", "levels"), [(0, ["info", "error", "warning"]), (1, ["error", "warning"]), (2, ["error"]), (3, [])]
 )
-def test_logs_from_a_severity_on(severity: int, levels: list[str]) -> None:
+def test_logs_at_or_above_the_severity(severity: int, levels: list[str]) -> None:
     plugin = harness(
         module(TALK, imports=LOG + LOGS, data="hik\\00v\\00e\\00\\00x\\00y\\00"), logSeverity=severity
     ).plugin
@@ -137,7 +137,7 @@ def test_logs_from_a_severity_on(severity: int, levels: list[str]) -> None:
     assert pairs == [("v", "", "y")] * ("warning" in levels)
 
 
-def test_the_severity_is_told() -> None:
+def test_severity() -> None:
     imports = '(import "k8s.io/klog" "severity" (func $severity (result i32)))'
     guest = module('(func (export "filter") (result i32) (call $severity))', imports=imports)
     assert len(said(guest, "a", logSeverity=2)) == 1

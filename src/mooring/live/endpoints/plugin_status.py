@@ -21,7 +21,7 @@ def plugin_status(engine: Engine, catalog: Catalog, reloader: Reloader | None) -
         if problem:
             row = counters.setdefault(name, {})
             row["state"] = f"{row.get('state', 'running')}; not reloaded: {problem}"
-    return plugin_rows(engine.profiles.config, catalog, fares=counters)
+    return plugin_rows(engine.profiles.config, catalog, statistics=counters)
 
 
 def _problem(reloader: Reloader | None, path: Path | None) -> str:

@@ -1,4 +1,4 @@
-"""Plugins that run in processes of their own: one that hangs is killed, one that crashes takes nobody with it."""
+"""Plugins in their own processes. One that hangs is killed; one that crashes does not affect the scheduler."""
 
 from mooring.loading.isolation.proxy import isolated
 

@@ -1,4 +1,4 @@
-"""PluginProcess: starts a plugin's process, asks it with a deadline, kills it when it hangs, and starts it again."""
+"""The process of an isolated plugin: starting it, calling it with a deadline, killing and restarting it."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from mooring.loading.plugin_files import FoundPlugin
 
 log = structlog.get_logger("mooring.plugins")
 
-#: Python and NumPy have to be loaded, on a machine that may be busy.
+#: The start timeout. Loading Python and NumPy takes long on a loaded machine.
 _START_SECONDS: Final = 60.0
-#: How long to wait before a process is started again: twice as long each time, until it has answered something.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
+#: The backoff between restarts, which doubles until the process has answered a call.
+_FIRST_BACKOFF, _MAX_BACKOFF = 0.25, 30.0
 
 
 class PluginProcessError(RuntimeError):
-    """A plugin's process did not answer; the message says why."""
+    """A plugin's process did not answer. The message says why."""
 
 
 class PluginProcess:
-    """The process of one version of one plugin; several objects of it (one a profile) share it."""
+    """The process of one version of a plugin. The plugin's instances (one per profile) share it."""
 
     def __init__(self, found: FoundPlugin, memory: int) -> None:
-        """Start it. Raises PluginLoadError where the plugin cannot be loaded there."""
+        """Start the process. Raises PluginLoadError if the plugin cannot be loaded in it."""
         self._hello = {
             "path": str(found.path), "name": found.name, "sha256": found.sha256, "memory": memory
         }  # fmt: skip
         self._name = found.name
         self._numbers = itertools.count(1)
-        self._gone: list[int] = []
+        self._dropped: list[int] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._lock = threading.Lock()
         self._starting = False
-        self._pause = _FIRST_PAUSE
-        self._again_at = 0.0
-        self._why = ""
-        #: Rises with each start: what the last process knew must be told to the new one.
+        self._backoff = _FIRST_BACKOFF
+        self._restart_at = 0.0
+        self._reason = ""
+        #: Increases with each start. A new process must receive the whole state again.
         self.generation = 0
         try:
             self._start()
@@ -62,54 +62,54 @@ class PluginProcess:
 
     @property
     def pid(self) -> int:
-        """The process's number; 0 while there is none."""
+        """The process ID; 0 while there is no process."""
         return self._process.pid if self._process is not None else 0
 
-    def number(self) -> int:
-        """A number for another object of the plugin."""
+    def new_instance(self) -> int:
+        """Return the number of a new instance of the plugin."""
         return next(self._numbers)
 
-    def forget(self, number: int) -> None:
-        """An object is needed no more."""
-        self._gone.append(number)
+    def drop_instance(self, number: int) -> None:
+        """Drop an instance with the next call."""
+        self._dropped.append(number)
 
-    def ask(self, message: dict[str, Any], seconds: float) -> Any:
-        """What the process answers, within so many seconds. Raises PluginProcessError, or what the plugin raised."""
-        channel = self._ready()
-        gone, self._gone = self._gone, []
+    def call(self, message: dict[str, Any], seconds: float) -> Any:
+        """Return the answer of the process. Raises PluginProcessError, also at the deadline or if the plugin raises."""
+        channel = self._open_channel()
+        dropped, self._dropped = self._dropped, []
         deadline = time.monotonic() + seconds
         try:
-            send(channel, {**message, "gone": gone}, deadline)
+            send(channel, {**message, "dropped": dropped}, deadline)
             reply = receive(channel, deadline)
         except Late:
             self._broken(f"killed: it did not answer within {seconds:g} s")
         except Closed:
-            self._broken(self._ended())
+            self._broken(self._exit_reason())
         if not isinstance(reply, dict):
-            self._broken("killed: its answer makes no sense")
-        self._pause = _FIRST_PAUSE
+            self._broken("killed: its answer is invalid")
+        self._backoff = _FIRST_BACKOFF
         if "error" in reply:
-            # Under the name that the plugin's own exception has, so that people read the same as without isolation.
+            # With the name of the plugin's exception, so that messages are the same as without isolation.
             kind = type(str(reply["error"]), (PluginProcessError,), {})
             raise kind(str(reply["text"]))
         return reply.get("answer")
 
-    def _ready(self) -> socket.socket:
-        """The channel, if there is a process. Starting one takes long, so that happens on a thread."""
+    def _open_channel(self) -> socket.socket:
+        """Return the channel. If there is no process, start one on a thread and raise PluginProcessError."""
         if self._process is not None and self._channel is not None:
             return self._channel
-        if not self._starting and time.monotonic() >= self._again_at:
+        if not self._starting and time.monotonic() >= self._restart_at:
             self._starting = True
-            threading.Thread(target=self._start_again, name="mooring-plugin-start", daemon=True).start()
-        raise PluginProcessError(f"the plugin's process is being started again ({self._why})")
+            threading.Thread(target=self._restart, name="mooring-plugin-start", daemon=True).start()
+        raise PluginProcessError(f"the plugin's process is restarting ({self._reason})")
 
-    def _start_again(self) -> None:
+    def _restart(self) -> None:
         try:
             self._start()
-            log.info("the plugin's process was started again", plugin=self._name, pid=self.pid)
+            log.info("restarted the plugin's process", plugin=self._name, pid=self.pid)
         except PluginProcessError as error:
-            self._why = str(error)
-            self._later()
+            self._reason = str(error)
+            self._schedule_restart()
         finally:
             self._starting = False
 
@@ -130,8 +130,8 @@ class PluginProcess:
             reply = receive(ours, deadline)
         except (Closed, Late) as error:
             _end([process, ours])
-            why = "ended at once" if isinstance(error, Closed) else f"did not start within {_START_SECONDS:g} s"
-            raise PluginProcessError(f"its process {why}; is its memoryLimit too small?") from None
+            reason = "exited at once" if isinstance(error, Closed) else f"did not start within {_START_SECONDS:g} s"
+            raise PluginProcessError(f"its process {reason}; is its memoryLimit too small?") from None
         if "error" in reply:
             _end([process, ours])
             raise PluginProcessError(f"cannot be loaded in its process: {reply['error']}: {reply['text']}")
@@ -140,31 +140,31 @@ class PluginProcess:
         if hasattr(self, "_alive"):
             self._alive[:] = [process, ours]
 
-    def _ended(self) -> str:
+    def _exit_reason(self) -> str:
         process = self._process
         if process is None:
-            return "it ended"
+            return "it exited"
         try:
             code = process.wait(1.0)
         except subprocess.TimeoutExpired:
             return "killed: it closed its channel"
-        return f"it ended with signal {-code}" if code < 0 else f"it ended with exit code {code}"
+        return f"it was terminated by signal {-code}" if code < 0 else f"it exited with code {code}"
 
-    def _broken(self, why: str) -> Any:
-        """The process is of no use any more."""
-        self._why = why
+    def _broken(self, reason: str) -> Any:
+        """Kill the process, schedule a restart and raise PluginProcessError."""
+        self._reason = reason
         _end([self._process, self._channel])
         self._process = self._channel = None
-        self._later()
-        log.error("the plugin's process is gone", plugin=self._name, why=why)
-        raise PluginProcessError(f"the plugin's process: {why}")
+        self._schedule_restart()
+        log.error("the plugin's process failed", plugin=self._name, reason=reason)
+        raise PluginProcessError(f"the plugin's process: {reason}")
 
-    def _later(self) -> None:
-        self._again_at = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+    def _schedule_restart(self) -> None:
+        self._restart_at = time.monotonic() + self._backoff
+        self._backoff = min(2 * self._backoff, _MAX_BACKOFF)
 
     def close(self) -> None:
-        """End the process for good."""
+        """Kill the process."""
         _end(self._alive)
 
 

@@ -1,4 +1,4 @@
-"""A plugin in a process of its own, as the scheduler sees it: a class with the same points that asks over there."""
+"""The proxy of an isolated plugin: a class with the same extension points that calls the plugin's process."""
 
 from __future__ import annotations
 
@@ -27,93 +27,93 @@ from mooring.loading.isolation.wire import unpack
 from mooring.loading.load_errors import Fault, PluginLoadError
 from mooring.loading.plugin_files import FoundPlugin
 
-#: What cannot be asked of another process -> why.
-_REFUSED: Final = {
-    "less": "it is asked for every comparison of two pods",
-    "post_filter": "it needs the other plugins at hand",
+#: Unsupported method -> why it is not supported.
+_UNSUPPORTED: Final = {
+    "less": "it is called for every comparison of two pods",
+    "post_filter": "it calls the other plugins",
     "bind": "it writes to the API server",
-    "run": "it runs beside the scheduler",
+    "run": "it runs in the scheduler's event loop",
     "add_pod": "it changes the state of hypothetical attempts",
     "remove_pod": "it changes the state of hypothetical attempts",
     "what_if": "it changes the state of hypothetical attempts",
-    "pre_bind_pre_flight": "it belongs to bindings that take a while",
+    "pre_bind_pre_flight": "it belongs to long-running bindings",
 }
-#: So many changes are sent at a time, so that each message is answered well within the time of a call.
-_MOST_CHANGES: Final = 2000
+#: The most changes in one message, so that each message is answered well within the timeout of a call.
+_MAX_CHANGES: Final = 2000
 _numbers = itertools.count(1)
 
 
 class IsolatedPlugin(Plugin):
-    """Base of the classes that `isolated` makes."""
+    """Base of the classes that `isolated` creates."""
 
     process: ClassVar[PluginProcess]
     seconds: ClassVar[float]
-    #: The plugin's own class, the seconds, and its limit of memory.
+    #: The plugin's class, the timeout in seconds, and the memory limit.
     settings: ClassVar[tuple[type[Plugin], float, int]]
     volumes_only: ClassVar[bool] = False
 
     def setup(self) -> None:
-        """Make the plugin over there, with a copy of everything that it may look at."""
+        """Create the plugin in its process, with a copy of all objects that it can read."""
         self._attempt: StateKey[int] = StateKey(f"{self.name}/attempt")
-        self._world = self.process.number()
+        self._instance = self.process.new_instance()
         self._generation = -1
         self._feed = ChangeFeed(self.handle, declared_kinds([type(self)]))
         self.handle.listen(self)  # type: ignore[arg-type]  # it has what a listener needs
         for kind in self._feed.kinds:
             self.handle.lister(kind).listen(self._object_changed)
-        weakref.finalize(self, self.process.forget, self._world)
-        self._ask("", None, ())
+        weakref.finalize(self, self.process.drop_instance, self._instance)
+        self._call("", None, ())
 
     def pod_added(self, info: Any, row: int) -> None:
-        """A pod came to a node."""
+        """Queue a pod that was added to a node."""
         self._feed.pods[info.pod.uid] = info.pod
 
     def pod_removed(self, info: Any, row: int) -> None:
-        """A pod left a node."""
+        """Queue a pod that was removed from a node."""
         self._feed.pods[info.pod.uid] = None
 
     def _object_changed(self, old: Any, new: Any) -> None:
         item = new if new is not None else old
         self._feed.objects[type(item), item.namespace, item.name] = new
 
-    def _ask(self, method: str, pod: Pod | None, rest: Iterable[Any], attempt: int = 0) -> Any:
+    def _call(self, method: str, pod: Pod | None, rest: Iterable[Any], attempt: int = 0) -> Any:
         process, new = self.process, None
         if self._generation != process.generation:
-            self._feed.everything()
+            self._feed.reset()
             new = [self.handle.profile_name, msgspec.to_builtins(self.args)]
         changes, begin = self._feed.take(), new is not None
         message = {"attempt": attempt, "pod": b"" if pod is None else encode_json(pod), "rest": list(rest)}
         generation = process.generation
         try:
-            while len(changes) > _MOST_CHANGES:  # a whole cluster: that may take longer than a call
-                some, changes = changes[:_MOST_CHANGES], changes[_MOST_CHANGES:]
+            while len(changes) > _MAX_CHANGES:  # a whole cluster may take longer than the timeout of a call
+                some, changes = changes[:_MAX_CHANGES], changes[_MAX_CHANGES:]
                 self._send({"new": new, "begin": False, "changes": some, "method": "", **message})
                 new = None
             answer = self._send({"new": new, "begin": begin, "changes": changes, "method": method, **message})
         except BaseException:
-            self._generation = -1  # whatever was lost on the way is told again
+            self._generation = -1  # changes may be lost, so the next call sends everything
             raise
         self._generation = generation
         return answer
 
     def _send(self, message: dict[str, Any]) -> Any:
-        return self.process.ask({"world": self._world, **message}, self.seconds)
+        return self.process.call({"instance": self._instance, **message}, self.seconds)
 
-    def _about(self, method: str, state: CycleState, pod: Pod, *rest: Any) -> Any:
+    def _call_point(self, method: str, state: CycleState, pod: Pod, *rest: Any) -> Any:
         attempt = state.get(self._attempt)
         if attempt is None:
             attempt = next(_numbers)
             state.write(self._attempt, attempt)
-        return unpack(self._ask(method, pod, rest, attempt))
+        return unpack(self._call(method, pod, rest, attempt))
 
     def keep_state(self) -> Any:
-        """What the plugin over there keeps for its next version; nobody looks into it here."""
-        return self._ask("keep_state", None, ())
+        """Return the state that the plugin keeps for its next version, as opaque bytes."""
+        return self._call("keep_state", None, ())
 
     def take_state(self, state: Any) -> None:
-        """Hand over what the last version kept, if that was isolated too."""
+        """Pass on the state of the previous version, if that was isolated too."""
         if isinstance(state, bytes):
-            self._ask("take_state", None, (state,))
+            self._call("take_state", None, (state,))
 
 
 def _rows(nodes: Nodes) -> bytes | None:
@@ -122,28 +122,28 @@ def _rows(nodes: Nodes) -> bytes | None:
 
 def _with_nodes(method: str) -> Callable[..., Any]:
     def call(self: IsolatedPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
-        return self._about(method, state, pod, _rows(nodes))
+        return self._call_point(method, state, pod, _rows(nodes))
 
     return call
 
 
 def _with_node(method: str) -> Callable[..., Any]:
     def call(self: IsolatedPlugin, state: CycleState, pod: Pod, node_name: str) -> Any:
-        return self._about(method, state, pod, node_name)
+        return self._call_point(method, state, pod, node_name)
 
     return call
 
 
 def _normalize(self: IsolatedPlugin, state: CycleState, pod: Pod, scores: Any) -> Any:
-    return self._about("normalize_scores", state, pod, np.asarray(scores, dtype=np.int64).tobytes())
+    return self._call_point("normalize_scores", state, pod, np.asarray(scores, dtype=np.int64).tobytes())
 
 
 def _pre_enqueue(self: IsolatedPlugin, pod: Pod) -> Any:
-    return self._about("pre_enqueue", CycleState(), pod)
+    return self._call_point("pre_enqueue", CycleState(), pod)
 
 
 def _events(self: IsolatedPlugin) -> Any:
-    return self._about("events_to_register", CycleState(), Pod())
+    return self._call_point("events_to_register", CycleState(), Pod())
 
 
 _CALLS: Final[dict[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
@@ -159,7 +159,7 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
 
 
 def _declared(call: Callable[..., Any], depends: Dependence | None) -> Callable[..., Any]:
-    """The call, with what its plugin declared that the answer depends on."""
+    """Return the call with the dependence that the plugin declared."""
     if depends is None:
         return call
 
@@ -172,16 +172,20 @@ def _declared(call: Callable[..., Any], depends: Dependence | None) -> Callable[
 
 
 def isolated(found: FoundPlugin, *, seconds: float, memory: int) -> type[IsolatedPlugin]:
-    """The class that stands for a plugin which runs in a process of its own, started now.
+    """Start the process of a plugin and return the plugin's proxy class.
 
-    ``seconds`` is how long a call may take before the process is killed, ``memory`` how many bytes it may have (0: as
-    many as it likes). Raises PluginLoadError for a plugin that cannot be run like that, or does not start.
+    ``seconds`` is the timeout of a call, after which the process is killed. ``memory`` is the memory limit in bytes
+    (0: no limit). Raises PluginLoadError if the plugin does not support isolation or does not start.
     """
     cls: type[Plugin] = found.cls
     path = str(found.path or found.source)
     faults = [
-        Fault(path, 0, f"{found.name}: '{name}' cannot be run with isolation: process, because {why}; leave one out")
-        for name, why in _REFUSED.items()
+        Fault(
+            path,
+            0,
+            f"{found.name}: '{name}' is not supported with isolation: process, because {why}; remove one of them",
+        )
+        for name, why in _UNSUPPORTED.items()
         if callable(getattr(cls, name, None))
     ]
     faults += [
@@ -213,20 +217,20 @@ def isolated(found: FoundPlugin, *, seconds: float, memory: int) -> type[Isolate
 
 
 class ChangeFeed:
-    """Gathers changes between two calls; only what changed is sent."""
+    """Collects the changes between two calls, so that the process receives only those."""
 
     def __init__(self, handle: Handle, kinds: Iterable[type[KubeObject]]) -> None:
         self._handle = handle
         self._table = handle.table
         self.kinds = list(kinds)
-        #: Pods that came, changed or (None) went, by uid; and other objects, by kind, namespace and name.
+        #: Changed pods by UID, and other changed objects by kind, namespace and name; None if deleted.
         self.pods: dict[str, Pod | None] = {}
         self.objects: dict[tuple[type[KubeObject], str, str], KubeObject | None] = {}
         self._sent: dict[str, Node] = {}
         self._cursor = self._table.node_cursor()
 
-    def everything(self) -> None:
-        """The other side knows nothing."""
+    def reset(self) -> None:
+        """Queue the whole state for a new process."""
         self._sent.clear()
         self._cursor.reset()
         self.pods = {info.pod.uid: info.pod for info in self._handle.pods if info.node is not None}
@@ -234,7 +238,7 @@ class ChangeFeed:
         self.objects = {(type(item), item.namespace, item.name): item for item in listed}
 
     def take(self) -> list[list[Any]]:
-        """What is new since the last time, in an order in which it can be applied."""
+        """Return the changes since the last call, in an order in which they can be applied."""
         changes = [*self._nodes(), *self._pods(), *self._objects()]
         self.pods, self.objects = {}, {}
         return changes

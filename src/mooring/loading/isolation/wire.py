@@ -1,6 +1,6 @@
-"""What goes between the scheduler and a plugin's process: messages of MessagePack, each after its length.
+"""The protocol between the scheduler and a plugin's process: length-prefixed MessagePack messages.
 
-Never pickled on the way to the scheduler: a plugin's process must not be able to make it run anything.
+The scheduler never unpickles data from a plugin's process, because that could run code.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 class Closed(Exception):
-    """The other side is gone."""
+    """The other side closed the channel."""
 
 
 class Late(Exception):
-    """The other side did not answer in time."""
+    """The deadline passed."""
 
 
 def send(channel: socket.socket, message: object, deadline: float | None = None) -> None:
@@ -46,7 +46,7 @@ def send(channel: socket.socket, message: object, deadline: float | None = None)
 
 
 def receive(channel: socket.socket, deadline: float | None = None) -> Any:
-    """The next message. Raises Closed or Late."""
+    """Return the next message. Raises Closed or Late."""
     (size,) = _HEAD.unpack(_read(channel, _HEAD.size, deadline))
     return _decode(_read(channel, size, deadline))
 
@@ -68,7 +68,7 @@ def _read(channel: socket.socket, size: int, deadline: float | None) -> bytes:
 
 def _wait(channel: socket.socket, deadline: float | None, *, write: bool) -> None:
     if deadline is None:
-        return  # the plugin's side waits as long as it takes
+        return  # the plugin's process waits without a deadline
     poll = select.poll()
     poll.register(channel, select.POLLOUT if write else select.POLLIN)
     left = deadline - time.monotonic()
@@ -76,11 +76,11 @@ def _wait(channel: socket.socket, deadline: float | None, *, write: bool) -> Non
         raise Late
 
 
-# Answers of plugins
+# Results of plugins
 
 
 def pack(answer: object) -> object:
-    """An answer as plain data. Raises TypeError for what no point answers."""
+    """Encode a result as plain data. Raises TypeError for a type that no extension point returns."""
     if answer is None or isinstance(answer, bool | int | float | str):
         return answer
     if isinstance(answer, np.generic):
@@ -93,19 +93,19 @@ def pack(answer: object) -> object:
         return ["array", answer.dtype.str, answer.tobytes()]
     if isinstance(answer, Verdicts):
         codes = np.asarray(answer.codes, dtype=np.int32)
-        said = [[int(code), *pack(answer.status(int(code)))[1:]] for code in np.unique(codes[codes != 0])]  # type: ignore[index]
-        return ["verdicts", codes.tobytes(), said, bool(answer.may_fail)]
+        statuses = [[int(code), *pack(answer.status(int(code)))[1:]] for code in np.unique(codes[codes != 0])]  # type: ignore[index]
+        return ["verdicts", codes.tobytes(), statuses, bool(answer.may_fail)]
     if isinstance(answer, PreFilterResult):
         return ["names", None if answer.node_names is None else sorted(answer.node_names)]
     if isinstance(answer, PermitWait):
         return ["wait", answer.seconds, answer.allow_after]
     if isinstance(answer, list | tuple) and all(isinstance(each, ClusterEvent) for each in answer):
         return ["events", [[each.resource, int(each.actions)] for each in answer]]
-    raise TypeError(f"returned {type(answer).__name__}, which no extension point knows")
+    raise TypeError(f"returned {type(answer).__name__}, which no extension point accepts")
 
 
 def unpack(data: Any) -> Any:
-    """The answer that plain data means."""
+    """Decode a result from plain data."""
     if not isinstance(data, list):
         return data
     kind, *rest = data

@@ -1,6 +1,6 @@
-"""A plugin's own process: a copy of what the plugin may look at, kept current, and the plugin itself.
+"""The main program of a plugin's process: the plugin, and a copy of the objects that it can read.
 
-Started as ``python -m mooring.loading.isolation.worker FD``; it ends when the scheduler does.
+Started as ``python -m mooring.loading.isolation.worker FD``. It exits when the scheduler exits.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from mooring.framework.verdicts import Verdicts
 from mooring.loading.isolation.wire import Closed, pack, receive, send
 from mooring.loading.plugin_files import load_file, pick
 
-#: Attempts whose cycle state is kept: more are never under way at a time.
-_MOST_ATTEMPTS: Final = 4096
+#: The number of attempts whose cycle state is kept. There are never more at a time.
+_MAX_ATTEMPTS: Final = 4096
 
 
-class _World:
-    """What one plugin object looks at: a table of nodes and other objects, as the scheduler has them."""
+class _Instance:
+    """One instance of the plugin, with copies of the node table and of other objects."""
 
     def __init__(self, cls: type[Plugin], profile: str, args: Any) -> None:
         self.table, self.objects = NodeTable(), ObjectStore()
         self._kinds: list[type[KubeObject]] = list(declared_kinds([cls]))
-        #: The scheduler's rows -> the rows here.
+        #: The scheduler's row -> the row in this process.
         self._rows = np.zeros(0, dtype=np.intp)
         self._states: OrderedDict[int, CycleState] = OrderedDict()
         self._cls, self._args = cls, args
@@ -58,11 +58,11 @@ class _World:
         self.plugin: Plugin
 
     def begin(self) -> None:
-        """Make the plugin, once everything is here that it may look at."""
+        """Create the plugin when all objects have arrived."""
         self.plugin = self._cls(self._args, self._handle)
 
-    def change(self, what: str, *data: Any) -> None:
-        """Something changed."""
+    def apply(self, what: str, *data: Any) -> None:
+        """Apply a change."""
         if what == "node":
             self.table.add_node(decode_json(data[0], Node))
         elif what == "node-":
@@ -92,29 +92,29 @@ class _World:
             self.plugin.take_state(pickle.loads(rest[0]))  # from an older version of the same plugin
             return None
         if method == "events_to_register":
-            return pack(self.plugin.events_to_register())  # type: ignore[attr-defined]  # asked only if it is there
-        about = decode_json(pod, Pod)
+            return pack(self.plugin.events_to_register())  # type: ignore[attr-defined]  # called only if it is defined
+        decoded = decode_json(pod, Pod)
         if method == "pre_enqueue":
-            return pack(self.plugin.pre_enqueue(about))  # type: ignore[attr-defined]
+            return pack(self.plugin.pre_enqueue(decoded))  # type: ignore[attr-defined]
         state = self._state(attempt)
         if method in ("unreserve", "post_bind"):
             self._states.pop(attempt, None)
         if method in ("pre_filter", "pre_score"):
-            return pack(getattr(self.plugin, method)(state, about, self._nodes(rest[0])))
+            return pack(getattr(self.plugin, method)(state, decoded, self._nodes(rest[0])))
         if method == "filter_nodes":
-            return pack(self._filter(state, about, self._nodes(rest[0])))
+            return pack(self._filter(state, decoded, self._nodes(rest[0])))
         if method == "score_nodes":
-            return pack(self._score(state, about, self._nodes(rest[0])))
+            return pack(self._score(state, decoded, self._nodes(rest[0])))
         if method == "normalize_scores":
             scores = np.frombuffer(rest[0], dtype=np.int64).copy()
-            return pack(self.plugin.normalize_scores(state, about, scores))  # type: ignore[attr-defined]
-        return pack(getattr(self.plugin, method)(state, about, rest[0]))
+            return pack(self.plugin.normalize_scores(state, decoded, scores))  # type: ignore[attr-defined]
+        return pack(getattr(self.plugin, method)(state, decoded, rest[0]))
 
     def _state(self, attempt: int) -> CycleState:
         state = self._states.get(attempt)
         if state is None:
             state = self._states[attempt] = CycleState()
-            if len(self._states) > _MOST_ATTEMPTS:
+            if len(self._states) > _MAX_ATTEMPTS:
                 self._states.popitem(last=False)
         return state
 
@@ -154,7 +154,7 @@ def _number(answer: object) -> float:
 
 
 def serve(channel: socket.socket) -> None:
-    """Load the plugin, then answer until the scheduler is gone."""
+    """Load the plugin, then answer calls until the scheduler closes the channel."""
     hello = receive(channel)
     if hello["memory"]:
         resource.setrlimit(resource.RLIMIT_AS, (hello["memory"], hello["memory"]))
@@ -165,22 +165,22 @@ def serve(channel: socket.socket) -> None:
         send(channel, _error(error))
         return
     send(channel, {"answer": None})
-    worlds: dict[int, _World] = {}
+    instances: dict[int, _Instance] = {}
     while True:
-        asked = receive(channel)
+        message = receive(channel)
         try:
-            for gone in asked["gone"]:
-                worlds.pop(gone, None)
-            number = asked["world"]
-            if asked["new"] is not None:
-                worlds[number] = _World(cls, *asked["new"])
-            world = worlds[number]
-            for change in asked["changes"]:
-                world.change(*change)
-            if asked["begin"]:
-                world.begin()
-            method = asked["method"]
-            answer = world.call(method, asked["attempt"], asked["pod"], asked["rest"]) if method else None
+            for dropped in message["dropped"]:
+                instances.pop(dropped, None)
+            number = message["instance"]
+            if message["new"] is not None:
+                instances[number] = _Instance(cls, *message["new"])
+            instance = instances[number]
+            for change in message["changes"]:
+                instance.apply(*change)
+            if message["begin"]:
+                instance.begin()
+            method = message["method"]
+            answer = instance.call(method, message["attempt"], message["pod"], message["rest"]) if method else None
             reply: dict[str, Any] = {"answer": answer}
         except Exception as error:
             reply = _error(error)
@@ -192,16 +192,16 @@ def _error(error: BaseException) -> dict[str, Any]:
     return {"error": type(error).__name__, "text": str(error), "place": f"{place.filename}:{place.lineno}"}
 
 
-def _end_with(parent: int) -> None:
-    """A plugin that hangs does not notice that the scheduler is gone."""
+def _exit_with(parent: int) -> None:
+    """Exit when the scheduler exits, which a hanging plugin does not notice."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
 
 
 def main() -> None:
-    """Serve on the socket whose number is the argument."""
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    """Serve on the socket whose file descriptor is the argument."""
+    threading.Thread(target=_exit_with, args=(os.getppid(),), daemon=True).start()
     try:
         serve(socket.socket(fileno=int(sys.argv[1])))
     except Closed:

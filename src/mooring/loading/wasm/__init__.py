@@ -1,7 +1,7 @@
-"""WebAssembly guests as plugins: those built for kube-scheduler-wasm-extension, unmodified, and batch guests.
+"""WebAssembly guests as plugins: unmodified guests of kube-scheduler-wasm-extension, and batch guests.
 
-A plugin whose `pluginConfig` args have a `guestURL` is a guest, whatever its name. `guest_plugin` makes a plugin class
-of it. It needs wasmtime: `pip install 'mooring[wasm]'`.
+A plugin whose `pluginConfig` args contain `guestURL` is a guest. `guest_plugin` creates its plugin class. Guests
+require wasmtime: `pip install 'mooring[wasm]'`.
 """
 
 from mooring.loading.wasm.guest_config import guests_in, is_guest

@@ -1,7 +1,7 @@
-"""The two interfaces of guests: which functions they export, and what each must look like.
+"""The two interfaces of guests: the functions that they export and import, with their signatures.
 
-The first is kube-scheduler-wasm-extension's: a function for each extension point, asked about one node at a time. The
-second is Mooring's own, for many nodes in one call; `batch.py` has it.
+The first is that of kube-scheduler-wasm-extension: one function per extension point, called for one node at a time.
+The second is Mooring's own, which handles many nodes in one call; see `batch_interface.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mooring.loading.load_errors import PluginLoadError
 if TYPE_CHECKING:
     from wasmtime import FuncType, Module
 
-#: Export -> its signature, and the methods of a plugin that it makes.
+#: Export -> its signature, and the plugin methods that it provides.
 NODE_EXPORTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "enqueue": ("() -> ()", ("events_to_register",)),
     "prefilter": ("() -> (i32)", ("pre_filter",)),
@@ -37,14 +37,14 @@ BATCH_EXPORTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "mooring_filter": ("(i32) -> (i32)", ("filter_nodes",)),
     "mooring_score": ("(i32) -> (i32)", ("score_nodes",)),
 }
-#: What a guest with any of the batch functions must have beside them.
+#: The exports that batch functions require.
 BATCH_HELPERS: Final = {"mooring_alloc": "(i32) -> (i32)", "mooring_columns": "() -> (i64)"}
-#: A guest must answer at one of these, or prefilter alone.
+#: A guest must export at least one of these.
 _MAIN: Final = frozenset({"filter", "score", "reserve", "unreserve", "permit", "bind", "prefilter", *BATCH_EXPORTS})
 WASI: Final = "wasi_snapshot_preview1"
 
 _I32_1: Final = "(i32, i32) -> (i32)"
-#: What guests may import: module, function -> signature.
+#: The functions that guests may import: module and function -> signature.
 IMPORTS: Final[dict[tuple[str, str], str]] = {
     ("k8s.io/api", "node"): "(i32, i32, i32, i32) -> (i32)",
     ("k8s.io/api", "nodeList"): _I32_1,
@@ -71,24 +71,24 @@ IMPORTS: Final[dict[tuple[str, str], str]] = {
 
 
 class Exports(msgspec.Struct, frozen=True):
-    """What a guest offers, checked."""
+    """The checked exports of a guest."""
 
     names: frozenset[str]
 
     @property
     def batch(self) -> bool:
-        """Whether it has functions for many nodes at once."""
+        """Whether it exports batch functions."""
         return any(name in self.names for name in BATCH_EXPORTS)
 
     @property
     def methods(self) -> frozenset[str]:
-        """The methods of the plugin that the guest makes."""
+        """The plugin methods that the guest provides."""
         tables = NODE_EXPORTS | BATCH_EXPORTS
         return frozenset(method for name in self.names & tables.keys() for method in tables[name][1])
 
 
 def check(where: str, module: Module) -> Exports:
-    """What a module exports as a guest. Raises PluginLoadError where it could not work."""
+    """Check a module and return its exports. Raises PluginLoadError."""
     functions, memories = _exports(module)
     if "memory" not in memories:
         raise PluginLoadError(f"{where}: the guest exports no memory; it must export one under the name memory")
@@ -98,16 +98,20 @@ def check(where: str, module: Module) -> Exports:
             raise PluginLoadError(f"{where}: the guest exports {name} as {functions[name]}; it must be {signature}")
     found = frozenset(functions)
     if not found & wanted.keys():
-        raise PluginLoadError(f"{where}: the guest exports no plugin function; it must export filter or score, say")
+        raise PluginLoadError(
+            f"{where}: the guest exports no plugin function; it must export one, such as filter or score"
+        )
     if not found & _MAIN:
         given = ", ".join(sorted(found & wanted.keys()))
         raise PluginLoadError(
-            f"{where}: the guest exports {given} alone; it must export filter, score, reserve, permit or bind too"
+            f"{where}: the guest exports only {given}; it must also export filter, score, reserve, permit or bind"
         )
     exports = Exports(found)
     missing = BATCH_HELPERS.keys() - found if exports.batch else frozenset()
     if missing:
-        raise PluginLoadError(f"{where}: the guest has batch functions, so it must export {', '.join(sorted(missing))}")
+        raise PluginLoadError(
+            f"{where}: the guest exports batch functions, so it must also export {', '.join(sorted(missing))}"
+        )
     _check_imports(where, module)
     return exports
 
@@ -129,13 +133,13 @@ def _check_imports(where: str, module: Module) -> None:
         known = IMPORTS.get((entry.module, entry.name or ""))
         if known is None or not isinstance(entry.type, FuncType):
             raise PluginLoadError(
-                f"{where}: the guest imports {name}, which no scheduler has; build it with the SDK of "
-                "kube-scheduler-wasm-extension, and for WASI preview 1"
+                f"{where}: the guest imports {name}, which the scheduler does not provide; build it with the SDK of "
+                "kube-scheduler-wasm-extension, for WASI preview 1"
             )
         if signature(entry.type) != known:
-            raise PluginLoadError(f"{where}: the guest imports {name} as {signature(entry.type)}; it is {known}")
+            raise PluginLoadError(f"{where}: the guest imports {name} as {signature(entry.type)}; it must be {known}")
 
 
 def signature(kind: FuncType) -> str:
-    """A function's type as text: `(i32, i32) -> (i64)`."""
+    """Format a function type: `(i32, i32) -> (i64)`."""
     return f"({', '.join(map(str, kind.params))}) -> ({', '.join(map(str, kind.results))})"

@@ -1,8 +1,8 @@
 """Mooring's own interface for guests: all nodes in one call, in columns.
 
-`mooring_columns` says which columns the guest wants. For every decision the host writes a request and the columns into
-memory that `mooring_alloc` gave, calls `mooring_filter` or `mooring_score` with the request's address, and reads a
-number for each node. `docs/plugins/wasm.md` has the interface for authors.
+`mooring_columns` returns the columns that the guest reads. For every call the host writes a request and the columns to
+memory that `mooring_alloc` returned, calls `mooring_filter` or `mooring_score` with the request's address, and reads a
+number for each node. `docs/plugins/wasm.md` documents the interface for authors.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from mooring.loading.wasm.guest import Guest, GuestError
 from mooring.loading.wasm.host import Call
 
 ABI: Final = 1
-#: The request: ten words, then four for each column.
+#: A request has ten words, then four for each column.
 _WORDS: Final = 10
 _TEXT_WORD: Final = 7
 Kind = np.dtype[np.signedinteger[Any]]
 
 
 class Batch:
-    """What the host knows of one instance's batch functions: the columns it wants, and where it has room."""
+    """The batch functions of one instance, with the columns that it reads and its request buffer."""
 
     def __init__(self, guest: Guest, config: str) -> None:
         self._config = config.encode()
-        self._at = self._room = 0
+        self._at = self._capacity = 0
         answer = guest.call("mooring_columns", Call()) % 2**64
         text = guest.memory.text(answer >> 32, answer % 2**32)
         try:
@@ -41,13 +41,13 @@ class Batch:
             raise GuestError("mooring_columns", f"the guest {error}") from None
 
     def filter(self, guest: Guest, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Verdicts on all nodes: None if all will do."""
-        answers, text = self._ask(guest, "mooring_filter", pod, nodes, np.dtype("<i4"))
+        """Filter all nodes. Return None if all are feasible."""
+        answers, text = self._call(guest, "mooring_filter", pod, nodes, np.dtype("<i4"))
         if not answers.any():
             return None
         reasons = text.split("\0")
         if int(np.abs(answers).max()) > len(reasons):
-            raise GuestError("mooring_filter", f"the guest gave reason {np.abs(answers).max()} of {len(reasons)}")
+            raise GuestError("mooring_filter", f"the guest returned reason {np.abs(answers).max()} of {len(reasons)}")
 
         def status(code: int) -> Status:
             reason = reasons[abs(code) - 1]
@@ -56,77 +56,79 @@ class Batch:
         return Verdicts(answers, status)
 
     def score(self, guest: Guest, pod: Pod, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Scores of all nodes."""
-        return self._ask(guest, "mooring_score", pod, nodes, np.dtype("<i8"))[0].astype(np.int64, copy=False)
+        """Score all nodes."""
+        return self._call(guest, "mooring_score", pod, nodes, np.dtype("<i8"))[0].astype(np.int64, copy=False)
 
-    def _ask(self, guest: Guest, export: str, pod: Pod, nodes: Nodes, kind: Kind) -> tuple[npt.NDArray[Any], str]:
-        """A number for each node, and the text that the guest gave."""
+    def _call(self, guest: Guest, export: str, pod: Pod, nodes: Nodes, kind: Kind) -> tuple[npt.NDArray[Any], str]:
+        """Return a number for each node, and the text that the guest returned."""
         parts: list[bytes] = [msgspec.json.encode(pod), self._config]
         for make in self._columns:
             parts += make(pod, nodes)
         parts.append(bytes(len(nodes) * kind.itemsize))  # the answers
-        places, end = _places(parts, 4 * (_WORDS + 4 * len(self._columns)))
+        offsets, end = _offsets(parts, 4 * (_WORDS + 4 * len(self._columns)))
         request, memory = self._reserve(guest, end), guest.memory
         try:
-            memory.write(request, self._header(request, len(nodes), places, parts))
-            for place, part in zip(places, parts, strict=True):
-                memory.write(request + place, part)
+            memory.write(request, self._header(request, len(nodes), offsets, parts))
+            for offset, part in zip(offsets, parts, strict=True):
+                memory.write(request + offset, part)
             status = guest.call(export, Call(pod=pod), request)
             text = memory.text(*struct.unpack("<II", memory.read(request + 4 * _TEXT_WORD, 8)))
-            answers = memory.read(request + places[-1], len(parts[-1]))
+            answers = memory.read(request + offsets[-1], len(parts[-1]))
         except IndexError as error:
             guest.dead = True
             raise GuestError(export, str(error)) from None
         if status:
-            raise GuestError(export, text.strip("\0") or f"the guest answered {status}")
+            raise GuestError(export, text.strip("\0") or f"the guest returned {status}")
         return np.frombuffer(answers, dtype=kind), text.removesuffix("\0")
 
-    def _header(self, request: int, count: int, places: list[int], parts: list[bytes]) -> bytes:
-        where = [word for place, part in zip(places, parts, strict=True) for word in (request + place, len(part))]
-        words = [ABI, count, *where[:4], where[-2], 0, 0, len(self._columns), *where[4:-2]]
+    def _header(self, request: int, count: int, offsets: list[int], parts: list[bytes]) -> bytes:
+        spans = [word for offset, part in zip(offsets, parts, strict=True) for word in (request + offset, len(part))]
+        words = [ABI, count, *spans[:4], spans[-2], 0, 0, len(self._columns), *spans[4:-2]]
         return struct.pack(f"<{len(words)}I", *words)
 
     def _reserve(self, guest: Guest, size: int) -> int:
-        """Where the guest has room for so many bytes."""
-        if size > self._room:
-            self._room = 2 * size
-            self._at = guest.call("mooring_alloc", Call(), self._room) % 2**32
-            if self._at == 0 or self._at % 8 or self._at + self._room > len(guest.memory):
+        """Return the address of a buffer in the guest's memory."""
+        if size > self._capacity:
+            self._capacity = 2 * size
+            self._at = guest.call("mooring_alloc", Call(), self._capacity) % 2**32
+            if self._at == 0 or self._at % 8 or self._at + self._capacity > len(guest.memory):
                 guest.dead = True
-                text = f"the guest gave the address {self._at} for {self._room} bytes; it must be a multiple of 8 and "
-                raise GuestError("mooring_alloc", f"{text}inside of its memory of {len(guest.memory)} bytes")
+                text = (
+                    f"the guest returned the address {self._at} for {self._capacity} bytes; it must be a multiple of 8 "
+                )
+                raise GuestError("mooring_alloc", f"{text}within its memory of {len(guest.memory)} bytes")
         return self._at
 
 
-def _places(parts: list[bytes], start: int) -> tuple[list[int], int]:
-    """Where each part begins, all at multiples of eight, and where the last ends."""
-    places, at = [], start
+def _offsets(parts: list[bytes], start: int) -> tuple[list[int], int]:
+    """Return the offset of each part, aligned to eight bytes, and the end."""
+    offsets, at = [], start
     for part in parts:
         at = -(-at // 8) * 8
-        places.append(at)
+        offsets.append(at)
         at += len(part)
-    return places, -(-at // 8) * 8
+    return offsets, -(-at // 8) * 8
 
 
-#: The column itself, and its dictionary (texts that end in a zero byte), for columns that have one.
+#: The column, and its dictionary of zero-terminated texts, if it has one.
 Column = tuple[bytes, bytes]
 _Source = Callable[[str, Pod, Nodes], Column]
 
 
-#: Of how many sets of nodes the names are kept.
-_KEPT: Final = 8
+#: The number of node sets whose names are cached.
+_MAX_CACHED: Final = 8
 
 
 class ColumnError(ValueError):
-    """A column that there is not."""
+    """An unknown column."""
 
 
 def make_column(spec: str) -> Callable[[Pod, Nodes], Column]:
-    """How to make the column that a guest calls `allocatable:cpu`, say. Raises ColumnError."""
+    """Return the function that creates a column such as `allocatable:cpu`. Raises ColumnError."""
     kind, _, name = spec.partition(":")
     source, needs_name = _SOURCES.get(kind, (None, False))
     if source is None or needs_name != bool(name):
-        raise ColumnError(f"asks for the column {spec!r}; columns are {', '.join(KNOWN)}")
+        raise ColumnError(f"requests the unknown column {spec!r}; columns are {', '.join(KNOWN)}")
     if kind == "name":
         return _Names()
     found = source
@@ -139,22 +141,22 @@ def _label(key: str, _pod: Pod, nodes: Nodes) -> Column:
 
 
 class _Names:
-    """The nodes' names, which are kept: mostly the same nodes are asked about, and to go through them all is slow."""
+    """The column of node names. It is cached, because calls mostly have the same nodes."""
 
     def __init__(self) -> None:
-        self._made_of: tuple[object, int] = (None, -1)
-        self._kept: dict[bytes | None, Column] = {}
+        self._version: tuple[object, int] = (None, -1)
+        self._cached: dict[bytes | None, Column] = {}
 
     def __call__(self, _pod: Pod, nodes: Nodes) -> Column:
-        made_of = (nodes.table, nodes.table.structure)
-        if made_of != self._made_of or len(self._kept) >= _KEPT:
-            self._kept.clear()
-            self._made_of = made_of
+        version = (nodes.table, nodes.table.structure)
+        if version != self._version or len(self._cached) >= _MAX_CACHED:
+            self._cached.clear()
+            self._version = version
         rows = None if nodes.rows is None else nodes.rows.tobytes()
-        known = self._kept.get(rows)
-        if known is None:
-            known = self._kept[rows] = _names("", _pod, nodes)
-        return known
+        cached = self._cached.get(rows)
+        if cached is None:
+            cached = self._cached[rows] = _names("", _pod, nodes)
+        return cached
 
 
 def _names(_: str, _pod: Pod, nodes: Nodes) -> Column:
@@ -171,7 +173,7 @@ def _amount(read: Callable[[Nodes, str], object]) -> _Source:
     return lambda name, _pod, nodes: (np.asarray(read(nodes, name), dtype="<i8").tobytes(), b"")
 
 
-#: Kind -> how it is made, and whether it takes a name after a colon.
+#: Kind -> the function that creates it, and whether it has a name after a colon.
 _SOURCES: Final[dict[str, tuple[_Source, bool]]] = {
     "name": (_names, False),
     "allocatable": (_amount(lambda nodes, name: nodes.allocatable(name)), True),

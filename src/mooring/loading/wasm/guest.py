@@ -1,4 +1,4 @@
-"""One instance of a guest: made, called within its limits, and thrown away when it fails."""
+"""Instances of a guest: instantiation, calls within limits, and the pool that assigns instances to attempts."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from mooring.loading.wasm.batch_interface import Batch
 
 
-#: Starting up may take this long at least, whatever the limit for calls is.
+#: The time limit of instantiation.
 _START_SECONDS: Final = 10.0
-#: So much of what a guest printed last is told when it fails.
+#: The amount of a guest's last output that is included in an error.
 _OUTPUT_BYTES: Final = 1000
 _GATED: Final = (
     ("k8s.io/scheduler", "currentPod"),
@@ -38,7 +38,7 @@ _GATED: Final = (
 
 
 class GuestPlan:
-    """What all instances of a guest have in common."""
+    """What all instances of a guest share."""
 
     def __init__(self, plugin: str, module: Module, exports: abi.Exports, args: GuestArgs, handle: Handle) -> None:
         self.plugin = plugin
@@ -47,12 +47,12 @@ class GuestPlan:
         self.args = args
         self.handle = handle
         self.nodes = EncodedNodes()
-        #: A guest that never asks for the pod (batch guests have it in their request) spares us its encoding.
+        #: Whether the guest imports currentPod. If not, as for batch guests, the pod need not be encoded.
         self.reads_pod = any((each.module, each.name) == _GATED[0] for each in module.imports)
 
 
 class Guest:
-    """An instance with a store of its own, so that nothing is left of it when it goes."""
+    """An instance with its own store, which is freed with the instance."""
 
     def __init__(self, plan: GuestPlan) -> None:
         from wasmtime import Store, WasiConfig
@@ -79,7 +79,7 @@ class Guest:
 
         store, own = self._store, engine()
         switch = Table(store, TableType(ValType.funcref(), Limits(len(_GATED), len(_GATED))), None)
-        paper = Memory(store, MemoryType(Limits(4, PAGE)))
+        memory = Memory(store, MemoryType(Limits(4, PAGE)))
         store.set_limits(memory_size=self._plan.args.memory_bytes)
         linker = Linker(own.wasmtime)
         linker.allow_shadowing = True
@@ -88,11 +88,11 @@ class Guest:
         for (module, name), method in METHODS.items():
             linker.define_func(module, name, _type(abi.IMPORTS[module, name]), _weak(self.host, method))
         linker.define(store, "mooring", "switch", switch)
-        linker.define(store, "mooring", "memory", paper)
+        linker.define(store, "mooring", "memory", memory)
         linker.define_func("mooring", "node", _type(abi.IMPORTS["k8s.io/api", "node"]), _weak(self.host, "node"))
-        gate = linker.instantiate(store, own.gate).exports(store)
+        imports = linker.instantiate(store, own.guest_imports).exports(store)
         for module, name in _GATED:
-            linker.define(store, module, name, gate[name])
+            linker.define(store, module, name, imports[name])
         instance = linker.instantiate(store, self._plan.module)
         self._exports: dict[str, Any] = {name: instance.exports(store)[name] for name in self._wanted(instance)}
         self.memory = self.host.memory = GuestMemory(self._exports["memory"], store)
@@ -104,15 +104,15 @@ class Guest:
                 linker.define_func("guest", name, _type(signature), _missing)
         shared: Any = linker.instantiate(store, own.shared).exports(store)
         self._filter_all, self._score_all = shared["filter_all"], shared["score_all"]
-        self.shared = SharedMemory(paper, store, self._grow_shared(paper), self._plan.nodes)
+        self.shared = SharedMemory(memory, store, self._grow_shared(memory), self._plan.nodes)
 
-    def _grow_shared(self, paper: Any) -> Callable[[int], None]:
-        """The shared is not the guest's: its memory may grow beyond what the guest may have."""
+    def _grow_shared(self, memory: Any) -> Callable[[int], None]:
+        """Return a function that grows the shared memory, which does not count towards the guest's limit."""
         store, limit = self._store, self._plan.args.memory_bytes
 
         def grow(pages: int) -> None:
             store.set_limits(memory_size=-1)
-            paper.grow(store, pages)
+            memory.grow(store, pages)
             store.set_limits(memory_size=limit)
 
         return grow
@@ -122,12 +122,12 @@ class Guest:
         return [name for name in instance.exports(self._store) if name in names]
 
     def _start(self) -> None:
-        """Run the guest's main function, in which it registers what it has; some end it by exiting."""
+        """Run the guest's main function, which registers its plugins. It may exit with code 0."""
         from wasmtime import ExitTrap
 
         begin: Func | None = self._exports.get("_start") or self._exports.get("_initialize")
         if begin is not None:
-            self.shared.lay(None)
+            self.shared.prepare(None)
             try:
                 begin(self._store)
             except ExitTrap as ended:
@@ -137,24 +137,24 @@ class Guest:
     # Calls
 
     def call(self, export: str, call: Call, *params: int) -> int:
-        """Call an exported function about a pod, and perhaps a node; 0 if it answers nothing."""
+        """Call an exported function and return its result; 0 if it has none."""
         slot = self.shared.slot(call.node_name) if call.node_name else -1
-        self.shared.lay(call.pod if self._plan.reads_pod else None, slot % 2**32)
+        self.shared.prepare(call.pod if self._plan.reads_pod else None, slot % 2**32)
         self.host.call = call
         with self._guarded(export, self._limit):
             return self._exports[export](self._store, *params) or 0
 
     @property
     def reason(self) -> str:
-        """The reason that the guest gave in the last call."""
+        """The reason of the last call."""
         return self.shared.reason
 
     def filter_all(self, pod: Pod, nodes: Nodes) -> tuple[npt.NDArray[np.int32], Callable[[int], str]]:
-        """Ask `filter` about many nodes: statuses and reasons, up to the first Error."""
+        """Call `filter` for many nodes. Return statuses and reasons up to the first Error."""
         return self._all("filter", self._filter_all, pod, nodes, np.int32)
 
     def score_all(self, pod: Pod, nodes: Nodes) -> tuple[npt.NDArray[np.int64], Callable[[int], str]]:
-        """Ask `score` about many nodes: scores packed with statuses, up to the first that is no Success."""
+        """Call `score` for many nodes. Return scores packed with statuses, up to the first that is not Success."""
         return self._all("score", self._score_all, pod, nodes, np.int64)
 
     def _all(self, export: str, function: Func, pod: Pod, nodes: Nodes, kind: type[Any]) -> tuple[Any, Any]:
@@ -163,13 +163,13 @@ class Guest:
 
         def run(*params: int) -> int:
             with self._guarded(export, self._limit):
-                return function(self._store, *params)  # type: ignore[no-any-return]  # shared_memory.wat says i32
+                return function(self._store, *params)  # type: ignore[no-any-return]  # shared_memory.wat returns i32
 
         return self.shared.run(run, pod if self._plan.reads_pod else None, slots, kind)
 
     @contextlib.contextmanager
     def _guarded(self, export: str, seconds: float) -> Iterator[None]:
-        """Within the time limit; whatever goes wrong ends this instance and is told in one sentence."""
+        """Apply the time limit. An error makes the instance unusable and is raised as GuestError."""
         self._store.set_epoch_deadline(engine().ticks(seconds))
         self._output.clear()
         try:
@@ -185,9 +185,9 @@ class Guest:
 
         printed = self._output.text()
         if isinstance(error, Trap) and error.trap_code is TrapCode.INTERRUPT:
-            text = f"the guest was stopped: it had not come back after {seconds:g} s (timeLimit)"
+            text = f"the guest was stopped: it did not return within {seconds:g} s (timeLimit)"
         elif isinstance(error, ExitTrap):
-            text = f"the guest ended itself with exit code {error.code}"
+            text = f"the guest exited with code {error.code}"
         else:
             text = _cause(error)
         limit, memory = self._plan.args.memory_bytes, getattr(self, "memory", None)
@@ -197,26 +197,26 @@ class Guest:
 
 
 class _Output:
-    """The last of what a guest printed."""
+    """The last output of a guest."""
 
     def __init__(self) -> None:
-        self._kept = b""
+        self._data = b""
 
     def add(self, data: bytes) -> None:
-        """Keep some more."""
-        self._kept = (self._kept + bytes(data))[-_OUTPUT_BYTES:]
+        """Append output."""
+        self._data = (self._data + bytes(data))[-_OUTPUT_BYTES:]
 
     def clear(self) -> None:
-        """Forget all."""
-        self._kept = b""
+        """Discard the output."""
+        self._data = b""
 
     def text(self) -> str:
-        """What is kept."""
-        return self._kept.decode("utf-8", "replace").strip()
+        """Return the output as text."""
+        return self._data.decode("utf-8", "replace").strip()
 
 
 def _cause(error: Exception) -> str:
-    """The last line of a trap's message is what happened; the ones before are where."""
+    """Return the cause of a trap, which is the last line of its message; the lines before are the stack."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     traps = [line[line.index("wasm trap:") :] for line in lines if "wasm trap:" in line]
     return (traps or lines or [type(error).__name__])[-1]
@@ -231,7 +231,7 @@ def _type(signature: str) -> FuncType:
 
 
 def _weak(host: Host, method: str) -> Callable[..., Any]:
-    """A host function. wasmtime keeps it as long as the store lives, so it must not keep the store alive itself."""
+    """Return a host function with a weak reference: wasmtime holds it with the store, which it must not keep alive."""
     reference = weakref.ref(host)
 
     def answer(*params: int) -> Any:
@@ -245,24 +245,24 @@ def _missing() -> int:
 
 
 def packed(answer: int) -> tuple[int, int]:
-    """The high and the low half of an answer of 64 bits, both with a sign."""
+    """Split a 64-bit result into its signed high and low halves."""
     high, low = struct.unpack("<ii", struct.pack("<Q", answer % 2**64))[::-1]
     return high, low
 
 
 class GuestError(RuntimeError):
-    """A guest failed: it trapped, took too long, or answered what nobody understands."""
+    """A guest failed: it trapped, exceeded a limit, or returned an invalid result."""
 
     def __init__(self, export: str, detail: str) -> None:
         super().__init__(f"wasm: {export} error: {' '.join(detail.split())}")
 
 
-#: Instances that are kept although nobody needs them just now.
-_SPARE = 16
+#: The most idle instances of a pool.
+_MAX_IDLE = 16
 
 
 class Lease:
-    """An attempt's hold on an instance; what is held when the attempt is forgotten goes back by itself."""
+    """An attempt's lease of an instance. The instance returns to the pool when the lease is garbage collected."""
 
     __slots__ = ("_pool", "guest")
 
@@ -271,57 +271,62 @@ class Lease:
         self._pool = pool
 
     def release(self) -> None:
-        """The attempt is over."""
+        """Return the instance to the pool."""
         guest, self.guest = self.guest, None
         if guest is not None:
-            self._pool.take_back(guest)
+            self._pool.put_back(guest)
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # when the process ends, anything may be gone already
+        with contextlib.suppress(Exception):  # at interpreter shutdown, globals may be gone
             self.release()
 
 
 class Pool:
-    """The instances of one plugin in one profile."""
+    """The instances of one plugin in one profile.
+
+    Guests keep the state of an attempt in their memory, so an attempt uses one instance from PreFilter to the end of
+    binding. Scheduling cycles run one after the other and share an instance. An attempt that found a node keeps its
+    instance, because bindings overlap with later cycles, and returns it at the end.
+    """
 
     def __init__(self, plugin: str, make: Callable[[], Guest]) -> None:
         self._make = make
         self._key: StateKey[Lease] = StateKey(f"{plugin}/guest")
-        #: The last attempt that has not taken its instance along.
-        self._deciding: Lease | None = None
-        self._spare: list[Guest] = [make()]  # at once, so that a guest that cannot start is found out at once
+        #: The lease of the current scheduling cycle.
+        self._cycle: Lease | None = None
+        self._idle: list[Guest] = [make()]  # created now, so that a guest that cannot start is detected early
 
     def lease(self, state: CycleState) -> tuple[Guest, bool]:
-        """The instance of an attempt, and whether it is new to it (or the one it had has failed)."""
+        """Return the instance of an attempt, and whether it is new to the attempt."""
         lease = state.get(self._key)
         if lease is not None and lease.guest is not None and not lease.guest.dead:
             return lease.guest, False
         guest = self._free()
-        lease = self._deciding = Lease(guest, self)
+        lease = self._cycle = Lease(guest, self)
         state.write(self._key, lease)
         return guest, True
 
     def _free(self) -> Guest:
-        if self._deciding is not None:
-            last, self._deciding.guest = self._deciding.guest, None
-            self._deciding = None
+        if self._cycle is not None:
+            last, self._cycle.guest = self._cycle.guest, None
+            self._cycle = None
             if last is not None and not last.dead:
                 return last
-        return self._spare.pop() if self._spare else self._make()
+        return self._idle.pop() if self._idle else self._make()
 
     def keep(self, state: CycleState) -> None:
-        """The attempt has found a node: its instance stays with it beyond the next attempts."""
-        if self._deciding is not None and state.get(self._key) is self._deciding:
-            self._deciding = None
+        """Let an attempt that found a node keep its instance during later cycles."""
+        if self._cycle is not None and state.get(self._key) is self._cycle:
+            self._cycle = None
 
     def release(self, state: CycleState) -> None:
-        """The attempt is over."""
+        """Return the instance of a finished attempt."""
         lease = state.get(self._key)
         if lease is not None:
             self.keep(state)
             lease.release()
 
-    def take_back(self, guest: Guest) -> None:
-        """An instance is free again."""
-        if not guest.dead and len(self._spare) < _SPARE:
-            self._spare.append(guest)
+    def put_back(self, guest: Guest) -> None:
+        """Add an instance to the idle ones."""
+        if not guest.dead and len(self._idle) < _MAX_IDLE:
+            self._idle.append(guest)

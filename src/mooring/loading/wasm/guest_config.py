@@ -25,23 +25,23 @@ _SCHEMES: Final = ("file://", "http://", "https://")
 
 
 class GuestArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `pluginConfig[].args` may say. `guestURL` is what makes a plugin a guest."""
+    """The `pluginConfig[].args` of a guest: those of kube-scheduler-wasm-extension, and Mooring's limits."""
 
-    #: Where the module is: `file://` (relative paths are relative to where Mooring was started), `http://`, `https://`.
+    #: The URL of the module: `file://` (relative to the working directory), `http://` or `https://`.
     guest_url: str = msgspec.field(name="guestURL")
-    #: Handed to the guest as it is.
+    #: Passed to the guest unchanged.
     guest_config: str = msgspec.field(name="guestConfig", default="")
-    #: The least severe messages of the guest that are logged: 0 info, 1 warning, 2 error, 3 fatal.
+    #: The least severity of the guest's messages that is logged: 0 info, 1 warning, 2 error, 3 fatal.
     log_severity: int = msgspec.field(name="logSeverity", default=0)
     #: The guest's command line.
     arguments: tuple[str, ...] = msgspec.field(name="args", default=())
-    #: The same, as the extension spells it.
+    #: The same, as kube-scheduler-wasm-extension spells it.
     go_arguments: tuple[str, ...] = msgspec.field(name="Args", default=())
-    #: The module's checksum; a module with another one is refused.
+    #: The module's checksum. A module with another one is rejected.
     sha256: str = ""
-    #: How long one call into the guest may take.
+    #: The time limit of one call.
     time_limit: str = msgspec.field(name="timeLimit", default="2s")
-    #: How much memory an instance of the guest may have.
+    #: The memory limit of an instance.
     memory_limit: str = msgspec.field(name="memoryLimit", default="256Mi")
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class GuestArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.sha256 and not _DIGEST.fullmatch(self.sha256.lower()):
             raise ValueError("sha256 must be 64 hexadecimal digits, as sha256sum prints them")
         if self.seconds <= 0:
-            raise ValueError(f"timeLimit {self.time_limit!r} must be more than nothing")
+            raise ValueError(f"timeLimit {self.time_limit!r} must be positive")
         try:
             enough = self.memory_bytes >= 1 << 16
         except QuantityError as error:
@@ -62,18 +62,18 @@ class GuestArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def digest(self) -> str:
-        """The checksum that the module must have, as plain digits; "" for any."""
+        """The required checksum without prefix; "" if there is none."""
         match = _DIGEST.fullmatch(self.sha256.lower())
         return match[1] if match else ""
 
     @property
     def seconds(self) -> float:
-        """The time limit."""
+        """The time limit in seconds."""
         return parse_duration(self.time_limit) / 1e9
 
     @property
     def memory_bytes(self) -> int:
-        """The memory limit."""
+        """The memory limit in bytes."""
         return value(self.memory_limit)
 
     @property
@@ -83,7 +83,7 @@ class GuestArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ConfiguredGuest(msgspec.Struct, frozen=True):
-    """A guest as a configuration names it, and where it does so."""
+    """A guest in a configuration, with the place that names it."""
 
     name: str
     args: Mapping[str, Any]
@@ -93,21 +93,21 @@ class ConfiguredGuest(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> Any:
-        """Where its module is."""
+        """The URL of its module."""
         return self.args["guestURL"]
 
     def fault(self, message: str) -> Fault:
-        """Something that is wrong with it."""
+        """Return an error of the guest at its place in the configuration."""
         return Fault(self.source, self.line, f"{self.path}: {message}")
 
 
 def is_guest(args: object) -> bool:
-    """Whether a plugin with these arguments is a guest."""
+    """Whether the arguments are those of a guest."""
     return isinstance(args, Mapping) and "guestURL" in args
 
 
 def guests_in(document: Document) -> list[ConfiguredGuest]:
-    """The guests of a configuration. Raises PluginLoadError where one name means two modules."""
+    """Return the guests of a configuration. Raises PluginLoadError if two modules have the same name."""
     found: dict[str, ConfiguredGuest] = {}
     profile: dict[str, Any]
     for i, profile in enumerate(document.values.get("profiles") or []):
@@ -123,26 +123,26 @@ def guests_in(document: Document) -> list[ConfiguredGuest]:
     return list(found.values())
 
 
-#: Real guests have one or two MiB; a few of Go's own have ten.
+#: The size limit of a module. Typical guests have 1 to 2 MiB, guests of the Go compiler up to 10 MiB.
 _MAX_BYTES: Final = 128 << 20
 _SECONDS: Final = 30.0
 _MAGIC: Final = b"\0asm"
 
 
 def fetch(plugin: str, args: GuestArgs) -> bytes:
-    """The module's bytes. Raises PluginLoadError with what is wrong and what to do."""
+    """Read the module from a file or over HTTP, and check its checksum. Raises PluginLoadError."""
     where = f"{plugin}: guestURL {args.guest_url}"
     module = _read(where, args.guest_url)
     found = hashlib.sha256(module).hexdigest()
     if args.digest and found != args.digest:
         raise PluginLoadError(
-            f"{where}: its sha256 is {found}, not {args.digest}; if the new module is the one you want, write that"
+            f"{where}: its sha256 is {found}, not {args.digest}; if the new module is correct, update sha256"
         )
     if not module.startswith(_MAGIC):
-        raise PluginLoadError(f"{where}: is no WebAssembly module; give the .wasm file that your compiler wrote")
+        raise PluginLoadError(f"{where}: is not a WebAssembly module; use the .wasm file that the compiler wrote")
     if args.guest_url.startswith("http://") and not args.digest:
         structlog.get_logger("mooring").warning(
-            "a guest came over plain http; pin it with sha256", plugin=plugin, url=args.guest_url, sha256=found
+            "a guest was fetched over plain HTTP; pin it with sha256", plugin=plugin, url=args.guest_url, sha256=found
         )
     return module
 
@@ -152,7 +152,7 @@ def _read(where: str, url: str) -> bytes:
     if scheme == "file":
         return _read_file(where, Path(rest))
     try:
-        with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # the scheme was checked with the arguments
+        with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # `GuestArgs` checks the scheme
             module: bytes = answer.read(_MAX_BYTES + 1)
     except urllib.error.HTTPError as error:
         with error:

@@ -1,5 +1,5 @@
-;; What a guest imports of the functions that it calls for every node. Each goes through a switch, so that it can be
-;; answered by desk.wat as soon as the guest's memory is there, which it is not while the guest is being made.
+;; The imports that a guest calls for every node. Each is an indirect call through a table, because their implementation
+;; in shared_memory.wat needs the guest's memory, which exists only after the guest was instantiated.
 (module
   (import "mooring" "switch" (table 4 funcref))
   (type $read (func (param i32 i32) (result i32)))

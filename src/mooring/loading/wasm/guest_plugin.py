@@ -1,4 +1,4 @@
-"""A guest as a plugin: a class with a method for each function that the guest exports."""
+"""Creates the plugin class of a guest, with a method for each function that the guest exports."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ Ints = npt.NDArray[np.int64]
 
 
 class GuestPlugin(Plugin):
-    """Base of all plugins that are guests; `guest_plugin` derives one with the guest's own methods."""
+    """Base of the plugin classes of guests. `guest_plugin` derives a class with the methods that the guest exports."""
 
     Args = GuestArgs
-    #: Each node costs a call, so looking at a sample of the nodes pays; not so for a guest that takes all in one.
+    #: A guest is called for each node, so sampling nodes is worthwhile; not so for a batch guest.
     per_node: ClassVar[bool] = True
     module: ClassVar[Module]
     exports: ClassVar[abi.Exports]
-    #: The checksum of the module that runs.
+    #: The module's checksum.
     sha256: ClassVar[str]
 
     args: GuestArgs
 
     def setup(self) -> None:
-        """Make the first instance, so that a guest that cannot start is found out now."""
+        """Create the pool and the first instance, so that a guest that cannot start is detected now."""
         plan = GuestPlan(self.name, self.module, self.exports, self.args, self.handle)
         batch, config = self.exports.batch, self.args.guest_config
 
@@ -70,7 +70,7 @@ class GuestPlugin(Plugin):
         self._scored: StateKey[Nodes] = StateKey(f"{self.name}/scored")
 
     def _guest(self, state: CycleState, pod: Pod) -> Guest:
-        """The instance of an attempt. One that is new to it is told so by `prefilter`, which makes it forget."""
+        """Return the instance of an attempt. Call `prefilter` on a new one, so that it discards earlier state."""
         guest, fresh = self._pool.lease(state)
         if fresh and "prefilter" in self.exports.names:
             guest.call("prefilter", Call(pod=pod))
@@ -80,11 +80,11 @@ class GuestPlugin(Plugin):
         if code == Code.SUCCESS:
             return None
         if not 0 < code <= Code.PENDING:
-            raise GuestError(export, f"the guest answered with the status {code}; known are 0 to {int(Code.PENDING)}")
+            raise GuestError(export, f"the guest returned the status {code}; it must be 0 to {int(Code.PENDING)}")
         return Status(Code(code), (guest.reason,))
 
     def _point(self, export: str, state: CycleState, pod: Pod, node_name: str, *, keep: bool = True) -> Status | None:
-        """One of the points that are about a pod and its node."""
+        """Call the function of an extension point for a pod and its node."""
         guest = self._guest(state, pod)
         if keep:
             self._pool.keep(state)
@@ -97,9 +97,7 @@ def _events_to_register(self: GuestPlugin) -> tuple[ClusterEvent, ...]:
     try:
         self._pool.lease(CycleState())[0].call("enqueue", call)
     except GuestError as error:
-        structlog.get_logger("mooring").error(
-            "a guest does not say what it waits for", plugin=self.name, error=str(error)
-        )
+        structlog.get_logger("mooring").error("a guest failed to return its events", plugin=self.name, error=str(error))
     return call.events or CATCH_ALL
 
 
@@ -135,11 +133,11 @@ def _filter_nodes(self: GuestPlugin, state: CycleState, pod: Pod, nodes: Nodes) 
     numbers: dict[tuple[int, str], int] = {}
     codes = np.zeros(len(nodes), dtype=np.int32)
     for place in rejected.tolist():
-        said = (int(answers[place]), reason(place))
-        codes[place] = numbers.setdefault(said, len(numbers) + 1)
+        status = (int(answers[place]), reason(place))
+        codes[place] = numbers.setdefault(status, len(numbers) + 1)
     for code, _ in numbers:
         if not 0 < code <= Code.PENDING:
-            raise GuestError("filter", f"the guest answered with the status {code}; known are 0 to {int(Code.PENDING)}")
+            raise GuestError("filter", f"the guest returned the status {code}; it must be 0 to {int(Code.PENDING)}")
     statuses = [Status(Code(code), (text,)) for code, text in numbers]
     return Verdicts(codes, lambda number: statuses[number - 1], may_fail=any(not s.is_rejected for s in statuses))
 
@@ -151,13 +149,13 @@ def _post_filter(
     call = Call(pod=pod, statuses=lambda: json_text(_codes(statuses)))
     mode, code = packed(guest.call("postfilter", call))
     if mode not in (0, 1):
-        raise GuestError("postfilter", f"the guest answered with the nominating mode {mode}; known are 0 and 1")
+        raise GuestError("postfilter", f"the guest returned the nominating mode {mode}; it must be 0 or 1")
     result = PostFilterResult(nominated_node=call.nominated_node if mode else None)
     return result, self._status("postfilter", code, guest)
 
 
 def _codes(statuses: NodeStatuses) -> dict[str, int]:
-    """The codes of the nodes that somebody has spoken about."""
+    """Return the codes of the nodes that a plugin rejected."""
     table = statuses.table
     return {
         table.nodes[row].name: int(status.code)
@@ -183,7 +181,7 @@ def _score_nodes(self: GuestPlugin, state: CycleState, pod: Pod, nodes: Nodes) -
     last = len(answers) - 1
     if last >= 0 and answers[last] & 0xFFFFFFFF:
         name, code = nodes[last].name, int(answers[last] & 0xFFFFFFFF)
-        raise GuestError("score", f"{reason(last) or f'the guest answered with the status {code}'} (node {name})")
+        raise GuestError("score", f"{reason(last) or f'the guest returned the status {code}'} (node {name})")
     return answers >> 32
 
 
@@ -193,11 +191,11 @@ def _normalize_scores(self: GuestPlugin, state: CycleState, pod: Pod, scores: In
     call = Call(pod=pod, scores=lambda: json_text(by_name))
     status = self._status("normalizescore", guest.call("normalizescore", call), guest)
     if status is not None:
-        raise GuestError("normalizescore", status.message or f"the guest answered with the status {int(status.code)}")
+        raise GuestError("normalizescore", status.message or f"the guest returned the status {int(status.code)}")
     if call.normalized is None:
         return scores
     if call.normalized.keys() != by_name.keys():
-        raise GuestError("normalizescore", f"the guest gave {len(call.normalized)} scores for {len(by_name)} nodes")
+        raise GuestError("normalizescore", f"the guest returned {len(call.normalized)} scores for {len(by_name)} nodes")
     return np.array([call.normalized[name] for name in names], dtype=np.int64)
 
 
@@ -246,9 +244,9 @@ _METHODS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def guest_plugin(name: str, args: object) -> type[GuestPlugin]:
-    """The plugin that a guest makes, by its name and `pluginConfig[].args`: fetched, compiled and checked.
+    """Fetch, compile and check a guest, and return its plugin class. ``args`` are its `pluginConfig[].args`.
 
-    Raises PluginLoadError, in one sentence with the remedy.
+    Raises PluginLoadError.
     """
     require_wasmtime(name)
     try:
@@ -259,7 +257,7 @@ def guest_plugin(name: str, args: object) -> type[GuestPlugin]:
 
 
 def plugin_from_module(name: str, binary: bytes, *, where: str = "") -> type[GuestPlugin]:
-    """The same, from the module's bytes."""
+    """Compile and check a module, and return its plugin class. Raises PluginLoadError."""
     module = engine().compile(where or name, binary)
     exports = abi.check(where or name, module)
     members: dict[str, Any] = {method: _METHODS[method] for method in exports.methods}

@@ -1,7 +1,7 @@
-"""The functions that a guest may call, but for those that shared_memory.wat answers.
+"""The host functions that a guest may call, except those that shared_memory.wat implements.
 
-One `Host` serves one instance of a guest. Pointers and lengths are 32-bit numbers of the guest's memory. A read says
-how long its answer is and writes it only if it fits; the guest then tries again with more room.
+One `Host` serves one instance of a guest. Pointers and lengths are 32-bit numbers of the guest's memory. A function
+that returns data writes it only if it fits, and returns its length; the guest then retries with a larger buffer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mooring.loading.wasm.shared_memory import GuestMemory
 
 
-#: What a guest may import, but for what the shared answers: module and function -> the method that serves it.
+#: Imported module and function -> the method that implements it.
 METHODS: Final = {
     ("k8s.io/api", "nodeList"): "node_list",
     ("k8s.io/klog", "log"): "log",
@@ -45,13 +45,13 @@ METHODS: Final = {
     ("k8s.io/scheduler", "handle.reject_waiting_pod"): "reject_waiting",
     ("k8s.io/scheduler", "handle.get_waiting_pod"): "get_waiting",
 }
-#: Of WASI preview 1: the kind of a subscription that waits for a time, and an error number.
+#: WASI preview 1: the type of a clock subscription, and the errno of an unsupported one.
 _CLOCK, _NOT_SUPPORTED = 0, 58
 _SEVERITIES: Final = ("info", "warning", "error", "critical")
 
 
 class Reference(msgspec.Struct, rename="pascal"):
-    """An object that an event is about, as the SDK writes it."""
+    """A reference to an object, as the guest SDK encodes it."""
 
     kind: str = ""
     api_version: str = msgspec.field(name="APIVersion", default="")
@@ -61,7 +61,7 @@ class Reference(msgspec.Struct, rename="pascal"):
     resource_version: str = ""
 
     def as_object(self) -> KubeObject:
-        """The object, as far as the reference tells."""
+        """Return an object with the metadata of the reference."""
         metadata = ObjectMeta(
             name=self.name, namespace=self.namespace, uid=self.uid, resource_version=self.resource_version
         )
@@ -69,7 +69,7 @@ class Reference(msgspec.Struct, rename="pascal"):
 
 
 class EventMessage(msgspec.Struct, rename="pascal"):
-    """An event that a guest wants to be recorded."""
+    """An event that a guest records."""
 
     regarding_reference: Reference = msgspec.field(default_factory=Reference)
     related_reference: Reference = msgspec.field(default_factory=Reference)
@@ -80,7 +80,7 @@ class EventMessage(msgspec.Struct, rename="pascal"):
 
 
 class Host:
-    """Answers one instance's calls."""
+    """Implements the host functions of one instance."""
 
     def __init__(self, plugin: str, args: GuestArgs, handle: Handle, nodes: EncodedNodes) -> None:
         self._plugin = plugin
@@ -88,46 +88,46 @@ class Host:
         self._handle = handle
         self._nodes = nodes
         self.call: Call = NO_CALL
-        self.memory: GuestMemory  # set when the guest is there; before that, it can ask for nothing that needs it
-        #: Whether the guest has asked for the node that it is asked about; from then on the shared has nodes on it.
+        self.memory: GuestMemory  # set after instantiation; no earlier call needs it
+        #: Whether the guest has read the current node. From then on, nodes are written to the shared memory.
         self.reads_nodes = False
 
-    # Questions
+    # Reads
 
     def node_list(self, at: int, limit: int) -> int:
-        """All nodes of the cluster, as a NodeList."""
+        """Return all nodes as a NodeList."""
         return self._write(encode_list(self._nodes.encoded(info.node) for info in self._handle.nodes), at, limit)
 
     def get_config(self, at: int, limit: int) -> int:
-        """The guest's configuration."""
+        """Return the guest's configuration."""
         return self._write(self._args.guest_config.encode(), at, limit)
 
     def target_pod(self, at: int, limit: int) -> int:
-        """The pod that is added or removed."""
+        """Return the pod that is added or removed."""
         return self._write(b"" if self.call.target is None else pod_bytes(self.call.target), at, limit)
 
     def filtered_node_list(self, at: int, limit: int) -> int:
-        """The names of the feasible nodes."""
-        return self._give(self.call.filtered_nodes, at, limit)
+        """Return the names of the feasible nodes."""
+        return self._write_lazy(self.call.filtered_nodes, at, limit)
 
     def node_to_status_map(self, at: int, limit: int) -> int:
-        """The codes of the nodes that were rejected."""
-        return self._give(self.call.statuses, at, limit)
+        """Return the status codes of the rejected nodes."""
+        return self._write_lazy(self.call.statuses, at, limit)
 
     def node_score_list(self, at: int, limit: int) -> int:
-        """The scores by node."""
-        return self._give(self.call.scores, at, limit)
+        """Return the scores by node."""
+        return self._write_lazy(self.call.scores, at, limit)
 
     def _write(self, answer: bytes, at: int, limit: int) -> int:
         if len(answer) <= limit % 2**32:
             self.memory.write(at, answer)
         return len(answer)
 
-    def _give(self, make: Callable[[], bytes] | None, at: int, limit: int) -> int:
+    def _write_lazy(self, make: Callable[[], bytes] | None, at: int, limit: int) -> int:
         return 0 if make is None else self._write(make(), at, limit)
 
     def node(self, name: int, length: int, at: int, limit: int) -> int:
-        """A node by name; nothing if there is none."""
+        """Return a node by name; nothing if it does not exist."""
         info = self._handle.nodes.get(self.memory.text(name, length))
         if info is None:
             return 0
@@ -135,7 +135,7 @@ class Host:
         return self._write(self._nodes.encoded(info.node), at, limit)
 
     def image_states(self, name: int, length: int, at: int, limit: int) -> int:
-        """A node's images, with their sizes and how many nodes have them."""
+        """Return the images of a node, with their sizes and the number of nodes that have them."""
         info = self._handle.nodes.get(self.memory.text(name, length))
         if info is None:
             return self._write(b"null", at, limit)
@@ -151,39 +151,39 @@ class Host:
     # Results
 
     def nominate(self, at: int, length: int) -> None:
-        """PostFilter: the node to nominate."""
+        """Set the nominated node (PostFilter)."""
         self.call.nominated_node = self.memory.text(at, length)
 
     def node_names(self, at: int, length: int) -> None:
-        """PreFilter: the nodes that are worth a look."""
+        """Set the nodes to which PreFilter restricts the attempt."""
         names = tuple(filter(None, self.memory.text(at, length).split("\0")))
         self.call.node_names = names or None
 
     def cluster_events(self, at: int, length: int) -> None:
-        """Enqueue: what to be woken by."""
+        """Set the events that make a pod schedulable again (Enqueue)."""
         self.call.events = decode_events(self.memory.read(at, length))
 
     def normalized(self, at: int, length: int) -> None:
-        """NormalizeScore: the new scores."""
+        """Set the normalized scores (NormalizeScore)."""
         found = msgspec.json.decode(self.memory.read(at, length), type=dict[str, int] | None)
         self.call.normalized = found or None
 
     # Logs, events, waiting pods
 
     def severity(self) -> int:
-        """The least severe messages that are logged."""
+        """Return the least severity that is logged."""
         return self._args.log_severity
 
     def log(self, severity: int, at: int, length: int) -> None:
         """Log a message."""
-        self._say(severity, self.memory.text(at, length), {})
+        self._log(severity, self.memory.text(at, length), {})
 
     def logs(self, severity: int, at: int, length: int, pairs: int, pairs_length: int) -> None:
         """Log a message with keys and values."""
-        words = self.memory.text(pairs, pairs_length).split("\0")  # the last is what follows the last zero: nothing
-        self._say(severity, self.memory.text(at, length), dict(zip(words[::2], words[1::2], strict=False)))
+        words = self.memory.text(pairs, pairs_length).split("\0")  # the last word is empty
+        self._log(severity, self.memory.text(at, length), dict(zip(words[::2], words[1::2], strict=False)))
 
-    def _say(self, severity: int, text: str, pairs: dict[str, Any]) -> None:
+    def _log(self, severity: int, text: str, pairs: dict[str, Any]) -> None:
         if severity >= self._args.log_severity:
             log = structlog.get_logger("mooring").bind(**{**pairs, "plugin": self._plugin})
             getattr(log, _SEVERITIES[min(max(severity, 0), 3)])(text.rstrip("\n"))
@@ -202,7 +202,7 @@ class Host:
         )
 
     def poll(self, subscriptions: int, events: int, count: int, found: int) -> int:
-        """WASI's poll_oneoff, which is how guests sleep: here no time passes, so that nobody waits for a guest."""
+        """Implement WASI's poll_oneoff, with which guests sleep. It returns at once, so that no guest delays others."""
         for number in range(count):
             user_data, kind = struct.unpack("<QB", self.memory.read(subscriptions + 48 * number, 9))
             errno = 0 if kind == _CLOCK else _NOT_SUPPORTED
@@ -215,14 +215,14 @@ class Host:
         return self._handle.waiting_pods
 
     def reject_waiting(self, uid: int, length: int, at: int, _limit: int) -> None:
-        """Turn down a pod that waits at Permit; says whether there was one."""
+        """Reject a pod that is waiting at Permit. Write whether there was one."""
         waiting = self._waiting.get(self.memory.text(uid, length))
         if waiting is not None:
             waiting.reject("", "removed")
         self.memory.write(at, struct.pack("<Q", int(waiting is not None)))
 
     def get_waiting(self, uid: int, length: int, at: int, limit: int) -> None:
-        """A pod that waits at Permit."""
+        """Return a pod that is waiting at Permit."""
         waiting = self._waiting.get(self.memory.text(uid, length))
         if waiting is None:
             self.memory.write(at, bytes(8))
@@ -231,14 +231,14 @@ class Host:
 
 
 class Call(msgspec.Struct, kw_only=True):
-    """Questions that the guest may ask, and its answers beyond a number."""
+    """The inputs of one call into a guest, and its results besides the returned number."""
 
     pod: Pod | None = None
     #: The pod that is added or removed (AddPod, RemovePod).
     target: Pod | None = None
     node_name: str = ""
-    #: JSON texts, made when the guest asks: names of the feasible nodes (PreScore), codes by node (PostFilter), scores
-    #: by node (NormalizeScore).
+    #: Functions that return JSON: names of feasible nodes (PreScore), codes by node (PostFilter), scores by node
+    #: (NormalizeScore).
     filtered_nodes: Callable[[], bytes] | None = None
     statuses: Callable[[], bytes] | None = None
     scores: Callable[[], bytes] | None = None
@@ -253,11 +253,11 @@ NO_CALL = Call()
 
 
 def json_text(value: Any) -> bytes:
-    """As Go writes maps: with sorted keys."""
+    """Encode JSON with sorted keys, as Go does."""
     return msgspec.json.encode(value, order="deterministic")
 
 
-#: Numbers of the interface -> kinds; PodSchedulingContext (4) is gone from Kubernetes.
+#: Number in the interface -> kind. Kubernetes removed PodSchedulingContext (4).
 _KINDS: Final = {
     0: "Pod",
     1: "Node",
@@ -270,13 +270,13 @@ _KINDS: Final = {
     9: "CSIStorageCapacity",
     10: "*",
 }
-#: The interface has no other updates than these four of nodes; all of them together mean any update.
+#: The interface has only these four node updates. All of them together mean any update.
 _ALL_UPDATES: Final = 0b111100
 _KNOWN: Final = 0b111111
 
 
 def decode_events(records: bytes) -> tuple[ClusterEvent, ...]:
-    """Little-endian pairs of a kind's number and action bits; what is unknown is left out."""
+    """Decode little-endian pairs of kind number and action bits. Unknown kinds are skipped."""
     found = []
     for kind, bits in struct.iter_unpack("<II", records[: len(records) // 8 * 8]):
         actions = ActionType(bits & _KNOWN)

@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 Words = npt.NDArray[np.uint32]
 PAGE: Final = 1 << 16
-#: Registers, by word.
+#: Registers by word index.
 _POD, _POD_LENGTH, _SLOT, _SLOTS, _REASON_NEXT, _REASON_END, _REASON, _REASON_LENGTH = range(8)
 _NONE: Final = 0xFFFFFFFF
 _FIRST_FREE: Final = 64
-#: No more than this is laid out; what does not fit is asked for instead.
+#: The size limit. Nodes that do not fit are read through the host function.
 _MAX_BYTES: Final = 256 << 20
 _SLOT_WORDS: Final = 4
 
 
 class SharedMemory:
-    """One instance's shared."""
+    """The memory through which the host passes pods and nodes to one instance without calls to Python."""
 
     def __init__(self, memory: Memory, store: Store, grow: Callable[[int], object], nodes: EncodedNodes) -> None:
         self._memory = memory
         self._store = store
-        #: Grows the memory by some pages, whatever the guest's own limit is.
+        #: Grows the memory by a number of pages, regardless of the guest's memory limit.
         self._grow = grow
         self._nodes = nodes
-        self._look()
+        self._map()
         self._clear()
 
-    def _look(self) -> None:
-        """Find the memory, which may have moved by growing."""
+    def _map(self) -> None:
+        """Map the memory, which moves when it grows."""
         raw = (ctypes.c_ubyte * self._memory.data_len(self._store)).from_address(
             ctypes.addressof(self._memory.data_ptr(self._store).contents)
         )
@@ -56,37 +56,37 @@ class SharedMemory:
         self._end = _FIRST_FREE
         self._regions: dict[str, tuple[int, int]] = {}
         self._slot_of: dict[str, int] = {}
-        #: The version of a node that lies in its slot.
-        self._laid: list[Node | None] = []
+        #: The version of the node in each slot.
+        self._written: list[Node | None] = []
         self._pod: Pod | None = None
         self._words[: _FIRST_FREE // 4] = 0
         self._words[_SLOT] = _NONE
 
-    def _room(self, size: int) -> int:
-        """Where there is room for so many bytes."""
+    def _allocate(self, size: int) -> int:
+        """Return the address of a number of free bytes."""
         at = -(-self._end // 8) * 8
         missing = at + size - len(self._bytes)
         if missing > 0:
             self._grow(-(-max(missing, len(self._bytes) // 2) // PAGE))
-            self._look()
+            self._map()
         self._end = at + size
         return at
 
     def _region(self, name: str, size: int) -> int:
-        """Where a part of the shared is that is written anew every time; it grows as needed."""
-        at, room = self._regions.get(name, (0, 0))
-        if room < size:
-            at = self._room(2 * size)
+        """Return the address of a region that is rewritten by every call. It grows as needed."""
+        at, capacity = self._regions.get(name, (0, 0))
+        if capacity < size:
+            at = self._allocate(2 * size)
             self._regions[name] = (at, 2 * size)
         return at
 
     def _write(self, at: int, content: bytes) -> None:
         self._bytes[at : at + len(content)] = np.frombuffer(content, dtype=np.uint8)
 
-    # What a call is about
+    # Pod and node of a call
 
-    def lay(self, pod: Pod | None, slot: int = _NONE) -> None:
-        """A call about a pod, and perhaps a node, is going to be made."""
+    def prepare(self, pod: Pod | None, slot: int = _NONE) -> None:
+        """Write the pod, and the slot of the node if any, of the next call."""
         if pod is not self._pod:
             content = b"" if pod is None else pod_bytes(pod)
             at = self._region("pod", len(content))
@@ -103,7 +103,7 @@ class SharedMemory:
 
     @property
     def reason(self) -> str:
-        """What the guest said last."""
+        """The last reason that the guest gave."""
         return self._text(int(self._words[_REASON]), int(self._words[_REASON_LENGTH]))
 
     def _text(self, at: int, length: int) -> str:
@@ -113,51 +113,51 @@ class SharedMemory:
     # Nodes
 
     def slot(self, name: str) -> int:
-        """The slot of a node by name."""
-        known = self._slot_of.get(name)
-        return self._add(name) if known is None else known
+        """Return the slot of a node by name."""
+        slot = self._slot_of.get(name)
+        return self._add(name) if slot is None else slot
 
     def _add(self, name: str) -> int:
-        slot = self._slot_of[name] = len(self._laid)
-        self._laid.append(None)
-        known = self._regions.get("slots", (0, 0))
+        slot = self._slot_of[name] = len(self._written)
+        self._written.append(None)
+        old = self._regions.get("slots", (0, 0))
         table = self._region("slots", (slot + 1) * _SLOT_WORDS * 4)
-        if table != known[0] and known[1]:
-            self._bytes[table : table + known[1]] = self._bytes[known[0] : known[0] + known[1]]
+        if table != old[0] and old[1]:
+            self._bytes[table : table + old[1]] = self._bytes[old[0] : old[0] + old[1]]
         content = name.encode()
-        at = self._room(len(content))
+        at = self._allocate(len(content))
         self._write(at, content)
         word = table // 4 + slot * _SLOT_WORDS
         self._words[word : word + _SLOT_WORDS] = (at, len(content), 0, 0)
         self._words[_SLOTS] = table
         return slot
 
-    def _lay_node(self, slot: int, node: Node) -> None:
+    def _write_node(self, slot: int, node: Node) -> None:
         content = self._nodes.encoded(node)
         word = self._regions["slots"][0] // 4 + slot * _SLOT_WORDS + 2
         at = int(self._words[word])
         if len(content) > self._words[word + 1]:
             if self._end + len(content) > _MAX_BYTES:
-                self._words[word + 1] = 0  # the guest will have to ask
+                self._words[word + 1] = 0  # the guest calls the host function instead
                 return
-            at = self._room(len(content))
+            at = self._allocate(len(content))
         self._write(at, content)
         self._words[word : word + 2] = (at, len(content))
-        self._laid[slot] = node
+        self._written[slot] = node
 
     def slots(self, nodes: Iterable[NodeInfo], total: int, *, with_nodes: bool) -> Words:
-        """The slots of some nodes of a cluster of so many; ``with_nodes``: with the nodes themselves in them."""
-        if len(self._laid) > 2 * total + 1000 or self._end > _MAX_BYTES:
-            self._clear()  # most of them are gone
+        """Return the slots of nodes. ``total`` is the size of the cluster; ``with_nodes`` also writes the nodes."""
+        if len(self._written) > 2 * total + 1000 or self._end > _MAX_BYTES:
+            self._clear()  # most slots are of deleted nodes
         if len(self._nodes) > 2 * total + 1000:
-            self._nodes.forget()
-        found, known, laid = [], self._slot_of, self._laid
+            self._nodes.clear()
+        found, slot_of, written = [], self._slot_of, self._written
         for info in nodes:
-            slot = known.get(info.name)
+            slot = slot_of.get(info.name)
             if slot is None:
                 slot = self._add(info.name)
-            if with_nodes and laid[slot] is not info.node:
-                self._lay_node(slot, info.node)
+            if with_nodes and written[slot] is not info.node:
+                self._write_node(slot, info.node)
             found.append(slot)
         return np.array(found, dtype=np.uint32)
 
@@ -166,23 +166,23 @@ class SharedMemory:
     def run(
         self, call: Callable[..., Any], pod: Pod | None, slots: Words, kind: type[np.int32 | np.int64]
     ) -> tuple[npt.NDArray[Any], Callable[[int], str]]:
-        """Ask about nodes one after the other. The answers as far as they go, and the reason for each of them."""
+        """Call the guest for each node. Return the answers up to the first error, and a function for the reasons."""
         count, width = len(slots), np.dtype(kind).itemsize
         index = self._region("index", count * 4)
         answers = self._region("answers", count * width)
         reasons = self._region("where", count * 8)
         self._region("reasons", min(max(PAGE, 256 * count), 4 << 20))
-        self.lay(pod)
+        self.prepare(pod)
         self._words[index // 4 : index // 4 + count] = slots
         done = call(count, index, answers, reasons)
-        self._look()  # the guest may have asked for something that made this memory grow
+        self._map()  # a host function may have grown the memory
         found = self._bytes[answers : answers + done * width].view(kind).copy()
         where = self._words[reasons // 4 : reasons // 4 + 2 * done]
         return found, lambda place: self._text(int(where[2 * place]), int(where[2 * place + 1]))
 
 
 class GuestMemory:
-    """The memory of a guest. It may grow, and move, whenever the guest runs, so nothing is kept of where it is."""
+    """The memory of a guest, with bounds checks. It can move whenever the guest runs, so its address is not cached."""
 
     def __init__(self, memory: Memory, store: Store) -> None:
         self._memory = memory
@@ -197,48 +197,48 @@ class GuestMemory:
         return ctypes.addressof(self._memory.data_ptr(self._store).contents) + at
 
     def read(self, at: int, length: int) -> bytes:
-        """Some bytes."""
+        """Read bytes."""
         at, length = at % 2**32, length % 2**32
         return ctypes.string_at(self._address(at, length), length) if length else b""
 
     def text(self, at: int, length: int) -> str:
-        """Some text; what is no UTF-8 is replaced."""
+        """Read text. Invalid UTF-8 is replaced."""
         return self.read(at, length).decode("utf-8", "replace")
 
     def write(self, at: int, content: bytes | memoryview) -> None:
-        """Put bytes somewhere."""
+        """Write bytes."""
         at %= 2**32
         if len(content):
             ctypes.memmove(self._address(at, len(content)), bytes(content), len(content))
 
 
-_KEPT = "_protobuf"
+_CACHE_KEY = "_protobuf"
 
 
 def pod_bytes(pod: Pod) -> bytes:
-    """A pod in protobuf; kept on the pod, which never changes."""
-    kept: bytes | None = vars(pod).get(_KEPT)
-    if kept is None:
-        kept = vars(pod)[_KEPT] = encode_object(pod)
-    return kept
+    """Return a pod in protobuf. The bytes are cached on the pod, which is immutable."""
+    cached: bytes | None = vars(pod).get(_CACHE_KEY)
+    if cached is None:
+        cached = vars(pod)[_CACHE_KEY] = encode_object(pod)
+    return cached
 
 
 class EncodedNodes:
-    """Nodes in protobuf; shared by all instances of a guest."""
+    """A cache of nodes in protobuf, which all instances of a guest share."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[Node, bytes]] = {}
+        self._cached: dict[str, tuple[Node, bytes]] = {}
 
     def encoded(self, node: Node) -> bytes:
-        """A node in protobuf."""
-        kept = self._kept.get(node.name)
-        if kept is None or kept[0] is not node:
-            kept = self._kept[node.name] = (node, encode_object(node))
-        return kept[1]
+        """Return a node in protobuf."""
+        cached = self._cached.get(node.name)
+        if cached is None or cached[0] is not node:
+            cached = self._cached[node.name] = (node, encode_object(node))
+        return cached[1]
 
-    def forget(self) -> None:
-        """Start anew, when there are many nodes in here that are gone."""
-        self._kept.clear()
+    def clear(self) -> None:
+        """Clear the cache when it contains many deleted nodes."""
+        self._cached.clear()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._cached)

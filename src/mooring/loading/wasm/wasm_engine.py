@@ -1,4 +1,4 @@
-"""The WebAssembly engine of the process: compiled modules, and the clock that stops guests which do not come back."""
+"""The WebAssembly engine of the process: compiled modules, and the clock that enforces time limits."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from wasmtime import Engine as WasmtimeEngine
     from wasmtime import Module, Store
 
-#: How often the engine's clock ticks while guests run: time limits are kept to within one of these.
+#: The tick interval of the engine's clock while guests run, which is the precision of time limits.
 TICK_SECONDS: Final = 0.01
-#: So long after the last call the clock stops; the next call starts it again.
+#: The clock stops this long after the last call, and restarts with the next one.
 _IDLE_SECONDS: Final = 1.0
-#: Compiled modules that are kept, in case one is loaded again.
-_MODULES: Final = 32
+#: The number of compiled modules that are cached.
+_MAX_MODULES: Final = 32
 
 
 class Engine:
-    """wasmtime's engine, what it has compiled, and its clock. One in a process; see `engine`."""
+    """wasmtime's engine with its compiled modules and clock. There is one per process; see `engine`."""
 
     def __init__(self) -> None:
         from wasmtime import Config, WasmtimeError
@@ -36,7 +36,7 @@ class Engine:
         config = Config()
         config.epoch_interruption = True
         config.wasm_multi_memory = True
-        with contextlib.suppress(WasmtimeError):  # where there is no home to write to, there is no cache on disk
+        with contextlib.suppress(WasmtimeError):  # without a writable home directory, there is no cache on disk
             config.cache = True
         self.wasmtime: WasmtimeEngine = Made(config)
         self._modules: dict[str, Module] = {}
@@ -45,7 +45,7 @@ class Engine:
         self._clock = _Clock(self.wasmtime)
 
     def keep_track(self, item: Store | Module) -> None:
-        """Close something in time when the process ends, before Python takes apart what closing it needs."""
+        """Close an item at exit, before the interpreter is torn down."""
         self._in_use.add(item)
 
     def _close(self) -> None:
@@ -53,35 +53,35 @@ class Engine:
             item.close()
 
     def compile(self, where: str, binary: bytes) -> Module:
-        """A module, compiled once in a process (and once on a machine, where the home can be written to)."""
+        """Compile a module. It is cached in the process, and on disk if the home directory is writable."""
         from wasmtime import Module, WasmtimeError
 
         digest = self.digest(binary)
         known = self._modules.get(digest)
         if known is None:
-            while len(self._modules) >= _MODULES:
+            while len(self._modules) >= _MAX_MODULES:
                 del self._modules[next(iter(self._modules))]
             try:
                 known = self._modules[digest] = Module(self.wasmtime, binary)
                 self.keep_track(known)
             except WasmtimeError as error:
                 reason = str(error).strip().splitlines()[-1].strip()
-                raise PluginLoadError(f"{where}: is no valid WebAssembly module: {reason}") from None
+                raise PluginLoadError(f"{where}: is not a valid WebAssembly module: {reason}") from None
         return known
 
     @staticmethod
     def digest(binary: bytes) -> str:
-        """A module's checksum."""
+        """Return a module's checksum."""
         return hashlib.sha256(binary).hexdigest()
 
     @functools.cached_property
-    def gate(self) -> Module:
-        """`guest_imports.wat`, compiled."""
+    def guest_imports(self) -> Module:
+        """The compiled `guest_imports.wat`."""
         return self._own("guest_imports.wat")
 
     @functools.cached_property
     def shared(self) -> Module:
-        """`shared_memory.wat`, compiled."""
+        """The compiled `shared_memory.wat`."""
         return self._own("shared_memory.wat")
 
     def _own(self, name: str) -> Module:
@@ -92,21 +92,21 @@ class Engine:
         return made
 
     def ticks(self, seconds: float) -> int:
-        """A time limit in ticks of the clock, which runs from now on."""
+        """Return a time limit in ticks, and start the clock."""
         self._clock.keep_running()
         return int(seconds / TICK_SECONDS) + 1
 
 
 @functools.cache
 def engine() -> Engine:
-    """The engine of this process."""
+    """Return the engine of this process."""
     return Engine()
 
 
 def require_wasmtime(where: str) -> None:
-    """Make sure that there is an engine to be had. Raises PluginLoadError with the remedy."""
+    """Check that wasmtime is installed. Raises PluginLoadError with the remedy."""
     try:
-        import wasmtime  # noqa: F401 - it is about whether it is there
+        import wasmtime  # noqa: F401 - checks that it can be imported
     except ImportError:
         raise PluginLoadError(
             f"{where}: WebAssembly guests need wasmtime, which is not installed; run pip install 'mooring[wasm]'"
@@ -123,7 +123,7 @@ class _Clock:
         self._thread: threading.Thread | None = None
 
     def keep_running(self) -> None:
-        """A call begins."""
+        """Start the clock for a call."""
         self._last_call = time.monotonic()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="wasm-clock", daemon=True)
@@ -138,5 +138,5 @@ class _Clock:
             self._engine.increment_epoch()
             if time.monotonic() - self._last_call > _IDLE_SECONDS:
                 self._wanted.clear()
-                if time.monotonic() - self._last_call < _IDLE_SECONDS:  # a call came just now
+                if time.monotonic() - self._last_call < _IDLE_SECONDS:  # a call started meanwhile
                     self._wanted.set()
