@@ -1,1 +1,1 @@
-"""Side-by-side benchmarks. `make bench` runs them; `bench/README.md` keeps the numbers."""
+"""Benchmarks. `make bench` runs them; `bench/README.md` contains the results."""

@@ -1,4 +1,4 @@
-"""`python -m bench`: every workload at every size, each in a process of its own, as one table."""
+"""`python -m bench`: every workload at every cluster size, each in its own process, as one table."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ HEADINGS = ("workload", "nodes", "median us", "p99 us", "decisions/s", "peak MiB
 
 @click.command()
 @click.option("--nodes", type=int, multiple=True, default=SIZES, show_default=True, help="Cluster sizes.")
-@click.option("--workload", "names", type=click.Choice(list(WORKLOADS)), multiple=True, help="By default all of them.")
+@click.option("--workload", "names", type=click.Choice(list(WORKLOADS)), multiple=True, help="By default all.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def main(nodes: tuple[int, ...], names: tuple[str, ...], output: str) -> None:
-    """Time decisions without any I/O. Growth is the median against that of the smallest cluster."""
+    """Time decisions without I/O. Growth is the ratio of the median to that of the smallest cluster."""
     results = []
     if output == "table":
         print(row(HEADINGS), flush=True)

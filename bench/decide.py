@@ -1,4 +1,4 @@
-"""How long a decision takes, without any I/O: `python -m bench.decide --nodes 5000 --workload basic -o json`."""
+"""Times decisions without I/O: `python -m bench.decide --nodes 5000 --workload basic -o json`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mooring.scheduler.schedule_one import schedule_pod
 
 
 def measure(workload: str, nodes: int, pods: int) -> dict[str, float | int | str]:
-    """Place pods one after another, each staying where it was put, and time every decision."""
+    """Place pods one after another and time every decision. Placed pods stay on their nodes."""
     cache = Cache()
     for number in range(nodes):
         cache.put(node(number))
@@ -38,7 +38,7 @@ def measure(workload: str, nodes: int, pods: int) -> dict[str, float | int | str
     for warm in range(20):  # the first decisions compile selectors and build columns
         _decide(cycle, cache, make(20_000_000 + warm))
     gc.collect()
-    gc.freeze()  # as the live scheduler does once it has read the cluster
+    gc.freeze()  # as the live scheduler does after the informers have synced
     gc.set_threshold(*GC_THRESHOLDS)
     times = []
     started = time.perf_counter()
@@ -59,15 +59,15 @@ def measure(workload: str, nodes: int, pods: int) -> dict[str, float | int | str
     }
 
 
-#: The live scheduler's.
+#: The thresholds of the live scheduler.
 GC_THRESHOLDS = (50_000, 20, 50)
 
 
 class LastDigit(Plugin):
-    """A user's plugin in its simplest form: asked about one node after the other."""
+    """A user's plugin in its simplest form, which is called for one node at a time."""
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> str | None:
-        """Keep off nodes that are marked."""
+        """Reject marked nodes."""
         return "node is marked" if node.labels.get("marked") == "yes" else None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
@@ -105,7 +105,7 @@ def _cycle(workload: str, cache: Cache) -> PluginRunner:
 
 
 def _decide(cycle: PluginRunner, cache: Cache, pod: Pod) -> None:
-    """One decision and its consequence."""
+    """Make one decision and apply its result."""
     decision = schedule_pod(cycle, pod)
     if isinstance(decision, ScheduleResult):
         cache.assume(pod, decision.node_name)
@@ -124,7 +124,7 @@ def _make_room(cache: Cache, pod: Pod, decision: ScheduleFailure) -> None:
 @click.command()
 @click.option("--nodes", type=int, default=5000, show_default=True)
 @click.option("--workload", type=click.Choice(list(WORKLOADS)), default="basic", show_default=True)
-@click.option("--pods", type=int, default=0, help="Decisions to time; by default 3,000 (300 for preemption).")
+@click.option("--pods", type=int, default=0, help="Number of decisions; by default 3,000 (300 for preemption).")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def main(nodes: int, workload: str, pods: int, output: str) -> None:
     """Time the decisions of one workload."""

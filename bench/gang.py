@@ -1,4 +1,4 @@
-"""`python -m bench.gang`: how long a gang waits on a real API server, under Coscheduling and in batch sessions."""
+"""`python -m bench.gang`: the latency of a gang on a real API server, with Coscheduling and in batch sessions."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _ENGINES: Final = ("coscheduling", "batch")
 _PROFILE: Final = {
     "plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}}
 }
-#: How a gang is made: its group, then its pods.
+#: Creates a gang: its PodGroup, then its pods.
 Make = Callable[[Server, int, int], Awaitable[None]]
 
 
 @click.command()
 @click.option("--nodes", default=5000, show_default=True)
-@click.option("--size", default=100, show_default=True, help="Pods of a gang.")
-@click.option("--gangs", "count", default=10, show_default=True, help="How many, one after the other.")
+@click.option("--size", default=100, show_default=True, help="Pods per gang.")
+@click.option("--gangs", "count", default=10, show_default=True, help="Number of gangs, created one after the other.")
 @click.option(
     "--engine", "engines", type=click.Choice(["coscheduling", "batch"]), multiple=True, help="By default both."
 )
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def main(nodes: int, size: int, count: int, engines: tuple[str, ...], output: str) -> None:
-    """Seconds from the creation of a gang to the binding of its last pod, in a cluster that is idle otherwise."""
+    """Measure the seconds from the creation of a gang to the binding of its last pod, in an otherwise idle cluster."""
     try:
         build(["kubectl", "etcd", "kube-apiserver"])
         results = asyncio.run(run(engines or _ENGINES, nodes, size, count))
@@ -61,7 +61,7 @@ def main(nodes: int, size: int, count: int, engines: tuple[str, ...], output: st
 
 
 async def run(engines: tuple[str, ...], nodes: int, size: int, count: int) -> list[dict[str, Any]]:
-    """Do it all."""
+    """Run all measurements."""
     results = []
     with tempfile.TemporaryDirectory(prefix="mooring-bench-") as folder:
         state = Path(folder, "nodes")

@@ -33,7 +33,7 @@ class _Binder:
 
 @click.command()
 @click.option("--nodes", default=5000, show_default=True)
-@click.option("--pods", default=2000, show_default=True, help="For each round.")
+@click.option("--pods", default=2000, show_default=True, help="Pods per round.")
 @click.option("--workload", type=click.Choice(list(WORKLOADS)), default="basic", show_default=True)
 @click.option(
     "--cpu-ms-per-pod", default=3.1, show_default=True, help="What a bound pod costs the scheduler and the API server."

@@ -1,4 +1,4 @@
-"""Rows of a table as text."""
+"""Text tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from collections.abc import Sequence
 
 
 def row(cells: Sequence[object]) -> str:
-    """A row whose first cell is on the left and whose others are on the right."""
+    """Format a row with the first cell on the left and the others on the right."""
     first, *rest = (str(cell) for cell in cells)
     return f"{first:<18}" + "".join(f"{cell:>13}" for cell in rest)

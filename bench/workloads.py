@@ -1,4 +1,4 @@
-"""The workloads of the decision benchmark: nodes, pods that are there already, and pods to place."""
+"""The workloads of the decision benchmark: nodes, running pods, and pods to place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Spec = dict[str, Any]
 
 
 def node(number: int) -> Node:
-    """A node of scheduler_perf's default size, in one of three zones."""
+    """Return a node of scheduler_perf's default size, in one of three zones."""
     name = f"node-{number:05d}"
     amounts = {"cpu": "4", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
     raw = {
@@ -36,7 +36,7 @@ def node(number: int) -> Node:
 
 
 def pod(number: int, *, labels: dict[str, str] | None = None, prefix: str = "pod", **spec: Any) -> Pod:
-    """A pod of scheduler_perf's default size (100m, 500Mi), with more of a spec."""
+    """Return a pod of scheduler_perf's default size (100m, 500Mi), with additional spec fields."""
     requests = spec.pop("requests", {"cpu": "100m", "memory": "500Mi"})
     raw = {
         "metadata": {
@@ -54,13 +54,13 @@ def pod(number: int, *, labels: dict[str, str] | None = None, prefix: str = "pod
 
 
 def started(pod: Pod, number: int) -> Pod:
-    """The pod as one that runs already."""
+    """Return a running copy of a pod."""
     since = f"2026-01-01T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}Z"
     return msgspec.structs.replace(pod, status=PodStatus(phase="Running", start_time=since))
 
 
 def basic(number: int) -> Pod:
-    """One template."""
+    """All pods from one template."""
     return pod(number)
 
 
@@ -98,7 +98,7 @@ def spread(number: int) -> Pod:
 
 
 def affinity(number: int) -> Pod:
-    """Required affinity to the own kind, in a zone."""
+    """Required affinity to pods of the same template, in a zone."""
     term = {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "near"}}}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     return pod(number, labels={"app": "near"}, affinity={"podAffinity": required})
@@ -125,17 +125,17 @@ def preferred(number: int) -> Pod:
 
 
 def preemption(number: int) -> Pod:
-    """Fits nowhere until less important pods go."""
+    """Pods that fit only after preemption."""
     return pod(number, prefix="urgent", priority=1000, requests={"cpu": "3", "memory": "1Gi"})
 
 
 def numa(number: int) -> Pod:
-    """One template whose resources are its own; see ``zones``."""
+    """One template with its own resources; see ``zones``."""
     return _guaranteed(pod(number))
 
 
 def numamixed(number: int) -> Pod:
-    """The same, every pod different and some of two containers."""
+    """As `numa`, with different pods, some of which have two containers."""
     requests = {"cpu": f"{50 + number % 97}m", "memory": f"{100 + number % 389}Mi"}
     made = pod(number, labels={"app": f"app-{number}"}, requests=requests)
     if number % 3 == 0:
@@ -153,7 +153,7 @@ def _guaranteed(made: Pod) -> Pod:
 
 
 def zones(name: str, number: int) -> NodeResourceTopology:
-    """The report of a node with two NUMA zones of two cores, more or less of them in use."""
+    """Return the report of a node with two NUMA zones of two cores, which are partly in use."""
     used = number % 16
     raw = [
         {
@@ -195,7 +195,7 @@ WORKLOADS: dict[str, Callable[[int], Pod]] = {
 
 
 def standing(workload: str, nodes: int) -> Iterator[tuple[Pod, int]]:
-    """Pods that are there before the measurement, with the number of their node."""
+    """Return the pods that run before the measurement, with the numbers of their nodes."""
     if workload == "preemption":
         for number in range(nodes * 4):
             requests = {"cpu": "900m", "memory": "500Mi"}

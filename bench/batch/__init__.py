@@ -1,1 +1,1 @@
-"""Batch sessions on a real API server. `make bench-batch` runs this; `bench/README.md` keeps the numbers."""
+"""Batch sessions on a real API server. `make bench-batch` runs this; `bench/README.md` contains the results."""

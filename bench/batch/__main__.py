@@ -1,4 +1,4 @@
-"""`python -m bench.batch`: batch sessions on a real control plane, beside a client that decides nothing."""
+"""`python -m bench.batch`: batch sessions on a real control plane, compared with a client that only binds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SESSION: Final = "volcano_e2e_scheduling_latency_milliseconds"
 
 
 @click.command()
-@click.option("--gang", "sizes", type=int, multiple=True, help="Size of the gangs; by default 1, 10 and 100.")
+@click.option("--gang", "sizes", type=int, multiple=True, help="Gang size; by default 1, 10 and 100.")
 @click.option("--scheduler", "names", type=click.Choice(_NAMES), multiple=True, help="By default both.")
 @click.option("--nodes", default=5000, show_default=True)
 @click.option("--pods", default=10_000, show_default=True)
@@ -51,7 +51,7 @@ def main(sizes: tuple[int, ...], names: tuple[str, ...], nodes: int, pods: int, 
 
 
 async def run(sizes: Sequence[int], names: Sequence[str], nodes: int, pods: int) -> list[BatchRate]:
-    """Do it all."""
+    """Run all measurements."""
     results = []
     with tempfile.TemporaryDirectory(prefix="mooring-bench-") as folder:
         state = Path(folder, "nodes")
@@ -120,7 +120,7 @@ async def _create_gangs(server: Server, *, pods: int, size: int) -> None:
 
 
 def _say(text: str) -> None:
-    """Progress goes where it does not get into the JSON."""
+    """Print progress to stderr, so that it is not part of the JSON."""
     print(f"-- {text}", file=sys.stderr, flush=True)
 
 

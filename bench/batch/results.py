@@ -1,4 +1,4 @@
-"""What was measured, and how it is shown."""
+"""Results of the batch benchmark, and their table."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import msgspec
 
 from bench.live.results import Rate, aligned, compare
 
-#: Volcano's own vc-scheduler 1.15.1 on two cores shared by all: gang size -> binds a second.
+#: Results of Volcano's vc-scheduler 1.15.1 on two shared cores: gang size -> binds per second.
 VOLCANO_BINDS_PER_S = {1: 65.0, 10: 102.0, 100: 60.0}
-#: Milliseconds of CPU a pod that it took.
+#: Its CPU time per pod in milliseconds.
 VOLCANO_CPU_MS = (11.0, 14.0)
 
 _HEADINGS = (
@@ -20,16 +20,16 @@ _HEADINGS = (
 
 
 class Sessions(msgspec.Struct):
-    """The sessions of one measurement."""
+    """Statistics of the sessions of one measurement."""
 
     count: int = 0
     mean_ms: float = 0.0
-    #: The bucket of the histogram that the longest one fell into.
+    #: The histogram bucket of the longest session.
     longest_ms: float = 0.0
 
 
 class BatchRate(msgspec.Struct, kw_only=True):
-    """One contender on gangs of one size."""
+    """The result of one scheduler with gangs of one size."""
 
     gang: int
     rate: Rate
@@ -38,7 +38,7 @@ class BatchRate(msgspec.Struct, kw_only=True):
 
 
 def finished(results: Iterable[BatchRate]) -> list[BatchRate]:
-    """The results with their ratios."""
+    """Return the results with their ratios."""
     found = list(results)
     compare(each.rate for each in found)
     for each in found:
@@ -48,7 +48,7 @@ def finished(results: Iterable[BatchRate]) -> list[BatchRate]:
 
 
 def table(results: Iterable[BatchRate]) -> str:
-    """All results as aligned text."""
+    """Return all results as an aligned text table."""
     return aligned(_HEADINGS, [_row(each) for each in results])
 
 

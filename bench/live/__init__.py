@@ -1,1 +1,1 @@
-"""Schedulers side by side on a real API server. `make bench-live` runs this; `bench/README.md` keeps the numbers."""
+"""Schedulers on a real API server. `make bench-live` runs this; `bench/README.md` contains the results."""

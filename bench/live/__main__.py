@@ -1,4 +1,4 @@
-"""`python -m bench.live`: schedulers side by side on a real control plane, as one table."""
+"""`python -m bench.live`: compares schedulers on a real control plane, in one table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS: Final = ("rate", "startup", "latency")
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to measure."""
+    """The options of a run."""
 
     kinds: Sequence[str]
     workloads: Sequence[str]
@@ -36,15 +36,21 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.option("--measure", "kinds", type=click.Choice(_KINDS), multiple=True, help="By default all of them.")
+@click.option("--measure", "kinds", type=click.Choice(_KINDS), multiple=True, help="By default all.")
 @click.option("--workload", "workloads", type=click.Choice(list(objects.PODS)), multiple=True, help="By default all.")
 @click.option(
-    "--scheduler", "contenders", type=click.Choice(list(CONTENDERS)), multiple=True, help="By default all that exist."
+    "--scheduler",
+    "contenders",
+    type=click.Choice(list(CONTENDERS)),
+    multiple=True,
+    help="By default all that are installed.",
 )
 @click.option("--nodes", default=5000, show_default=True)
 @click.option("--pods", default=0, help="Pods to bind; by default 10,000 for basic and 4,000 for the others.")
-@click.option("--running-pods", default=50_000, show_default=True, help="Pods that run when start-up is measured.")
-@click.option("--single-pods", default=200, show_default=True, help="Pods to measure the latency with.")
+@click.option(
+    "--running-pods", default=50_000, show_default=True, help="Number of running pods for the start-up measurement."
+)
+@click.option("--single-pods", default=200, show_default=True, help="Number of pods for the latency measurement.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def main(
     kinds: tuple[str, ...],
@@ -56,7 +62,7 @@ def main(
     single_pods: int,
     output: str,
 ) -> None:
-    """Measure binds per second, start-up and latency of schedulers on a real API server, side by side.
+    """Measure binds per second, start-up and latency of schedulers on a real API server.
 
     All pods are created before a scheduler starts. Every scheduler gets a control plane of its own on loopback, with
     the same objects.
@@ -80,7 +86,7 @@ def main(
 
 
 async def run(plan: Plan) -> Results:
-    """Do it all."""
+    """Run all measurements."""
     results = Results([], [], [])
     with tempfile.TemporaryDirectory(prefix="mooring-bench-") as folder:
         nodes = Path(folder, "nodes")
@@ -137,7 +143,7 @@ async def _create_running(server: Server, *, count: int, nodes: int) -> None:
 
 
 def _say(text: str) -> None:
-    """Progress goes where it does not get into the JSON."""
+    """Print progress to stderr, so that it is not part of the JSON."""
     print(f"-- {text}", file=sys.stderr, flush=True)
 
 

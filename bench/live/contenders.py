@@ -1,4 +1,4 @@
-"""The programs that are measured, each a process with a kubeconfig."""
+"""The measured programs. Each is a process with a kubeconfig."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ROOT: Final = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Contender:
-    """A program, how it is started, and what it can be measured for."""
+    """A program, its command, and the measurements that it supports."""
 
     name: str
     start: Callable[[ControlPlane], Process]
-    #: One event for each bind.
+    #: Whether it sends an event for each bind.
     sends_events: bool = True
-    #: Whether it keeps scheduling what comes, rather than ending with what was there.
+    #: Whether it keeps scheduling new pods, instead of exiting when the existing pods are bound.
     schedules: bool = True
 
 
@@ -33,7 +33,7 @@ def _kube_scheduler(plane: ControlPlane) -> Process:
 
 def _mooring(*command: str) -> Callable[[ControlPlane], Process]:
     def start(plane: ControlPlane) -> Process:
-        # An installed package is compiled; ours runs from the checkout, and some machines never write byte code.
+        # Compile the checkout as an installed package is, because some machines never write bytecode.
         compileall.compile_dir(_ROOT / "src", quiet=2)
         config = plane.scheduler_config(None, name="mooring")
         flags = ["--config", str(config), "--bind-address", "127.0.0.1", "--secure-port", str(free_port())]
@@ -63,6 +63,6 @@ CONTENDERS: Final = {
 
 
 def available() -> list[str]:
-    """The contenders that are measured unless others are named."""
+    """Return the contenders that are measured by default."""
     names = ["kube-scheduler", "mooring", "null"]
     return [name for name in names if name != "mooring" or importlib.util.find_spec("mooring.cli.run") is not None]

@@ -19,24 +19,24 @@ from bench.live.server import Server, connected
 from bench.live.usage import Usage, busy_seconds, usage
 from tests.e2e.controlplane import ControlPlane, Process
 
-#: A contender that binds nothing for so long has given up.
+#: A contender that binds nothing for this long has failed.
 _PATIENCE: Final = 90.0
 _EVENTS_PATIENCE: Final = 15.0
-#: For the server to come to rest after objects were made.
+#: The pause after creating objects, until the server is idle.
 _REST: Final = 3.0
 _EVENTS_PATH: Final = "/apis/events.k8s.io/v1/events"
 
 
 class MeasureError(Exception):
-    """A contender did not do what it was measured for."""
+    """A contender failed."""
 
 
-#: Makes objects before a measurement begins.
+#: Creates objects before a measurement starts.
 Fill = Callable[[Server], Awaitable[None]]
 
 
 async def prepare(to: Path, base: Path | None, fill: Fill) -> None:
-    """Make a state from which control planes can start: that of `base` with what `fill` adds."""
+    """Create a state from which control planes can start: that of `base` plus the objects of `fill`."""
     with ControlPlane(unlimited=True, state=base) as plane:
         async with connected(plane) as server:
             await fill(server)
@@ -52,7 +52,7 @@ async def rate(
     *,
     at_end: Callable[[], None] | None = None,
 ) -> Rate:
-    """Start a contender when `fill` has made so many pods, and see how fast it binds them.
+    """Start a contender after `fill` has created the pods, and measure how fast it binds them.
 
     `at_end` is called when all is measured and the contender still runs.
     """
@@ -84,7 +84,7 @@ async def rate(
 
 
 async def startup(contender: Contender, state: Path, fill: Fill, running: int) -> Startup:
-    """Start a contender on a state full of running pods, when `fill` has made some that wait."""
+    """Start a contender on a state full of running pods, after `fill` has created pending ones."""
     async with _scene(state, fill) as scene:
         process = scene.start(contender)
         await scene.observer.wait(1, patience=_PATIENCE)
@@ -102,7 +102,7 @@ async def startup(contender: Contender, state: Path, fill: Fill, running: int) -
 
 
 async def latency(contender: Contender, state: Path, pods: int, *, warm_up: int = 20, pause: float = 0.05) -> Latency:
-    """Give a scheduler that has nothing to do one pod after the other."""
+    """Create one pod after the other for an idle scheduler."""
     async with _scene(state) as scene:
         scene.start(contender)
         seconds = []
@@ -126,7 +126,7 @@ async def latency(contender: Contender, state: Path, pods: int, *, warm_up: int 
 async def bursts(
     contender: Contender, state: Path, make: Callable[[Server, int, int], Awaitable[None]], size: int, count: int
 ) -> list[float]:
-    """Give a scheduler that has nothing to do several pods at once, again and again.
+    """Repeatedly create several pods at once for an idle scheduler.
 
     Seconds from the moment at which `make` (server, number, size) begins to make them to the last bind; the first time
     is not counted.
@@ -145,19 +145,19 @@ async def bursts(
 
 
 def quantile(ordered: list[float], share: float) -> float:
-    """The smallest value that is not exceeded by this share of the values."""
+    """Return the smallest value that is at least as large as this share of the values."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 class _Spent(NamedTuple):
     own: Usage
     server_cpu: float
-    #: The share of all processors that nobody here took.
+    #: The share of all processors that other processes used.
     foreign: float
 
 
 class _Scene:
-    """A control plane under observation."""
+    """A control plane that is being measured."""
 
     def __init__(self, plane: ControlPlane, server: Server, observer: Observer) -> None:
         self._plane = plane
@@ -179,7 +179,7 @@ class _Scene:
         return self._contender
 
     def spent(self) -> _Spent:
-        """What was used since the start."""
+        """Return the usage since the start."""
         assert self._contender is not None
         own = usage(self._contender.pid)
         server = self._read_server() - self._server_cpu
@@ -195,11 +195,11 @@ class _Scene:
 async def _scene(state: Path, fill: Fill | None = None) -> AsyncIterator[_Scene]:
     with ControlPlane(unlimited=True, state=state) as plane:
         async with connected(plane) as server:
-            # What is scheduled is made here rather than in the state: a server that has just started allows watches
-            # little room for bursts, and more when it has seen many changes.
+            # The pods are created here and not in the state, because a server that has just started has small watch
+            # buffers, which grow with the number of changes.
             if fill is not None:
                 await fill(server)
-            # The server's caches fill when they are first read; no contender shall wait for that.
+            # Fill the server's caches, so that no contender has to wait for them.
             for path in ("/api/v1/nodes", "/api/v1/pods"):
                 await server.get(f"{path}?resourceVersion=0&limit=1")
             await asyncio.sleep(_REST)
@@ -214,7 +214,7 @@ def _ends(observer: Observer, contender: Contender, process: Process) -> tuple[f
 
 
 async def _count_events(server: Server, wanted: int, last_bind: float) -> tuple[int, float]:
-    """Wait until as many events are there as wanted, or no more come; their number, and when the last came."""
+    """Wait for a number of events, or until no more arrive. Return their number and the time of the last one."""
     found, at = 0, last_bind
     while wanted:
         count = await server.count(_EVENTS_PATH)

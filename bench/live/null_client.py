@@ -1,4 +1,4 @@
-"""The client that decides nothing: binds waiting pods to the nodes in turn, as fast as the API server takes it.
+"""A client without a scheduler: binds pending pods to the nodes in turn, as fast as the API server allows.
 
 What a scheduler could reach at best, with our own client. `python -m bench.live.null_client --kubeconfig FILE`.
 """
@@ -19,7 +19,7 @@ from mooring.kube import Client, load_access, reference
 
 
 async def bind_all(kubeconfig: str, *, connections: int, events: bool) -> int:
-    """Bind every pod that waits, each to the next node; the number of them."""
+    """Bind every pending pod to the next node. Return the number of pods."""
     async with Client(load_access(kubeconfig=kubeconfig)) as client:
         nodes = itertools.cycle([node.name for node in (await client.list(Node)).items])
         waiting = iter((await client.list(Pod, fields="spec.nodeName=")).items)
@@ -54,7 +54,7 @@ def _event(pod: Pod, node: str, number: int) -> Event:
 
 
 async def _bind_and_stay(work: Coroutine[Any, Any, int]) -> None:
-    """Stay until told to go, so that what this process used can be read."""
+    """Keep running until terminated, so that the usage of this process can be read."""
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     print(f"{await work} pods bound", flush=True)
@@ -73,9 +73,9 @@ def _run(main: Coroutine[Any, Any, None]) -> None:
 @click.command()
 @click.option("--kubeconfig", required=True)
 @click.option("--connections", default=64, show_default=True, help="Binds in flight.")
-@click.option("--events", is_flag=True, help="Send an event for each bind, too.")
+@click.option("--events", is_flag=True, help="Also send an event for each bind.")
 def main(kubeconfig: str, connections: int, events: bool) -> None:
-    """Bind all waiting pods to the nodes in turn."""
+    """Bind all pending pods to the nodes in turn."""
     _run(_bind_and_stay(bind_all(kubeconfig, connections=connections, events=events)))
 
 

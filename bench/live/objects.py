@@ -1,4 +1,4 @@
-"""The nodes and pods of the decision benchmark as what goes to an API server."""
+"""The nodes and pods of the decision benchmark as manifests for an API server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.api.codec import encode_json
 
 NODES_PATH: Final = "/api/v1/nodes"
 PODS_PATH: Final = "/api/v1/namespaces/default/pods"
-#: How many pods are bound in a measurement of each workload.
+#: Workload -> number of pods.
 PODS: Final = {
     "basic": 10_000,
     "mixed": 4_000,
@@ -24,24 +24,24 @@ PODS: Final = {
 
 
 def nodes(count: int) -> Iterator[bytes]:
-    """Nodes that are ready."""
+    """Return ready nodes."""
     for number in range(count):
         yield encode_json(node(number))
 
 
 def pods(workload: str, count: int) -> Iterator[bytes]:
-    """Pods that wait for a node."""
+    """Return pending pods."""
     for number in range(count):
         yield _pod(encode_json(WORKLOADS[workload](number)))
 
 
 def single_pod(number: int) -> bytes:
-    """One more pod of the basic kind."""
+    """Return a pod of the workload basic."""
     return _pod(encode_json(pod(number, prefix="single")))
 
 
 def running_pods(count: int, node_count: int) -> Iterator[bytes]:
-    """Pods of the basic kind that have a node already, as many on each."""
+    """Return bound pods of the workload basic, evenly distributed over the nodes."""
     names = [node(number).name for number in range(node_count)]
     for number in range(count):
         yield _pod(
@@ -51,7 +51,7 @@ def running_pods(count: int, node_count: int) -> Iterator[bytes]:
 
 
 def _pod(encoded: bytes, node_name: str = "") -> bytes:
-    """What the server fills in is left out."""
+    """Return a manifest without the fields that the server sets."""
     document: dict[str, Any] = msgspec.json.decode(encoded)
     document.pop("status", None)
     document["metadata"].pop("uid", None)

@@ -1,4 +1,4 @@
-"""When each pod was bound, as a watch shows it: the same cheap watch for every contender."""
+"""Records when each pod is bound, with the same cheap watch for every contender."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 from bench.live.server import Server
 
-#: Names are all we want of the pods, so the server need not send more.
+#: Requests only the metadata of pods.
 _ACCEPT: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 #: A pod enters this selection when it is bound.
 _BOUND: Final = "spec.nodeName!="
@@ -38,16 +38,16 @@ _DECODER: Final = msgspec.json.Decoder(_Event)
 
 
 class WatchError(Exception):
-    """The watch ended before all was seen."""
+    """The watch ended before all pods were seen."""
 
 
 class Observer:
-    """Notes when pods are bound. `times` has the moment for each pod, by namespace and name."""
+    """Records when pods are bound. `times` has the time of each pod by namespace and name."""
 
     def __init__(self, version: str = "0", clock: Callable[[], float] = time.monotonic) -> None:
         #: The resource version of the last event.
         self.version = version
-        #: How often the server closed the watch, as it does with watches that it finds too slow.
+        #: How often the server closed the watch, as it does with slow watches.
         self.reopened = 0
         self._clock = clock
         self._rest = b""
@@ -56,7 +56,7 @@ class Observer:
         self.times: dict[tuple[str, str], float] = {}
 
     def feed(self, data: bytes) -> None:
-        """Take a part of the watch's answer, in which lines may be cut anywhere."""
+        """Process a part of the response. It may end within a line."""
         now = self._clock()
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
@@ -70,17 +70,17 @@ class Observer:
         self._changed.set()
 
     def reopen(self) -> None:
-        """The watch begins anew after the last event that came whole."""
+        """Discard an incomplete line, because the watch restarts after the last complete event."""
         self._rest = b""
         self.reopened += 1
 
     def fail(self, error: Exception) -> None:
-        """Nothing more will be seen; whoever waits gets to know."""
+        """Mark the watch as ended and wake the waiting tasks."""
         self._failure = error
         self._changed.set()
 
     async def wait(self, count: int, *, patience: float) -> bool:
-        """Wait until so many pods are bound; false when `patience` seconds pass without a further one."""
+        """Wait until a number of pods are bound. Return False if no pod is bound for `patience` seconds."""
         while (before := len(self.times)) < count:
             try:
                 async with asyncio.timeout(patience):
@@ -91,7 +91,7 @@ class Observer:
         return True
 
     async def wait_for(self, namespace: str, name: str, *, patience: float) -> float:
-        """Wait until a certain pod is bound, and say when that was."""
+        """Wait until a pod is bound, and return the time."""
         async with asyncio.timeout(patience):
             while (found := self.times.get((namespace, name))) is None:
                 await self._next()
@@ -106,7 +106,7 @@ class Observer:
 
 @asynccontextmanager
 async def observing(server: Server) -> AsyncIterator[Observer]:
-    """Watch from now on; pods that are bound already are not counted."""
+    """Start the watch. Pods that are already bound are not counted."""
     observer = Observer(await server.version("/api/v1/pods"))
     opened = asyncio.Event()
     task = asyncio.create_task(_watch(server, observer, opened))

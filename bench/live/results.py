@@ -1,4 +1,4 @@
-"""What was measured, and how it is shown: a table for people, JSON for programs."""
+"""Results of the live benchmark, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import msgspec
 
 
 class Rate(msgspec.Struct, kw_only=True):
-    """One contender on one workload."""
+    """The result of one contender with one workload."""
 
     workload: str
     scheduler: str
     nodes: int
     pods: int
-    #: How many of the pods were bound; fewer where it gave up.
+    #: The number of bound pods; fewer than all if the contender failed.
     bound: int
     binds_per_s: float
-    #: From the start of the process to the first bind.
+    #: The time from the start of the process to the first bind.
     first_bind_s: float
-    #: Of the contender, from its start until its events were out.
+    #: The usage of the contender, from its start until it has sent its events.
     cpu_ms_per_pod: float
     peak_mib: float
-    #: Of the API server and etcd in the same time.
+    #: The usage of the API server and etcd in the same time.
     server_cpu_ms_per_pod: float
     events: int
-    #: From the last bind until the last event was out.
+    #: The time from the last bind to the last event.
     events_after_s: float
-    #: The share of the machine that processes outside of the benchmark took meanwhile.
+    #: The share of the machine that processes outside the benchmark used.
     foreign_cpu: float
     #: Set by `compare`.
     rate_to_kube: float | None = None
@@ -37,7 +37,7 @@ class Rate(msgspec.Struct, kw_only=True):
 
 
 class Startup(msgspec.Struct, kw_only=True):
-    """How long a scheduler takes to its first bind in a full cluster."""
+    """The time to the first bind in a full cluster."""
 
     scheduler: str
     nodes: int
@@ -49,7 +49,7 @@ class Startup(msgspec.Struct, kw_only=True):
 
 
 class Latency(msgspec.Struct, kw_only=True):
-    """How long a single pod waits, from its creation to its bind, while nothing else happens."""
+    """The time from the creation to the binding of a single pod in an idle cluster."""
 
     scheduler: str
     nodes: int
@@ -60,7 +60,7 @@ class Latency(msgspec.Struct, kw_only=True):
 
 
 class Results(msgspec.Struct):
-    """Everything of one run of the benchmark."""
+    """All results of one run."""
 
     rates: list[Rate] = []
     startups: list[Startup] = []
@@ -68,7 +68,7 @@ class Results(msgspec.Struct):
 
 
 def compare(rates: Iterable[Rate]) -> None:
-    """Fill in the ratios, where the other side was measured on the same workload."""
+    """Set the ratios to contenders that were measured with the same workload."""
     rates = list(rates)
     by_key = {(each.workload, each.scheduler): each for each in rates}
     for each in rates:
@@ -83,7 +83,7 @@ def compare(rates: Iterable[Rate]) -> None:
 
 
 def table(results: Results) -> str:
-    """All results as aligned text, a part for each kind."""
+    """Return all results as aligned text, with one table for each measurement."""
     compare(results.rates)
     parts = []
     if results.rates:
@@ -147,7 +147,7 @@ def _latency_row(each: Latency) -> list[str]:
 
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table: names to the left, numbers to the right."""
+    """Format a table with names on the left and numbers on the right."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     names = 2 if headings[1] == "scheduler" else 1
     lines = []

@@ -1,4 +1,4 @@
-"""A connection to the measured API server for making objects and counting them; not a part of any contender."""
+"""A client of the measured API server that creates and counts objects. It is not part of any contender."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JSON: Final = {"Content-Type": "application/json"}
 
 
 class ServerError(Exception):
-    """The API server refused what the benchmark asked of it."""
+    """The API server rejected a request of the benchmark."""
 
 
 class Server:
@@ -28,7 +28,7 @@ class Server:
         self.session = session
 
     async def create(self, path: str, bodies: Iterable[bytes]) -> int:
-        """Create many objects quickly; the number of them."""
+        """Create many objects quickly. Return their number."""
         waiting = iter(bodies)
         done = 0
 
@@ -59,12 +59,12 @@ class Server:
             return msgspec.json.decode(text)
 
     async def count(self, path: str) -> int:
-        """How many objects there are, without reading them."""
+        """Return the number of objects without reading them."""
         page = await self.get(f"{path}?limit=1")
         return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
 
     async def version(self, path: str) -> str:
-        """The present resource version of a collection."""
+        """Return the current resource version of a collection."""
         page = await self.get(f"{path}?limit=1")
         return str(page["metadata"]["resourceVersion"])
 

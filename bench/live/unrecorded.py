@@ -1,4 +1,4 @@
-"""`python -m bench.live.unrecorded FLAGS`: `mooring run FLAGS` without records of decisions, to see their cost."""
+"""`python -m bench.live.unrecorded FLAGS`: `mooring run FLAGS` without decision records, to measure their cost."""
 
 from __future__ import annotations
 

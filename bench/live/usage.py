@@ -12,7 +12,7 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process and its descendants have used so far."""
+    """The CPU time and memory of a process and its descendants."""
 
     cpu_seconds: float
     peak_mib: float
@@ -22,7 +22,7 @@ class Usage:
 
 
 def usage(pid: int, proc: Path = Path("/proc")) -> Usage:
-    """The usage of a process with all that it started; children that have ended count too, by their CPU time."""
+    """Return the usage of a process and its descendants. The CPU time of terminated children is included."""
     total = _own(pid, proc)
     for child in _children(pid, proc):
         total += usage(child, proc)
@@ -30,7 +30,7 @@ def usage(pid: int, proc: Path = Path("/proc")) -> Usage:
 
 
 def busy_seconds(proc: Path = Path("/proc")) -> float:
-    """How long the machine's processors were busy since it started, taken together."""
+    """Return the total CPU time of all processors since boot."""
     fields = (proc / "stat").read_text().split("\n", 1)[0].split()[1:]
     user, nice, system, _idle, _wait, interrupts, soft, *_ = map(int, fields)
     return (user + nice + system + interrupts + soft) / _TICKS
@@ -38,12 +38,12 @@ def busy_seconds(proc: Path = Path("/proc")) -> float:
 
 def _own(pid: int, proc: Path) -> Usage:
     try:
-        # The name, which may hold anything, is in parentheses; the numbers come after it.
+        # The process name in parentheses may contain anything; the numbers follow it.
         fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
         status = (proc / str(pid) / "status").read_text()
     except OSError:
         return Usage(0.0, 0.0)
-    ticks = sum(map(int, fields[11:15]))  # user and system, its own and that of ended children
+    ticks = sum(map(int, fields[11:15]))  # user and system time, including terminated children
     peak = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), 0)
     return Usage(ticks / _TICKS, peak / 1024)
 

@@ -1,1 +1,1 @@
-"""What a plugin costs, by the way it is written: `python -m bench.plugins`."""
+"""The cost of a plugin in different forms: `python -m bench.plugins`."""

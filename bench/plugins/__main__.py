@@ -1,4 +1,4 @@
-"""`python -m bench.plugins`: decisions per second with one rule, given to the scheduler in different ways."""
+"""`python -m bench.plugins`: decisions per second with one rule as different kinds of plugins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WARM = 20
 
 
 def make_engine(setup: Setup, nodes: int, pods: int, client: ExtenderClient) -> Engine:
-    """A scheduler with so many nodes, and so many pods to place."""
+    """Return an engine with nodes and pending pods."""
     extenders = Extenders(setup.config.extenders, client.send)
     engine = Engine(setup.config, plugins=setup.plugins, rng=random.Random(1), extenders=extenders)
     for number in range(nodes):
@@ -38,7 +38,7 @@ def make_engine(setup: Setup, nodes: int, pods: int, client: ExtenderClient) -> 
 
 
 async def measure(setup: Setup, nodes: int, pods: int, seconds: float) -> dict[str, Any]:
-    """Decide until pods or time are used up; each pod stays where it was put."""
+    """Make decisions until there are no pods or time is up. Placed pods stay on their nodes."""
     client = ExtenderClient()
     engine = make_engine(setup, nodes, _WARM + pods, client)
     gc.collect()
@@ -77,12 +77,12 @@ async def decide(engine: Engine) -> AssumedPod:
 
 @click.command()
 @click.option("--nodes", type=int, multiple=True, default=SIZES, show_default=True, help="Cluster sizes.")
-@click.option("--way", "names", type=click.Choice(list(WAYS)), multiple=True, help="By default all of them.")
-@click.option("--pods", default=2000, show_default=True, help="Decisions at the most.")
-@click.option("--seconds", default=3.0, show_default=True, help="Time at the most, for each row.")
+@click.option("--way", "names", type=click.Choice(list(WAYS)), multiple=True, help="By default all.")
+@click.option("--pods", default=2000, show_default=True, help="Maximum number of decisions.")
+@click.option("--seconds", default=3.0, show_default=True, help="Maximum time for each row.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def main(nodes: tuple[int, ...], names: tuple[str, ...], pods: int, seconds: float, output: str) -> None:
-    """Time decisions with one plugin, written in different ways.
+    """Time decisions with one rule as different kinds of plugins.
 
     CPU is the scheduler's own, a decision; "nodes asked" is for how many of them the plugin had to answer, by
     kube-scheduler's sampling.

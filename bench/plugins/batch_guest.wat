@@ -1,4 +1,4 @@
-;; The rule as a batch guest: asked about all nodes in one call. docs/plugins/wasm.md explains the request.
+;; The rule as a batch guest, which is called once for all nodes. docs/plugins/wasm.md documents the request.
 (module
   (memory (export "memory") 2)
   (data (i32.const 0) "name")
@@ -10,7 +10,7 @@
     (global.set $free (i32.and (i32.add (i32.add (local.get $at) (local.get $bytes)) (i32.const 7)) (i32.const -8)))
     (drop (memory.grow (i32.add (i32.shr_u (local.get $bytes) (i32.const 16)) (i32.const 1))))
     (local.get $at))
-  ;; Names end in a zero byte: the digit is the last byte but one before the next name begins.
+  ;; Names end in a zero byte, so the digit is the second byte before the next name.
   (func $digit (param $request i32) (param $node i32) (result i32)
     (i32.sub (i32.load8_u (i32.sub (i32.add
         (i32.load offset=48 (local.get $request))

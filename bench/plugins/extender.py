@@ -1,4 +1,4 @@
-"""The rule as an HTTP extender, a process of its own; `python -m bench.plugins.extender` prints its port."""
+"""The rule as an HTTP extender in its own process. `python -m bench.plugins.extender` prints its port."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _answers(verb: Callable[[list[str]], Any]) -> Any:
 
 
 async def main() -> None:
-    """Serve until somebody ends it."""
+    """Serve until terminated."""
     app = web.Application(client_max_size=1 << 30)
     app.add_routes([web.post("/filter", _answers(_filter)), web.post("/prioritize", _answers(_prioritize))])
     runner = web.AppRunner(app, access_log=None)

@@ -1,4 +1,4 @@
-;; The rule as a guest of kube-scheduler-wasm-extension: asked about one node after the other.
+;; The rule as a guest of kube-scheduler-wasm-extension, which is called for one node at a time.
 (module
   (import "k8s.io/scheduler" "currentNodeName" (func $name (param i32 i32) (result i32)))
   (import "k8s.io/scheduler" "result.status_reason" (func $reason (param i32 i32)))

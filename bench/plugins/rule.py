@@ -1,4 +1,4 @@
-"""The rule that every way follows: a node whose name ends in 0 is refused, any other scores ten times that digit."""
+"""The rule of all plugins: reject nodes whose name ends in 0, and score others with ten times the last digit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ REASON = "node(s) ended in a zero"
 
 
 class PerNode(Plugin):
-    """Asked about one node after the other."""
+    """Evaluates one node at a time."""
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> str | None:
-        """Refuse zeros."""
+        """Reject nodes that end in 0."""
         return REASON if node.name[-1] == "0" else None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
@@ -24,15 +24,15 @@ class PerNode(Plugin):
 
 
 class Columns(Plugin):
-    """Asked about all nodes at once."""
+    """Evaluates all nodes at once."""
 
     def setup(self) -> None:
-        """Remember nothing yet."""
+        """Start with an empty cache."""
         self._made_of = -1
         self._by_row = np.zeros(0, dtype=np.int64)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts:
-        """Refuse zeros."""
+        """Reject nodes that end in 0."""
         return Verdicts.reject(self._digits(nodes) == 0, Status.unschedulable(REASON))
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> npt.NDArray[np.int64]:

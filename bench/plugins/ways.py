@@ -1,4 +1,4 @@
-"""The ways in which a rule can be given to the scheduler: a configuration each, and plugins."""
+"""The kinds of plugins that implement the rule, each with a configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigur
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What a scheduler is made of."""
+    """The configuration and the plugins of an engine."""
 
     config: SchedulerConfiguration
     plugins: dict[str, type[Plugin]] = {}
@@ -55,7 +55,7 @@ def _columns() -> Iterator[Setup]:
 
 
 def _isolated(name: str) -> Way:
-    """In a process of its own."""
+    """The rule in its own process."""
 
     @contextmanager
     def way() -> Iterator[Setup]:

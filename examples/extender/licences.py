@@ -1,6 +1,6 @@
-"""An extender that knows of licences: pods that ask for `example.com/licence` go to racks that have them.
+"""A scheduler extender: pods that request `example.com/licence` are placed in racks that have enough licences.
 
-Nodes know nothing of licences; this process does. It listens on 127.0.0.1, at /filter and /prioritize.
+It listens on 127.0.0.1 and serves /filter and /prioritize.
 Run it: `python licences.py --port 8901 rack-a=2 rack-b=5`
 """
 
@@ -18,13 +18,13 @@ Object = dict[str, Any]
 
 
 class Licences:
-    """How many licences each rack has; a node says by its label `rack` where it is."""
+    """The number of licences of each rack. The label `rack` of a node names its rack."""
 
     def __init__(self, racks: Mapping[str, int]) -> None:
         self._racks = racks
 
     def filter(self, args: Object) -> Object:
-        """Which nodes are in a rack with enough licences, and why the others will not do."""
+        """Return the nodes in racks with enough licences, and a reason for each other node."""
         needed, nodes = wanted(args["Pod"]), args["Nodes"]["items"]
         failed = {
             node["metadata"]["name"]: "node(s) had too few licences in their rack"
@@ -35,7 +35,7 @@ class Licences:
         return {"Nodes": {"items": passing}, "FailedAndUnresolvableNodes": failed}
 
     def prioritize(self, args: Object) -> list[Object]:
-        """Racks with more licences are better: 0 to 10."""
+        """Score nodes from 0 to 10 by the licences of their rack."""
         most = max(self._racks.values(), default=0) or 1
         return [
             {"Host": node["metadata"]["name"], "Score": 10 * self._available(node) // most}
@@ -47,13 +47,13 @@ class Licences:
 
 
 def wanted(pod: Object) -> int:
-    """How many licences a pod asks for."""
+    """Return the number of licences that a pod requests."""
     requests = [each.get("resources", {}).get("requests", {}) for each in pod["spec"]["containers"]]
     return sum(int(each.get(RESOURCE, 0)) for each in requests)
 
 
 def make_server(port: int, licences: Licences) -> ThreadingHTTPServer:
-    """A server for the two verbs."""
+    """Return a server for the two verbs."""
     verbs: dict[str, Callable[[Object], Any]] = {"/filter": licences.filter, "/prioritize": licences.prioritize}
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""The example as it stands: its server, its configuration, and the scheduler that asks it."""
+"""The example's server and configuration, with a scheduler that calls it."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ async def decide(url: str, licences: int) -> AssumedPod | FailedAttempt | Pendin
 
 
 @pytest.mark.parametrize(("licences", "nodes"), [(1, {"node-b"}), (3, {"node-b"}), (0, {"node-a", "node-b", "node-c"})])
-def test_where_pods_go(url: str, licences: int, nodes: set[str]) -> None:
+def test_pods_are_placed_by_licences(url: str, licences: int, nodes: set[str]) -> None:
     decided = asyncio.run(decide(url, licences))
     assert isinstance(decided, AssumedPod)
     assert decided.node_name in nodes
 
 
-def test_why_one_waits(url: str) -> None:
+def test_the_reason_of_a_pending_pod(url: str) -> None:
     failed = asyncio.run(decide(url, 9))
     assert isinstance(failed, FailedAttempt)
     assert failed.failure.message.startswith("0/3 nodes are available: 3 node(s) had too few licences in their rack. ")

@@ -1,4 +1,4 @@
-"""Mooring inside a program of your own: schedule a cluster until one pod has its node, and tell why it is that one.
+"""Mooring as a library: schedule until one pod is bound, and print the scores of its node.
 
 python examples/library/where.py KUBECONFIG NAMESPACE/POD
 """
@@ -13,7 +13,7 @@ NODE_NUMBER = Path(__file__).parents[1] / "plugins" / "nodenumber" / "nodenumber
 
 
 async def where(kubeconfig: str, pod: str) -> str:
-    """Schedule until the pod is bound, and say where and with which scores."""
+    """Schedule until the pod is bound, and return its node and score."""
     scheduler = Scheduler(kubeconfig=kubeconfig, custom_plugin_files={"NodeNumber": NODE_NUMBER}, leader_elect=False)
     async with scheduler:
         await scheduler.ready()

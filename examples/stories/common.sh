@@ -1,5 +1,5 @@
-# What the stories share: a cluster (an embedded one unless --kubeconfig names another), telling what is done, and
-# cleaning up. Sourced by the stories, with the story's name in $story.
+# Shared functions of the stories: the cluster (embedded unless --kubeconfig is given), output, and cleanup.
+# Sourced by the stories, with the story's name in $story.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -16,17 +16,17 @@ PATH="$PWD/.venv/bin:$PATH"
 for program in mooring python3; do
   command -v "$program" >/dev/null || { echo "$program was not found; run \`make demo\` once, which installs it" >&2; exit 1; }
 done
-# The Python that has Mooring.
+# The Python in which Mooring is installed.
 python="$(head -1 "$(command -v mooring)" | sed -n 's/^#!\(.*python[0-9.]*\)$/\1/p')"
 python="${python:-python3}"
-# KUBECTL= does without.
+# KUBECTL= disables kubectl.
 kubectl="${KUBECTL-kubectl}"
 work="$(mktemp -d)"
 scheduler="" made=""
 
 say() { printf '\n-- %s\n' "$*"; }
 
-# Print a command, and run it.
+# Print and run a command.
 run() { printf '   $ %s\n' "$*"; "$@"; }
 
 apply() {
@@ -39,7 +39,7 @@ apply() {
 
 delete() { "$python" scripts/kube.py delete --kubeconfig "$kubeconfig" -f "$1" >/dev/null 2>&1 || true; }
 
-# Make a few nodes that belong to the story alone: nothing runs on them, but pods can be bound to them.
+# Create nodes for the story. Nothing runs on them, but pods can be bound to them.
 make_nodes() {
   local name
   for name in "$@"; do
@@ -58,7 +58,7 @@ NODE
   made="$made $work/nodes.yaml"
 }
 
-# Start a scheduler (the command is given) and keep its log.
+# Start a scheduler with the given command, and write its log to a file.
 start_scheduler() {
   printf '   $ %s &\n' "$*"
   "$@" >"$work/scheduler.log" 2>&1 &
@@ -70,37 +70,37 @@ stop_scheduler() {
   scheduler=""
 }
 
-# The pod must be bound to the node that the story says, or to one of them.
+# Check that a pod is bound to one of the given nodes.
 expect() {
   local pod="$1" node
   shift
   if ! node="$("$python" scripts/kube.py bound --kubeconfig "$kubeconfig" --timeout 60 "$pod")"; then
-    echo "The scheduler said:" >&2; tail -20 "$work/scheduler.log" >&2
+    echo "The scheduler's log:" >&2; tail -20 "$work/scheduler.log" >&2
     return 1
   fi
   if [[ " $* " != *" $node "* ]]; then
-    echo "   pod $pod is on $node, and not on $*: the story does not hold" >&2
+    echo "   pod $pod is on $node, not on $*: the story failed" >&2
     return 1
   fi
   echo "   pod $pod is on $node, as the story says."
 }
 
-# The pod must wait for a node, and its condition must say why.
+# Check that a pod is pending, and that its condition contains a reason.
 expect_waiting() {
   local pod="$1" wanted="$2" why
   if ! why="$("$python" scripts/kube.py waiting --kubeconfig "$kubeconfig" --timeout 60 "$pod")"; then
-    echo "The scheduler said:" >&2; tail -20 "$work/scheduler.log" >&2
+    echo "The scheduler's log:" >&2; tail -20 "$work/scheduler.log" >&2
     return 1
   fi
   if [[ "$why" != *"$wanted"* ]]; then
-    echo "   pod $pod waits because of \"$why\", and not of \"$wanted\": the story does not hold" >&2
+    echo "   pod $pod is pending because of \"$why\", not \"$wanted\": the story failed" >&2
     return 1
   fi
-  echo "   pod $pod waits, as the story says: $why"
+  echo "   pod $pod is pending, as the story says: $why"
 }
 
-# The scheduler's log must have a line like this (a regular expression); it is shown.
-expect_told() {
+# Check that the scheduler's log has a line that matches a regular expression, and print it.
+expect_log() {
   local line
   for _ in $(seq 100); do
     if line="$(grep -m 1 -E -- "$1" "$work/scheduler.log")"; then
@@ -109,11 +109,11 @@ expect_told() {
     fi
     sleep 0.1
   done
-  echo "   the log has no line like $1: the story does not hold" >&2
+  echo "   the log has no line that matches $1: the story failed" >&2
   return 1
 }
 
-# Wait until the API server serves a group and version that it was told of just now.
+# Wait until the API server serves a group and version.
 await_api() {
   for _ in $(seq 100); do
     "$python" scripts/kube.py read --kubeconfig "$kubeconfig" "/apis/$1" >/dev/null 2>&1 && return 0
@@ -123,8 +123,8 @@ await_api() {
   return 1
 }
 
-# Give a service account of that name exactly the rights that `mooring rbac` prints for the scheduler that is run with
-# these flags, and make a kubeconfig with its token.
+# Create a service account with exactly the permissions that `mooring rbac` prints for a scheduler with these flags, and
+# a kubeconfig with its token.
 allow_scheduler() {
   local name="$1" rbac
   shift
@@ -151,7 +151,7 @@ trap end EXIT
 trap 'exit 130' INT TERM
 
 if [ -z "$kubeconfig" ]; then
-  say "No --kubeconfig was given: an embedded cluster is started."
+  say "Start an embedded cluster, because there is no --kubeconfig."
   kubeconfig="$work/kubeconfig"
   printf '   $ mooring cluster start --nodes 0 --kubeconfig-out %s &\n' "$kubeconfig"
   mooring cluster start --nodes 0 --kubeconfig-out "$kubeconfig" >"$work/cluster.log" 2>&1 &

@@ -1,11 +1,11 @@
-"""Write a ConfigMap's data as files, as kubelets do: behind a link that is exchanged all at once when it changes."""
+"""Writes the data of a ConfigMap as files, as kubelets do: behind a symbolic link that is replaced atomically."""
 
 import shutil
 from pathlib import Path
 
 
 def write_config_map(place: Path, version: str, data: dict[str, str]) -> None:
-    """Write a version of the data, and remove what was there before."""
+    """Write a version of the data, and remove the previous one."""
     fresh, link = place / f"..{version}", place / "..data_tmp"
     fresh.mkdir(parents=True)
     for name, text in data.items():

@@ -1,7 +1,7 @@
-"""Play the kubelet for a Deployment's first pod: `play.py --kubeconfig FILE -n NAMESPACE DEPLOYMENT FOLDER`.
+"""Acts as the kubelet of a Deployment's first pod: `play.py --kubeconfig FILE -n NAMESPACE DEPLOYMENT FOLDER`.
 
-For a cluster on whose nodes nothing runs. The container's command is run here, with the ConfigMaps that it mounts as
-files (kept current), and as the service account that it names. When the pod would be replaced, this ends with status 3.
+For a cluster without kubelets. It runs the container's command as the pod's service account, with mounted ConfigMaps as
+files that it updates. It exits with status 3 when the pod would be replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from with_token import kubeconfig_for
 
 from kube import Kube, run
 
-#: How often ConfigMaps are looked at.
+#: The polling interval.
 _SECONDS = 0.5
 _REPLACED = 3
 
@@ -32,8 +32,8 @@ _REPLACED = 3
 @click.argument("deployment")
 @click.argument("folder", type=click.Path(path_type=Path))
 def main(kubeconfig: str, namespace: str, deployment: str, folder: Path) -> None:
-    """Run the pod until the end."""
-    # So that what was started here ends in order, too.
+    """Run the pod until it exits."""
+    # Raise SystemExit on SIGTERM, so that `finally` terminates the child process.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     raise SystemExit(run(kubeconfig, lambda kube: play(kube, kubeconfig, namespace, deployment, folder)))
 
@@ -52,7 +52,7 @@ async def play(kube: Kube, kubeconfig: str, namespace: str, deployment: str, fol
         while process.poll() is None:
             await asyncio.sleep(_SECONDS)
             if (await kube.read(path))["spec"]["template"] != template:
-                print("the Deployment's pods are to be replaced", flush=True)
+                print("the pod template of the Deployment changed", flush=True)
                 return _REPLACED
             await write_files(kube, namespace, spec, folder, written)
         return process.returncode
@@ -62,7 +62,7 @@ async def play(kube: Kube, kubeconfig: str, namespace: str, deployment: str, fol
 
 
 def words(container: dict[str, Any], folder: Path) -> list[str]:
-    """The command line, with the paths of what is mounted as they are here, and without a port."""
+    """Return the command line with local paths for mounted files, and without a port."""
     mounts = {each["mountPath"]: folder / each["name"] for each in container["volumeMounts"]}
 
     def here(word: str) -> str:
@@ -75,7 +75,7 @@ def words(container: dict[str, Any], folder: Path) -> list[str]:
 
 
 async def write_files(kube: Kube, namespace: str, spec: dict[str, Any], folder: Path, written: dict[str, str]) -> None:
-    """Write ConfigMaps that have changed, behind a link that is exchanged at once, as kubelets do."""
+    """Write the ConfigMaps that changed."""
     for volume in spec["volumes"]:
         if "configMap" not in volume:
             continue

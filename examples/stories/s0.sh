@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Volcano with a custom plugin, and nothing to build: gangs, queues and evictions as Volcano has them, from its own
-# configuration and with its own command line; `magic` is a file in a folder, and editing the configuration switches it on.
+# Volcano with a custom plugin, without a build: gangs, queues and evictions with Volcano's configuration and command
+# line. `magic` is a file in a folder; editing the configuration enables it.
 story=s0
 . "$(dirname "$0")/common.sh"
 conf="$work/volcano-scheduler.conf" files=""
 
-# Write a gang of pods, one slot each, of which so many are needed: gang NAME PODS LEAST QUEUE [PRIORITY CLASS].
+# Write the manifests of a gang whose pods need one slot each: gang NAME PODS MIN_MEMBER QUEUE [PRIORITY CLASS].
 gang() {
   local name="$1" pods="$2" least="$3" queue="$4" class="${5:-}" number
   {
@@ -28,41 +28,41 @@ POD
     done
   } >"$work/$name.yaml"
   made="$work/$name.yaml $made"
-  echo "   Gang $name: $pods pods of which $least are needed, in queue $queue${class:+, $class}."
+  echo "   Gang $name: $pods pods, minMember $least, in queue $queue${class:+, $class}."
   files="$files -f $work/$name.yaml"
 }
 
-# Create the gangs that were written.
+# Create the gangs.
 submit() { "$python" scripts/kube.py apply --kubeconfig "$kubeconfig" $files >/dev/null; files=""; }
 
-# So many pods of gangs must get a node, and no more of them: expect_placed NAME=COUNT...
+# Check the number of pods of each gang that have a node: expect_placed NAME=COUNT...
 expect_placed() {
   local each
   if ! "$python" scripts/kube.py placed --kubeconfig "$kubeconfig" --timeout 90 --label gang "$@" >"$work/placed"; then
-    echo "The scheduler said:" >&2; tail -20 "$work/scheduler.log" >&2
+    echo "The scheduler's log:" >&2; tail -20 "$work/scheduler.log" >&2
     return 1
   fi
   for each in "$@"; do echo "   ${each#*=} pods of gang ${each%=*} have a node, as the story says."; done
 }
 
-# Nothing runs on the story's nodes, so the story says itself that pods run: only those can be taken back.
+# Mark the pods of a gang as running. The story's nodes have no kubelets, and reclaim evicts only running pods.
 say_running() { "$python" scripts/kube.py running --kubeconfig "$kubeconfig" "gang=$1" >/dev/null; }
 
 gone() { for name in "$@"; do cat "$work/$name.yaml"; echo ---; done >"$work/gone.yaml"; delete "$work/gone.yaml"; }
 
-say "The definitions of queues and groups, three nodes with four slots each, and two queues with weights 1 and 3."
+say "Install the definitions of queues and PodGroups, three nodes with four slots each, and queues with weights 1 and 3."
 run mooring batch install --kubeconfig "$kubeconfig"
 made="examples/stories/s0/cluster.yaml $made"
 "$python" scripts/kube.py apply --kubeconfig "$kubeconfig" -f examples/stories/s0/cluster.yaml
 
-say "The scheduler with the flags that it always had (the addresses are ours), and the configuration without magic."
+say "Start the scheduler with Volcano's flags (only the addresses differ), and a configuration without magic."
 sed 's/, {name: magic}//' examples/stories/s0/volcano-scheduler.conf >"$conf"
 sed 's/^/   | /' "$conf"
 start_scheduler mooring run --logtostderr --scheduler-conf="$conf" --enable-healthz=true --enable-metrics=true \
   --plugins-dir=examples/stories/s0/plugins -v=3 --healthz-address=127.0.0.1:0 --listen-address=127.0.0.1:0 \
   --secure-port=0 --kubeconfig="$kubeconfig"
 
-say "A gang that fits is bound whole; one that does not is not bound at all, although there is room for some of it."
+say "A gang that fits is bound as a whole. A gang that does not fit is not bound at all, although some of it would fit."
 gang s0-fits 8 8 s0-large
 submit
 expect_placed s0-fits=8
@@ -73,7 +73,7 @@ echo "   $why"
 expect_placed s0-fits=8 s0-huge=0
 gone s0-fits s0-huge
 
-say "Editing the file switches magic on, at the next session: pods go to the node that carries the label."
+say "Editing the file enables magic in the next session: pods are bound to the labelled node."
 sed 's/^/   | /' examples/stories/s0/plugins/magic.py
 cp examples/stories/s0/volcano-scheduler.conf "$conf"
 for _ in $(seq 300); do
@@ -85,7 +85,7 @@ submit
 for number in 0 1; do expect "s0-magic-task-$number" s0-node-2; done
 gone s0-magic
 
-say "Two queues that want everything share by weight, 1 to 3, once somebody who has it all is gone."
+say "Two queues that request all slots share them by weight, 1 to 3, when the gang that holds them is deleted."
 gang s0-first 12 12 s0-large
 submit
 expect_placed s0-first=12
@@ -96,7 +96,7 @@ gone s0-first
 expect_placed s0-lot=9 s0-little=3
 gone s0-little s0-lot
 
-say "With preempt and reclaim among the actions, an urgent job makes room for itself within its queue."
+say "With the actions preempt and reclaim, an urgent job preempts pods of its queue."
 sed -i 's/^actions:.*/actions: "enqueue, allocate, preempt, reclaim, backfill"/' "$conf"
 gang s0-patient 12 1 s0-large
 submit
@@ -105,10 +105,10 @@ gang s0-hurried 4 4 s0-large s0-urgent
 submit
 expect_placed s0-hurried=4 s0-patient=8
 
-say "And another queue takes back what it deserves: a quarter."
+say "Another queue reclaims its deserved share, a quarter."
 say_running s0-patient
 gang s0-back 3 3 s0-small
 submit
 expect_placed s0-back=3 s0-patient=5 s0-hurried=4
 
-say "Gangs, queues, evictions and magic: all as the story says."
+say "Gangs, queues, evictions and magic work as the story says."

@@ -8,7 +8,7 @@ plugin=examples/plugins/nodenumber/nodenumber.py
 say "The plugin is one file, $plugin:"
 sed 's/^/   | /' "$plugin"
 
-say "Three nodes and three pods, of which each has its number."
+say "Create three nodes and three pods with numbers."
 make_nodes s2-node-1 s2-node-2 s2-node-3
 made="$made examples/stories/s2/pods.yaml"
 
@@ -24,10 +24,10 @@ start_scheduler mooring run --kubeconfig "$kubeconfig" --secure-port 0 \
 expect s2-command-line-2 s2-node-2
 stop_scheduler
 
-say "Third way, the configuration file: a second document, which names the file"
+say "Third way, the configuration file: a second document names the file"
 sed -n '/^---/,$s/^/   | /p' examples/stories/s2/configuration.yaml
 start_scheduler mooring run --kubeconfig "$kubeconfig" --secure-port 0 \
   --config examples/stories/s2/configuration.yaml
 expect s2-configuration-3 s2-node-3
 
-say "All three pods are where the story says."
+say "All three pods are bound as the story says."

@@ -1,4 +1,4 @@
-"""Print a kubeconfig for the same cluster, but for the bearer of a token: `with_token.py KUBECONFIG TOKEN`."""
+"""Prints a kubeconfig of the same cluster with a token: `with_token.py KUBECONFIG TOKEN`."""
 
 import base64
 import sys

@@ -62,7 +62,7 @@ def test_block_all(ground: Ground) -> None:
     with ground.gallery("block_all", "BlockAllScheduler"):
         ground.add_pod("web", "block-all")
         assert f"pod {ground.namespace}/web is blocked by BlockAllScheduler" in ground.why_waiting("web")
-        ground.await_log("BlockAllScheduler is in force")
+        ground.await_log("BlockAllScheduler is in effect")
 
 
 def test_name_score(ground: Ground) -> None:
@@ -148,7 +148,7 @@ def test_load_aware(ground: Ground, prometheus: str) -> None:
         usage = "/apis/metrics.k8s.io/v1beta1/nodes/node-0"
         ground.api.wait_for("usage", lambda: ground.api.get(usage)["usage"]["cpu"] == "3600m")
     with ground.gallery("load_aware", "LoadAware", change=change):
-        ground.await_log("the nodes' loads are known now")
+        ground.await_log("measured the load of the nodes")
         ground.add_pod("web", "load-aware-scheduler", requests={"cpu": "100m"})
         assert ground.node_of("web") == "node-1"
 

@@ -1,4 +1,4 @@
-{{/* Names. What is in the release's namespace is named after the scheduler, what is not also after the namespace. */}}
+{{/* Names. Namespaced objects have the scheduler's name; the names of cluster-scoped ones also contain the namespace. */}}
 
 {{- define "mooring.fullname" -}}
 {{- if .Values.fullnameOverride -}}
@@ -34,7 +34,7 @@
 {{- default (printf "%s-scheduler-configmap" .Release.Name) .Values.batch.configMapName -}}
 {{- end -}}
 
-{{/* Whether a scheduler with that name owns nothing else: labels that never change. Takes (list . COMPONENT). */}}
+{{/* Selector labels, which never change. Takes (list . COMPONENT). */}}
 {{- define "mooring.selector" -}}
 {{- $ := index . 0 -}}
 app.kubernetes.io/name: {{ default $.Chart.Name $.Values.nameOverride }}
@@ -53,7 +53,7 @@ helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" 
 {{- end }}
 {{- end -}}
 
-{{/* Mooring's image. Takes (list . GIVEN FOREIGN): the name FOREIGN is that of a Go program, which is not meant here. */}}
+{{/* The image. Takes (list . GIVEN FOREIGN). An image GIVEN with the name FOREIGN is a Go program and is replaced. */}}
 {{- define "mooring.image" -}}
 {{- $ := index . 0 -}}
 {{- $given := index . 1 -}}

@@ -1,4 +1,4 @@
-{{/* Parts that the pods of the scheduler and of the controller have in common. Takes (list . VALUES). */}}
+{{/* Common parts of the pods of the scheduler and the controller. Takes (list . VALUES). */}}
 {{- define "mooring.podPlacement" -}}
 {{- $ := index . 0 -}}
 {{- $values := index . 1 -}}
@@ -40,7 +40,7 @@ startupProbe: {{- include "mooring.probe" (list . "/livez") | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* Folders with plugin files: their volumes, by the name of the folder in /plugins. */}}
+{{/* Volumes of plugin folders by the name of the folder in /plugins. */}}
 {{- define "mooring.pluginFolders" -}}
 {{- $folders := dict "inline" (dict "volume" (dict "configMap" (dict "name" (printf "%s-plugins" (include "mooring.scheduler" .))))) -}}
 {{- range $number, $each := .Values.pluginSources.configMaps -}}

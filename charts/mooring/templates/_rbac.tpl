@@ -26,7 +26,7 @@ roleRef:
 subjects: {{- toYaml (index . 5) | nindent 2 }}
 {{- end -}}
 
-{{/* What holding a lease takes. Takes (list . NAME). */}}
+{{/* The rules for holding a lease. Takes (list . NAME). */}}
 {{- define "mooring.leaseRules" -}}
 {{- $name := index . 1 -}}
 {{- $rules := list -}}

@@ -1,4 +1,4 @@
-"""drain: an action for batch sessions; it empties nodes with the label `drain`, as far as their pods may be evicted."""
+"""drain: a session action that evicts preemptable pods from nodes with the label `drain`."""
 
 
 class Drain:

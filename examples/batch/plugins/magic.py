@@ -1,4 +1,4 @@
-"""magic: a plugin for batch sessions that draws pods to one node."""
+"""magic: a session plugin that prefers one node."""
 
 
 class Magic:

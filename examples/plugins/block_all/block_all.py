@@ -6,10 +6,10 @@ log = structlog.get_logger("mooring.plugins.BlockAllScheduler")
 
 
 class BlockAllScheduler(Plugin):
-    """Turns every pod down: the smallest proof that a plugin is in force."""
+    """Rejects every pod, which shows that the plugin is in effect."""
 
     def setup(self):
-        log.info("BlockAllScheduler is in force", args=self.args)
+        log.info("BlockAllScheduler is in effect", args=self.args)
 
     def pre_filter(self, state, pod, nodes):
         return Status.unresolvable(f"pod {pod.key} is blocked by BlockAllScheduler")

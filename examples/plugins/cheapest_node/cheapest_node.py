@@ -6,7 +6,7 @@ EXPENSIVE = Status.unresolvable("node(s) were too expensive")
 
 
 class CheapestNode(Plugin):
-    """Prefers cheap nodes, and refuses those above a limit. All nodes are answered for at once."""
+    """Prefers cheap nodes, and rejects those above a limit. Evaluates all nodes at once."""
 
     class Args:
         label: str = "example.com/price"
@@ -27,7 +27,7 @@ class CheapestNode(Plugin):
         return 100 * (highest - scores) // max(highest - lowest, 1)
 
     def _prices(self, nodes):
-        """A price for each node: each distinct label value is parsed once, then looked up for all nodes."""
+        """Return the price of each node. Each distinct label value is parsed once."""
         column = nodes.label(self.args.label)
         prices = np.zeros(column.size + 1)  # the last entry, index -1, is for nodes without the label
         for text, code in column.code_of.items():

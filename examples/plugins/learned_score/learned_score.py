@@ -7,10 +7,10 @@ from mooring.framework import Plugin, depends_on
 
 
 class LearnedScore(Plugin):
-    """Prefers the nodes on which a trained model expects a pod to be slowed down least. All nodes at once."""
+    """Prefers the nodes on which a trained model predicts the least slowdown. Evaluates all nodes at once."""
 
     class Args:
-        #: The model that train.py wrote; beside this file unless it is an absolute path.
+        #: The model that train.py wrote, relative to the folder of this file.
         model: str = "model.json"
 
     def setup(self):
@@ -18,7 +18,7 @@ class LearnedScore(Plugin):
         try:
             self.forest = Forest(json.loads(path.read_text()))
         except (OSError, ValueError, KeyError) as error:
-            raise ValueError(f"model: {path} cannot be used ({error}); write one with train.py") from None
+            raise ValueError(f"model: {path} is invalid ({error}); create one with train.py") from None
 
     @depends_on("node", "pods")
     def score_nodes(self, state, pod, nodes):
@@ -29,7 +29,7 @@ class LearnedScore(Plugin):
         return 100 * (highest - scores) // max(highest - lowest, 1)
 
     def _features(self, pod, nodes):
-        """A row for each node, as train.py has them: how full it will be, and how large the pod is on it."""
+        """Return a row of features for each node, as in train.py: its utilization with the pod, and the pod's share."""
         wanted = self.handle.template(pod).requests
         columns = []
         for resource in ("cpu", "memory"):
@@ -41,7 +41,7 @@ class LearnedScore(Plugin):
 
 
 class Forest:
-    """A random forest of scikit-learn as plain arrays: no scikit-learn is needed to ask it."""
+    """A random forest of scikit-learn as plain arrays, which does not need scikit-learn."""
 
     def __init__(self, model):
         if model["kind"] != "forest":
@@ -53,7 +53,7 @@ class Forest:
         ]
 
     def predict(self, rows):
-        """What the trees say on average, for each row. All rows go down a tree together, a level at a time."""
+        """Return the mean of the trees' predictions for each row. All rows descend a tree together, level by level."""
         rows = rows.astype(np.float32)  # as scikit-learn compares
         total, every = np.zeros(len(rows)), np.arange(len(rows))
         for tree in self._trees:

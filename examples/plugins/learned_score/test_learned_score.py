@@ -14,13 +14,13 @@ Forest = sys.modules[LearnedScore.__module__].Forest
 MODEL = json.loads((HERE / "model.json").read_text())
 
 
-def test_it_answers_as_scikit_learn_did():
+def test_predictions_equal_scikit_learns():
     samples = MODEL["samples"]
     found = Forest(MODEL).predict(np.array(samples["rows"]))
     np.testing.assert_allclose(found, samples["answers"], atol=1e-3)
 
 
-def test_all_rows_together_are_as_one_by_one():
+def test_rows_together_equal_rows_one_by_one():
     rows = np.random.default_rng(1).uniform(0, 1, size=(50, len(MODEL["features"])))
 
     def down(tree, row):
@@ -51,9 +51,9 @@ def test_a_full_node_is_worse_than_an_empty_one_and_memory_is_worse_than_cpu():
 @pytest.mark.parametrize(
     ("text", "why"), [(None, "No such file"), ("{", "Expecting"), ('{"kind": "svm"}', "not a forest")]
 )
-def test_a_model_that_cannot_be_used(tmp_path, text, why):
+def test_an_invalid_model(tmp_path, text, why):
     path = tmp_path / "other.json"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(ValueError, match=f"model: .*{why}.*write one with train.py"):
+    with pytest.raises(ValueError, match=f"model: .*{why}.*create one with train.py"):
         PluginHarness(LearnedScore, args={"model": str(path)})

@@ -1,6 +1,6 @@
 """Trains the model of LearnedScore with scikit-learn: `python examples/plugins/learned_score/train.py`.
 
-The measurements here are made up (slow-downs grow with load, and memory pressure is worst); put yours in their place.
+The measurements are synthetic (the slowdown grows with the load, most with memory pressure). Replace them with yours.
 """
 
 import json
@@ -16,9 +16,9 @@ LEAF = -2
 
 
 def measurements(count, rng):
-    """How full nodes were, and how much slower pods ran there than alone."""
+    """Return the utilization of nodes, and the slowdown of pods on them."""
     rows = rng.uniform(0, 1, size=(count, len(FEATURES)))
-    rows[:, 1] *= rows[:, 0]  # a pod is a part of what is used
+    rows[:, 1] *= rows[:, 0]  # a pod is a part of the utilization
     rows[:, 3] *= rows[:, 2]
     cpu, _, memory, _, pods = rows.T
     slowdown = 1 + 0.5 * cpu**2 + 2.0 * np.maximum(memory - 0.7, 0) ** 2 / 0.09 + 0.2 * pods
@@ -26,7 +26,7 @@ def measurements(count, rng):
 
 
 def exported(tree):
-    """A tree as arrays; a leaf leads to itself, so that all rows can take as many steps."""
+    """Return a tree as arrays. A leaf is its own child, so that all rows take the same number of steps."""
     leaf, own = tree.children_left < 0, np.arange(tree.node_count)
     return {
         "depth": int(tree.max_depth),
@@ -39,7 +39,7 @@ def exported(tree):
 
 
 def main():
-    try:  # here, not above: the folder's plugin is used where there is no scikit-learn
+    try:  # not at the top, because the plugin of this folder also runs without scikit-learn
         from sklearn.ensemble import RandomForestRegressor
     except ImportError:
         sys.exit("training needs scikit-learn: pip install scikit-learn")
@@ -51,7 +51,7 @@ def main():
         "kind": "forest",
         "features": FEATURES,
         "trees": [exported(each.tree_) for each in model.estimators_],
-        # What scikit-learn itself answers: the test compares.
+        # scikit-learn's predictions, for the test.
         "samples": {"rows": samples.tolist(), "answers": model.predict(samples).round(4).tolist()},
     }
     from learned_score import Forest

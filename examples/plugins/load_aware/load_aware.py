@@ -13,14 +13,14 @@ RESOURCES = ("cpu", "memory")
 
 
 class LoadAware(Plugin):
-    """Prefers nodes that are less loaded, as measured: by metrics.k8s.io, or by Prometheus if it is given one.
+    """Prefers nodes with a low load, as measured by metrics.k8s.io or Prometheus.
 
-    Pods that were placed since a measurement count with what they ask for, so that not all go to the same node.
+    Pods that were placed since the last measurement count with their requests, so that they do not all go to one node.
     """
 
     class Args:
         interval_seconds: float = 15
-        #: Older measurements are not believed; the node then counts with what its pods ask for.
+        #: Older measurements are ignored; the requests of the node's pods are used instead.
         max_age_seconds: float = 120
         prometheus: str = ""
         cpu_query: str = "sum by (node) (rate(node_cpu_seconds_total{mode!='idle'}[2m]))"
@@ -31,14 +31,14 @@ class LoadAware(Plugin):
     def setup(self):
         self.loads = {}  # node name -> (time, used cpu, used memory, cpu and memory requested at that time)
 
-    # Measuring, beside the decisions
+    # Measurements
 
     async def run(self):
-        """Runs for as long as the plugin is in force; what it raises is logged, and it is started again."""
+        """Measure until the plugin is removed. Exceptions are logged, and the method is restarted."""
         while True:
             used = await (self._prometheus() if self.args.prometheus else self._metrics_api())
             if not self.loads:
-                log.info("the nodes' loads are known now", nodes=len(used), prometheus=self.args.prometheus)
+                log.info("measured the load of the nodes", nodes=len(used), prometheus=self.args.prometheus)
             self.measured(used)
             await asyncio.sleep(self.args.interval_seconds)
 
@@ -60,7 +60,7 @@ class LoadAware(Plugin):
         return {each["metric"]["node"]: float(each["value"][1]) for each in found["data"]["result"]}
 
     def measured(self, used):
-        """Take note of what nodes use: name -> (millicores, bytes)."""
+        """Store the usage of nodes: name -> (millicores, bytes)."""
         now = self.handle.clock()
         for name, (cpu, memory) in used.items():
             node = self.handle.nodes.get(name)
@@ -68,7 +68,7 @@ class LoadAware(Plugin):
                 self.loads[name] = (now, cpu, memory, node.requested("cpu"), node.requested("memory"))
         self.loads = {name: each for name, each in self.loads.items() if self.handle.nodes.get(name) is not None}
 
-    # Deciding
+    # Scoring
 
     def score_nodes(self, state, pod, nodes):
         load, oldest = np.zeros(len(nodes)), self.handle.clock() - self.args.max_age_seconds

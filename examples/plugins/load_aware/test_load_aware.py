@@ -35,16 +35,16 @@ def on(node, cpu):
 
 def test_the_least_loaded_node_is_best():
     made, clock = harness(pods=[on("node-2", "3")])
-    assert scores(made) == [100, 100, 25]  # nothing measured yet: what pods ask for
+    assert scores(made) == [100, 100, 25]  # no measurements yet: requests
     made.plugin.measured({"node-0": (3000, GIB), "node-1": (400, 4 * GIB), "node-2": (100, 0)})
     assert scores(made) == [25, 50, 97]
     made.add(on("node-2", "1"))
-    assert scores(made) == [25, 50, 72]  # the new pod counts until it is measured
+    assert scores(made) == [25, 50, 72]  # the new pod counts until the next measurement
     clock.now += 121
     assert scores(made) == [100, 100, 0]  # too old
 
 
-def test_nodes_that_are_gone_are_forgotten():
+def test_deleted_nodes_are_removed():
     made, _ = harness()
     made.plugin.measured({"node-0": (1, 1), "other": (1, 1)})
     made.table.remove_node("node-0")

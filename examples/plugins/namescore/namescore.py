@@ -4,7 +4,7 @@ from mooring.framework import Plugin, depends_on
 
 
 class NameScore(Plugin):
-    """Scores a node by its name: the sum of its bytes, modulo ten."""
+    """Scores a node by the sum of the bytes of its name, modulo ten."""
 
     @depends_on("node")
     def score_nodes(self, state, pod, nodes):
@@ -12,4 +12,4 @@ class NameScore(Plugin):
 
 
 class ScoreByNameLength(NameScore):
-    """The same, under the name that the demo repository's own configuration gives it."""
+    """The same plugin with the name in the configuration of the original demo."""

@@ -12,7 +12,7 @@ Matrix = Annotated[dict[str, dict[str, float]], Meta(examples=[{"node-1": {"node
 class NetworkMetrics(
     CustomResource, group="network.example.com", version="v1", plural="networkmetrics", short_names=("nm",)
 ):
-    """What was measured between nodes: from, to, and how much."""
+    """Measurements between nodes: source, target, value."""
 
     class Spec:
         class Metrics:
@@ -25,10 +25,10 @@ class NetworkMetrics(
 
 
 class NetworkAware(Plugin):
-    """Keeps pods that talk to each other on nodes that are near each other. Answers for all nodes at once."""
+    """Places pods that communicate with each other on nodes with a low latency. Evaluates all nodes at once."""
 
     class Args:
-        #: Pods with the same value of this label talk to each other.
+        #: Pods with the same value of this label communicate with each other.
         label: str = "network.example.com/group"
         namespace: str = "kube-system"
         name: str = "cluster-metrics"
@@ -36,14 +36,14 @@ class NetworkAware(Plugin):
         min_bandwidth_mbps: float | None = None
 
     metrics = Lister(NetworkMetrics)
-    volumes_only = False  # as a listener: all pods, not just those with volumes
+    volumes_only = False  # subscribe to all pods, not only to those with volumes
 
     def setup(self):
-        self.peers = defaultdict(Counter)  # group -> node name -> how many pods of the group are there
+        self.peers = defaultdict(Counter)  # group -> node name -> number of pods
         self.made_of = None
-        self.handle.listen(self)  # tells of all pods that are on a node: those that are there, then each that comes
+        self.handle.listen(self)  # calls pod_added for all pods on nodes, then for each change
 
-    # An index of our own, kept by pod events
+    # An index that pod events maintain
 
     def pod_added(self, info, row):
         self._count(info, row, 1)
@@ -60,7 +60,7 @@ class NetworkAware(Plugin):
             if not nodes[name]:
                 del nodes[name]
 
-    # Answers
+    # Extension points
 
     def filter_nodes(self, state, pod, nodes):
         peers = self._peers(pod)
@@ -86,7 +86,7 @@ class NetworkAware(Plugin):
         return 100 * (highest - scores) // max(highest - lowest, 1)
 
     def _peers(self, pod):
-        """The places of the nodes that pods of the same group are on."""
+        """Return the matrix indexes of the nodes with pods of the same group."""
         group = pod.labels.get(self.args.label)
         names = self.peers.get(group, {}) if group is not None else {}
         if not names or not self._read():
@@ -94,7 +94,7 @@ class NetworkAware(Plugin):
         return np.array([self.place_of[name] for name in names if name in self.place_of], dtype=np.intp)
 
     def _read(self):
-        """The measurements as matrices over nodes; made anew when they, or the nodes, have changed."""
+        """Read the measurements into matrices if they or the nodes changed. Return False if there are none."""
         found = self.metrics.get(self.args.name, self.args.namespace)
         if found is None:
             return False
@@ -104,7 +104,7 @@ class NetworkAware(Plugin):
             measured = found.spec.metrics
             names = sorted({*measured.latency, *measured.bandwidth})
             self.place_of = {name: place for place, name in enumerate(names)}
-            # By row of the table; the last place is for nodes that nobody measured.
+            # Matrix index by table row; the last index is for nodes without measurements.
             self.places = np.array([self.place_of.get(node.name, len(names)) for node in table.nodes], dtype=np.intp)
             self.latency = self._matrix(measured.latency, unknown=np.inf, same=0.0)
             self.bandwidth = self._matrix(measured.bandwidth, unknown=0.0, same=np.inf)
@@ -112,7 +112,7 @@ class NetworkAware(Plugin):
         return True
 
     def _matrix(self, measured, *, unknown, same):
-        """Measurements by name as a matrix by place."""
+        """Return measurements as a matrix."""
         size = len(self.place_of)
         made = np.full((size + 1, size + 1), unknown)
         np.fill_diagonal(made[:size, :size], same)

@@ -32,7 +32,7 @@ def talker(name, node=""):
         ({"minBandwidthMbps": 500}, ["node-1"], {"node-0": 0, "node-1": 100}, ["node-2", "node-3"]),
     ],
 )
-def test_near_nodes_are_preferred_and_far_ones_refused(args, peers, scores, rejected):
+def test_near_nodes_are_preferred_and_far_ones_rejected(args, peers, scores, rejected):
     pods = [talker(f"there-{number}", node) for number, node in enumerate(peers)]
     harness = PluginHarness(NetworkAware, args=args, nodes=NODES, pods=pods, objects=[METRICS])
     result = harness.run(talker("new"))
@@ -40,7 +40,7 @@ def test_near_nodes_are_preferred_and_far_ones_refused(args, peers, scores, reje
     assert result.rejected == dict.fromkeys(rejected, FAR)
 
 
-def test_pods_that_leave_and_new_measurements_count():
+def test_deleted_pods_and_new_measurements():
     harness = PluginHarness(NetworkAware, args={"maxLatencyMs": 50}, nodes=NODES, objects=[METRICS])
     assert harness.run(talker("new")).rejected == {}
     there = talker("there", "node-2")
@@ -54,6 +54,6 @@ def test_pods_that_leave_and_new_measurements_count():
     assert harness.run(talker("new")).rejected == {}
 
 
-def test_nothing_is_known_without_measurements():
+def test_without_measurements():
     harness = PluginHarness(NetworkAware, args={"maxLatencyMs": 50}, nodes=NODES, pods=[talker("there", "node-0")])
     assert harness.run(talker("new")).rejected == {}

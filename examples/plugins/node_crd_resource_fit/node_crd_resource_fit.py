@@ -11,23 +11,23 @@ class ClusterScopedResource(
     scope="Cluster",
     columns={"Filter": "spec.resources_filter", "Score": "spec.resources_score"},
 ):
-    """What a node offers; it has the node's name."""
+    """The resources that a node offers. Its name is that of the node."""
 
     class Spec:
         resources_filter: Annotated[
             dict[str, bool],
-            Meta(description="Resources that pods may ask for on this node.", examples=[{"company.net/memory": True}]),
+            Meta(description="Resources that pods may request on this node.", examples=[{"company.net/memory": True}]),
         ] = {}
         resources_score: Annotated[
             dict[str, int],
-            Meta(description="How good the node is at each, 0 to 100.", examples=[{"company.net/memory": 70}]),
+            Meta(description="The node's score for each resource, 0 to 100.", examples=[{"company.net/memory": 70}]),
         ] = {}
 
     spec: Spec
 
 
 class NodeCRDResourceFit(Plugin):
-    """Places pods by what ClusterScopedResources say of the nodes."""
+    """Filters and scores nodes by their ClusterScopedResources."""
 
     resources = Lister(ClusterScopedResource)
 
@@ -48,5 +48,5 @@ class NodeCRDResourceFit(Plugin):
 
 
 def wanted(pod):
-    """The resources that the containers of a pod ask for, by name."""
+    """Return the names of the resources that a pod requests."""
     return sorted({name for container in pod.spec.containers for name in container.resources.requests})

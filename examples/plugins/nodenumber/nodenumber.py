@@ -13,7 +13,7 @@ class NodeNumber(Plugin):
 
 
 class PatientNodeNumber(NodeNumber):
-    """The same; and a pod that is to go to node-3 is bound after three seconds."""
+    """Also delays binding: a pod that is placed on node-3 is bound after three seconds."""
 
     def permit(self, state, pod, node_name):
         digit = node_name[-1]

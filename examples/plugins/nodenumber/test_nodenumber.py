@@ -23,6 +23,6 @@ def test_scores(args, expected):
 
 
 @pytest.mark.parametrize(("node", "expected"), [("node-3", PermitWait(10, allow_after=3)), ("node-x", None)])
-def test_the_patient_one_waits_as_long_as_the_digit_says(node, expected):
+def test_the_patient_plugin_waits_for_the_digit_in_seconds(node, expected):
     plugin = PluginHarness(PatientNodeNumber).plugin
     assert plugin.permit(None, make_pod("web").obj(), node) == expected

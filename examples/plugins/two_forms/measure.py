@@ -1,4 +1,4 @@
-"""Decisions per second with the plugin in either form: `python examples/plugins/two_forms/measure.py`."""
+"""Measures decisions per second of both forms: `python examples/plugins/two_forms/measure.py`."""
 
 import sys
 import time
@@ -21,7 +21,7 @@ profiles:
 
 
 def measured(name, nodes, pods):
-    """How many pods a second are placed, with all nodes looked at for each."""
+    """Return the pods per second that are placed, with all nodes evaluated for each pod."""
     cls = load_plugin(name, FILE)
     config = load_config(CONFIG.format(name=name), source="measure", plugins={name: plugin_spec(cls)})
     engine = Engine(config, plugins={name: cls})

@@ -6,7 +6,7 @@ RESOURCES = ("cpu", "memory")
 
 
 class HeadroomPerNode(Plugin):
-    """Prefers the node with the most left of what will be scarcest there. Asked about one node after the other."""
+    """Prefers the node with the most free of its scarcest resource. Scores one node at a time."""
 
     def score(self, state, pod, node):
         wanted = self.handle.template(pod).requests
@@ -19,7 +19,7 @@ class HeadroomPerNode(Plugin):
 
 
 class HeadroomInColumns(Plugin):
-    """The same, asked about all nodes at once: the loop over nodes is NumPy's."""
+    """The same for all nodes at once, with NumPy."""
 
     def score_nodes(self, state, pod, nodes):
         wanted = self.handle.template(pod).requests

@@ -1,4 +1,4 @@
-"""A scheduler inside a program of one's own, with a plugin from a file."""
+"""A scheduler in a program, with a plugin from a file."""
 
 import argparse
 import asyncio

@@ -1,6 +1,6 @@
-//! Mooring's batch interface, version 1, as Rust sees it. Copy this file into a guest of your own.
+//! Mooring's batch interface, version 1, for Rust. Copy this file into your guest.
 
-/// What the host has written for one call; addresses are those of this module's memory.
+/// The request of one call, which the host writes. Addresses are in this module's memory.
 #[repr(C)]
 pub struct Request {
     abi: u32,
@@ -15,7 +15,7 @@ pub struct Request {
     columns: u32,
 }
 
-/// One column: where it is, its length in bytes, and the same of its dictionary.
+/// One column: its address and length in bytes, and those of its dictionary.
 #[repr(C)]
 struct Column {
     data: u32,
@@ -25,33 +25,33 @@ struct Column {
 }
 
 impl Request {
-    /// The request at an address that the host gave.
+    /// Return the request at an address.
     pub fn at(address: u32) -> &'static mut Request {
         unsafe { &mut *(address as *mut Request) }
     }
 
-    /// What `guestConfig` says.
+    /// Return `guestConfig`.
     pub fn config(&self) -> &str {
         core::str::from_utf8(slice(self.config, self.config_bytes)).unwrap_or("")
     }
 
-    /// A column of 64-bit numbers, by its place in `mooring_columns`.
+    /// Return a column of 64-bit numbers by its index in `mooring_columns`.
     pub fn numbers(&self, place: usize) -> &[i64] {
         let column = self.column(place);
         slice(column.data, column.data_bytes / 8)
     }
 
-    /// Where `mooring_filter` puts its answers: 0 for a node that will do, the number of a reason otherwise.
+    /// Return the results of `mooring_filter`: 0 for a feasible node, else the number of a reason.
     pub fn verdicts(&mut self) -> &mut [i32] {
         unsafe { core::slice::from_raw_parts_mut(self.answers as *mut i32, self.nodes as usize) }
     }
 
-    /// Where `mooring_score` puts its answers.
+    /// Return the results of `mooring_score`.
     pub fn scores(&mut self) -> &mut [i64] {
         unsafe { core::slice::from_raw_parts_mut(self.answers as *mut i64, self.nodes as usize) }
     }
 
-    /// Reasons, each ending in a zero byte, or what went wrong.
+    /// Set the zero-terminated reasons, or an error message.
     pub fn say(&mut self, text: &'static str) {
         self.text = text.as_ptr() as u32;
         self.text_bytes = text.len() as u32;
@@ -71,7 +71,7 @@ fn slice<T>(address: u32, length: u32) -> &'static [T] {
     }
 }
 
-/// Where the host writes its requests: it asks for more room when it needs more, and never goes back to the old one.
+/// Allocate the buffer for requests. The host allocates a larger one when needed, and does not reuse the old one.
 static mut ROOM: Vec<u64> = Vec::new();
 
 #[no_mangle]
@@ -83,7 +83,7 @@ pub extern "C" fn mooring_alloc(bytes: u32) -> u32 {
     }
 }
 
-/// A text as `mooring_columns` returns it: its address in the high half, its length in the low one.
+/// Pack a text for `mooring_columns`: the address in the high half, the length in the low half.
 pub fn packed(text: &'static str) -> u64 {
     (text.as_ptr() as u64) << 32 | text.len() as u64
 }

@@ -1,6 +1,6 @@
-//! Headroom: keeps a share of every node's CPU free, and prefers the node with the most of it left.
+//! Headroom: keeps a share of every node's CPU free, and prefers the node with the most free CPU.
 //!
-//! `guestConfig` is the share in percent, 10 unless given.
+//! `guestConfig` is the share in percent, 10 by default.
 
 mod abi;
 
@@ -11,7 +11,7 @@ pub extern "C" fn mooring_columns() -> u64 {
     abi::packed("allocatable:cpu requested:cpu pod_request:cpu")
 }
 
-/// What would be left of a node's CPU, in percent.
+/// The CPU of a node that remains free, in percent.
 fn left(request: &Request, node: usize) -> i64 {
     let (allocatable, requested) = (request.numbers(0)[node], request.numbers(1)[node]);
     match allocatable {
