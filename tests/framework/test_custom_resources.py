@@ -1,4 +1,4 @@
-"""Custom resources as classes: what they decode, what their definitions say, and what is refused at declaration."""
+"""Custom resources as classes: typed objects and errors in declarations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from mooring.api.codec import Misfit, fit
 from mooring.api.quantity import QuantityLike
 from mooring.framework import CustomResource, DeclarationError, Meta
-from mooring.framework.custom_definitions import definition_of, sample_of, schema_of
 
 
 class Report(
@@ -100,75 +99,6 @@ def test_null_is_absent() -> None:
     assert report(links=None, free=None).spec.links == ()
 
 
-def test_schema() -> None:
-    schema = schema_of(Report)
-    assert schema["description"] == "What is known of a node."
-    assert schema["required"] == ["spec"]
-    spec = schema["properties"]["spec"]
-    link = {
-        "type": "object",
-        "properties": {"to": {"type": "string"}, "cost": {"type": "integer", "format": "int64", "default": 0}},
-        "required": ["to"],
-    }
-    assert spec == {
-        "type": "object",
-        "description": "What people write.",
-        "properties": {
-            "zone": {"type": "string", "pattern": "^[a-z]+$", "description": "Where it is."},
-            "nodeWeight": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 100, "default": 50},
-            "mode": {"type": "string", "enum": ["hard", "soft"], "default": "soft"},
-            "links": {"type": "array", "items": link},
-            "best": link,
-            "free": {
-                "type": "object",
-                "additionalProperties": {
-                    "anyOf": [{"type": "integer"}, {"type": "string"}],
-                    "x-kubernetes-int-or-string": True,
-                },
-            },
-            "anything": {"x-kubernetes-preserve-unknown-fields": True},
-            "steps": {"type": "array", "items": {"type": "integer", "format": "int64"}},
-        },
-    }
-
-
-def test_definition() -> None:
-    made = definition_of(Report)
-    assert made["metadata"] == {"name": "reports.example.com"}
-    spec = made["spec"]
-    assert (spec["group"], spec["scope"]) == ("example.com", "Cluster")
-    assert spec["names"] == {
-        "kind": "Report", "listKind": "ReportList", "plural": "reports", "singular": "report", "shortNames": ["rep"],
-    }  # fmt: skip
-    version = spec["versions"][0]
-    assert version["subresources"] == {"status": {}}
-    assert version["additionalPrinterColumns"] == [
-        {"name": "Zone", "type": "string", "jsonPath": ".spec.zone"},
-        {"name": "Weight", "type": "integer", "jsonPath": ".spec.nodeWeight"},
-        {"name": "Seen", "type": "boolean", "jsonPath": ".status.seen"},
-        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    ]
-
-
-def test_groups_of_kubernetes_say_that_nobody_approved() -> None:
-    class Quota(CustomResource, group="scheduling.sigs.k8s.io", version="v1alpha1"):
-        pass
-
-    assert definition_of(Quota)["metadata"]["annotations"]["api-approved.kubernetes.io"].startswith("unapproved")
-
-
-def test_a_sample_fits_its_own_kind() -> None:
-    sample = sample_of(Report)
-    assert sample["metadata"] == {"name": "example"}
-    assert sample["spec"]["zone"] == "east"
-    assert fit(sample, Report).spec.node_weight == 50
-    assert sample_of(Team)["metadata"] == {"name": "example", "namespace": "default"}
-
-
-class Holder:
-    value: set[int] | dict[str, int]
-
-
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
@@ -198,31 +128,3 @@ def test_reserved_and_unknown_names() -> None:
 
         class Worse(CustomResource, group="example.com", version="v1"):
             spec: Missing  # noqa: F821 - the point
-
-
-@pytest.mark.parametrize(
-    ("hint", "message"),
-    [
-        (int | dict[str, int], "unsupported union"),
-        (dict[int, str], "the keys of a mapping must be strings"),
-        (bytes, "cannot contain Bytes"),
-        (Literal["a", 1], "all strings or all integers"),
-    ],
-)
-def test_types_that_kubernetes_cannot_express(hint: Any, message: str) -> None:
-    body = {"__annotations__": {"spec": hint}}
-    odd = type(CustomResource)("Odd", (CustomResource,), body, group="example.com", version="v1")
-    with pytest.raises(DeclarationError, match=f"^Odd.spec: .*{message}"):
-        schema_of(odd)
-
-
-def test_columns_must_lead_somewhere() -> None:
-    class Shown(CustomResource, group="example.com", version="v1", columns={"X": "spec.x"}):
-        spec: dict[str, str]
-
-    class Unshown(CustomResource, group="example.com", version="v1", columns={"X": "specs.x"}):
-        spec: dict[str, str]
-
-    assert definition_of(Shown)["spec"]["versions"][0]["additionalPrinterColumns"][0]["jsonPath"] == ".spec.x"
-    with pytest.raises(DeclarationError, match="there is no field 'specs'"):
-        definition_of(Unshown)

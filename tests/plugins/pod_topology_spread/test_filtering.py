@@ -1,21 +1,17 @@
-"""PodTopologySpread: hard constraints, soft constraints and defaults."""
+"""Hard spread constraints, and hypothetical changes."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.plugins.pod_topology_spread import PodTopologySpread
-from mooring.plugins.pod_topology_spread.scoring import normalize
 from mooring.testing import (
     PluginHarness,
     check_what_if,
     make_node,
     make_pod,
-    make_replica_set,
-    make_service,
     make_victims,
     run_plugin,
     selector,
@@ -230,126 +226,3 @@ def test_what_if_holds_for_more_pods_than_there_are():
     lower = spread_harness(*on("a1"))
     model = lower.plugin.what_if(ready(lower, pod), pod, make_victims(lower, {"b2": []}))
     assert [statuses(model.verdicts(model.values + more), 1)[0] for more in (0, 1, 2)] == [SUCCESS, SUCCESS, UNEVEN]
-
-
-# Soft constraints
-
-
-def scored(pod, pods, nodes=NODES, objects=(), args=None):
-    run = run_plugin(
-        PodTopologySpread, pod.obj(), nodes=[node.obj() for node in nodes], pods=pods, objects=objects, args=args
-    )
-    assert run.pre_score.code in (Code.SUCCESS, Code.SKIP)
-    return run.raw_scores, run.scores
-
-
-SOFT_CASES = {
-    # ln(2 zones + 2) = 1.386 a pod
-    "by zone": (
-        web.spread(ZONE, WEB, when=SOFT),
-        on("a1", "a2", "b1"),
-        {"a1": 3, "a2": 3, "b1": 1, "b2": 1},
-        {"a1": 33, "a2": 33, "b1": 100, "b2": 100},
-    ),
-    # ln(4 nodes + 2) = 1.792 a pod
-    "by host": (
-        web.spread(HOST, WEB, when=SOFT),
-        on("a1", "a1", "b1"),
-        {"a1": 4, "a2": 0, "b1": 2, "b2": 0},
-        {"a1": 0, "a2": 100, "b1": 50, "b2": 100},
-    ),
-    "by both, a wide skew evens out": (
-        web.spread(ZONE, WEB, when=SOFT, max_skew=3).spread(HOST, WEB, when=SOFT),
-        on("a1"),
-        {"a1": 5, "a2": 3, "b1": 2, "b2": 2},
-        {"a1": 40, "a2": 80, "b1": 100, "b2": 100},
-    ),
-    "no pods: all alike": (
-        web.spread(ZONE, WEB, when=SOFT),
-        [],
-        {"a1": 0, "a2": 0, "b1": 0, "b2": 0},
-        {"a1": 100, "a2": 100, "b1": 100, "b2": 100},
-    ),
-    "an empty selector counts nothing": (
-        web.spread(ZONE, {}, when=SOFT, max_skew=2),
-        on("a1"),
-        {"a1": 1, "a2": 1, "b1": 1, "b2": 1},
-        {"a1": 100, "a2": 100, "b1": 100, "b2": 100},
-    ),
-    "hard constraints are not scored": (web.spread(ZONE, WEB, max_skew=9), on("a1"), {}, {}),
-}
-
-
-@pytest.mark.parametrize(("pod", "pods", "raw", "final"), SOFT_CASES.values(), ids=SOFT_CASES)
-def test_soft_constraints(pod, pods, raw, final):
-    assert scored(pod, pods) == (raw, final)
-
-
-def test_nodes_without_a_key_are_not_judged():
-    raw, final = scored(web.spread(ZONE, WEB, when=SOFT), on("a1", "lost"), [*NODES[:1], NODES[2], make_node("lost")])
-    assert raw == {"a1": 1, "b1": 0, "lost": 0}
-    assert final == {"a1": 0, "b1": 100, "lost": 0}
-
-
-def test_only_feasible_nodes_make_domains_but_all_pods_count():
-    harness = spread_harness(*on("a1", "a2", "b1"))
-    pod = web.spread(ZONE, WEB, when=SOFT).obj()
-    _, raw, _ = harness.score(CycleState(), pod, harness.nodes(["a2"]))
-    assert raw == {"a2": 2}  # two pods, ln(1 + 2) = 1.099 each
-
-
-@pytest.mark.parametrize(
-    ("scores", "ignored", "expected"),
-    [
-        ([0, 0], None, [100, 100]),
-        ([1, 3], None, [100, 33]),
-        ([5, 0, 7], [False, True, False], [100, 0, 71]),
-        ([0, 0], [True, True], [0, 0]),
-    ],
-)
-def test_normalizing(scores, ignored, expected):
-    mask = None if ignored is None else np.array(ignored)
-    assert normalize(np.array(scores, dtype=np.int64), mask).tolist() == expected
-
-
-# Default constraints
-
-SERVICE = make_service("web", WEB).obj()
-LIST = {
-    "defaultingType": "List",
-    "defaultConstraints": [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}],
-}
-
-
-def test_pods_that_belong_together_are_spread_by_default():
-    # max(0, 3 - 1) for the host and 5 - 1 for the zone; ln(4 + 2) and ln(2 + 2) a pod.
-    raw, _ = scored(web, on("a1"), objects=[SERVICE])
-    assert raw == {"a1": 9, "a2": 7, "b1": 6, "b2": 6}
-
-
-def test_the_systems_defaults_make_do_without_the_zone():
-    nodes = [*NODES, make_node("lost")]
-    raw, _ = scored(web, on("a1", "lost"), nodes, objects=[SERVICE])
-    # Nodes without a zone are one domain more: ln(3 + 2) a pod in the zone, ln(5 + 2) on the node.
-    assert raw == {"a1": 10, "a2": 8, "b1": 6, "b2": 6, "lost": 4}
-
-
-def test_pods_that_nothing_is_known_of_are_left_alone():
-    assert scored(web, on("a1")) == ({}, {})
-    assert scored(web.spread(HOST, WEB), on("a1"), objects=[SERVICE]) == ({}, {})
-
-
-def test_listed_defaults_filter_and_need_all_keys():
-    nodes = [*NODES, make_node("lost")]
-    expected = {"a1": UNEVEN, "a2": UNEVEN, "lost": UNLABELLED}
-    assert rejected(web, on("a1"), nodes, [SERVICE], LIST) == expected
-    assert rejected(web, on("a1"), nodes, [], LIST) == {}
-    assert rejected(web.spread(HOST, None, when=SOFT), on("a1"), nodes, [SERVICE], LIST) == {}
-
-
-def test_a_new_owner_is_heard_of():
-    harness = spread_harness(*on("a1"))
-    pod = web.owner("ReplicaSet", "web").obj()
-    assert harness.run(pod).pre_score.code is Code.SKIP
-    harness.add(make_replica_set("web", WEB).obj())
-    assert harness.run(pod).raw_scores == {"a1": 9, "a2": 7, "b1": 6, "b2": 6}

@@ -1,15 +1,12 @@
-"""InterPodAffinity: required terms, preferred terms, terms of placed pods, and what wakes a waiting pod."""
+"""Required pod affinity and anti-affinity, and hypothetical changes."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from mooring.framework.events import ActionType, Hint
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
-from mooring.plugins.inter_pod_affinity.scoring import normalize
 from mooring.testing import (
     PluginHarness,
     check_what_if,
@@ -254,141 +251,4 @@ def test_what_if_agrees_with_one_by_one():
         check_what_if(harness, incoming.obj(), victims)
 
 
-# Scores
-
-
-PREFERRED_CASES = {
-    "liked pods": (pod.preferred_pod_affinity(5, ZONE, WEB), on("a1", web, web.named("w2")), [10, 10, 0, 0]),
-    "disliked pods": (pod.preferred_pod_anti_affinity(5, HOST, WEB), on("a1", web), [-5, 0, 0, 0]),
-    "several terms add up": (
-        pod.preferred_pod_affinity(5, ZONE, WEB).preferred_pod_anti_affinity(3, HOST, WEB),
-        on("a1", web),
-        [2, 5, 0, 0],
-    ),
-    "a placed pod's required affinity counts 1": (web, on("a1", db.pod_affinity(ZONE, WEB)), [1, 1, 0, 0]),
-    "a placed pod's preferences": (
-        web,
-        [
-            *on("a1", db.preferred_pod_affinity(7, ZONE, WEB)),
-            *on("b1", db.named("d2").preferred_pod_anti_affinity(2, HOST, WEB)),
-        ],
-        [7, 7, -2, 0],
-    ),
-    "both ways": (
-        web.preferred_pod_affinity(10, HOST, DB),
-        on("a1", db.preferred_pod_affinity(1, ZONE, WEB)),
-        [11, 1, 0, 0],
-    ),
-}
-
-
-@pytest.mark.parametrize(("incoming", "pods", "expected"), PREFERRED_CASES.values(), ids=PREFERRED_CASES)
-def test_preferred_terms(incoming, pods, expected):
-    assert list(cycle(incoming, pods).raw_scores.values()) == expected
-
-
-NOT_SCORED = {
-    "nobody cares": (web, on("a1", db), None),
-    "nobody there": (pod.preferred_pod_affinity(5, ZONE, WEB), on("a1", db), None),
-    "only on a node without the key": (pod.preferred_pod_affinity(5, ZONE, WEB), on("lost", web), None),
-    "anti-affinity of placed pods is no preference": (db, on("a1", web.pod_anti_affinity(HOST, {"x": "y"})), None),
-    "required affinity worth nothing": (web, on("a1", db.pod_affinity(ZONE, WEB)), {"hardPodAffinityWeight": 0}),
-    "preferences of placed pods are to be ignored": (
-        web,
-        on("a1", db.preferred_pod_affinity(7, ZONE, WEB)),
-        {"ignorePreferredTermsOfExistingPods": True},
-    ),
-}
-
-
-@pytest.mark.parametrize(("incoming", "pods", "args"), NOT_SCORED.values(), ids=NOT_SCORED)
-def test_scoring_is_skipped(incoming, pods, args):
-    assert cycle(incoming, pods, args).pre_score.code is Code.SKIP
-
-
-def test_scores_that_cancel_out_are_still_scores():
-    run = cycle(pod.preferred_pod_affinity(5, HOST, WEB).preferred_pod_anti_affinity(5, HOST, WEB), on("a1", web))
-    assert run.pre_score == SUCCESS
-    assert run.scores == {"a1": 0, "a2": 0, "b1": 0, "lost": 0}
-
-
-def test_arguments():
-    liked = db.preferred_pod_affinity(7, ZONE, WEB)
-    args = {"hardPodAffinityWeight": 50, "ignorePreferredTermsOfExistingPods": True}
-    run = cycle(web.preferred_pod_affinity(1, HOST, DB), on("a1", liked, db.named("d2").pod_affinity(ZONE, WEB)), args)
-    # With preferences of its own the pod hears those of others, too.
-    assert run.raw_scores == {"a1": 59, "a2": 57, "b1": 0, "lost": 0}
-
-
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [([3, 3], [0, 0]), ([0, 29, 100], [0, 28, 100]), ([-5, 0, 5], [0, 50, 100]), ([7], [0])],
-)
-def test_normalizing_divides_before_it_multiplies(scores, expected):
-    assert normalize(np.array(scores, dtype=np.int64)).tolist() == expected
-
-
-# Events
-
-waiting = pod.named("waiting").label(WEB).pod_affinity(ZONE, DB).pod_anti_affinity("rack", {"app": "foe"})
-friend, foe = db.named("other").node("a1"), make_pod("other").label(app="foe").node("a1")
-hater = make_pod("other").node("a1").pod_anti_affinity(HOST, WEB)
-plain = make_pod("other").node("a1")
-
-POD_HINTS = {
-    "a friend came": (None, friend, Hint.QUEUE),
-    "a friend without a node": (None, db.named("other"), Hint.SKIP),
-    "a friend that was promised a node": (None, db.named("other").nominated("a1"), Hint.QUEUE),
-    "a foe came": (None, foe, Hint.SKIP),
-    "a foe went": (foe, None, Hint.QUEUE),
-    "a friend went": (friend, None, Hint.SKIP),
-    "a pod that hates it went": (hater, None, Hint.QUEUE),
-    "a pod that hates others went": (plain.pod_anti_affinity(HOST, DB), None, Hint.SKIP),
-    "one of two hates is not enough": (hater.pod_anti_affinity(HOST, DB), None, Hint.SKIP),
-    "a pod became a friend": (plain, friend, Hint.QUEUE),
-    "a pod is no longer a friend": (friend, plain, Hint.SKIP),
-    "a pod is no longer a foe": (foe, plain, Hint.QUEUE),
-    "a pod became a foe": (plain, foe, Hint.SKIP),
-    "its own labels changed": (waiting.label(app="x"), waiting, Hint.QUEUE),
-    "a friend of another namespace came": (None, elsewhere("red", DB).node("a1"), Hint.SKIP),
-}
-
-
-@pytest.mark.parametrize(("old", "new", "expected"), POD_HINTS.values(), ids=POD_HINTS)
-def test_pod_events(old, new, expected):
-    pods, _ = PluginHarness(InterPodAffinity).plugin.events_to_register()
-    assert pods.resource == "Pod"
-    assert pods.actions == ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
-    assert pods.hint(waiting.obj(), old and old.obj(), new and new.obj()) is expected
-
-
-near_only, far_only = pod.pod_affinity(ZONE, DB), pod.pod_anti_affinity("rack", DB)
 node = make_node("n")
-NODE_HINTS = {
-    "a node with the key came": (near_only, None, node.zone("a"), Hint.QUEUE),
-    "a node without the key came": (near_only, None, node, Hint.SKIP),
-    "a node got the key": (near_only, node, node.zone("a"), Hint.QUEUE),
-    "a node moved": (near_only, node.zone("a"), node.zone("b"), Hint.QUEUE),
-    "a node lost the key": (near_only, node.zone("a"), node, Hint.SKIP),
-    "other labels": (near_only, node.zone("a"), node.zone("a").label(x="1"), Hint.SKIP),
-    "any new node, for anti-affinity": (far_only, None, node, Hint.QUEUE),
-    "a node got the key, for anti-affinity": (far_only, node, node.label(rack="1"), Hint.SKIP),
-    "a node lost the key, for anti-affinity": (far_only, node.label(rack="1"), node, Hint.QUEUE),
-    "a node moved, for anti-affinity": (far_only, node.label(rack="1"), node.label(rack="2"), Hint.QUEUE),
-    "no terms": (pod, None, node, Hint.SKIP),
-}
-
-
-@pytest.mark.parametrize(("incoming", "old", "new", "expected"), NODE_HINTS.values(), ids=NODE_HINTS)
-def test_node_events(incoming, old, new, expected):
-    _, nodes = PluginHarness(InterPodAffinity).plugin.events_to_register()
-    assert nodes.resource == "Node"
-    assert nodes.actions == ActionType.ADD | ActionType.UPDATE_NODE_LABEL
-    assert nodes.hint(incoming.obj(), old and old.obj(), new and new.obj()) is expected
-
-
-def test_terms_that_make_no_sense_are_worth_an_attempt():
-    wrong = pod.pod_affinity(ZONE, selector({}, ("app", "Like", "web"))).obj()
-    for event in PluginHarness(InterPodAffinity).plugin.events_to_register():
-        with pytest.raises(ValueError, match="requiredAffinityTerms"):  # which the queue takes for Hint.QUEUE
-            event.hint(wrong, None, plain.obj())

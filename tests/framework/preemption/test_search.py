@@ -1,11 +1,10 @@
-"""Preemption: searching many nodes together finds what simulating them one by one finds."""
+"""Searching many nodes together finds the same victims as simulating them one by one."""
 
 from __future__ import annotations
 
 import random
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +17,6 @@ from mooring.framework.preemption.candidate import Candidate, best
 from mooring.framework.preemption.search import can_search_together, search_one, search_together
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.profiles import Profiles
-from mooring.scheduler.schedule_one import schedule_pod
 from mooring.testing import make_node, make_pdb, make_pod
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -109,37 +107,3 @@ def test_the_best_of_many_is_the_best_of_each(seed):
         now = cycle.handle.clock()
         assert harvest.best is not None
         assert harvest.best.rank(now) == best(candidates, now).rank(now)
-
-
-@pytest.mark.parametrize(
-    ("victims", "winner"),
-    [
-        ({"a": [(5, "10:00")], "b": [(3, "10:00")]}, "b"),  # lowest top priority
-        ({"a": [(3, "10:00"), (2, "10:00")], "b": [(3, "10:00")]}, "b"),  # smallest sum
-        ({"a": [(3, "10:00")], "b": [(3, "11:00")]}, "b"),  # latest start
-        ({"a": [(-5, "10:00"), (-9, "10:00")], "b": [(-5, "10:00")]}, "b"),  # negative priorities count as pods
-    ],
-)
-def test_which_node_is_chosen(victims, winner):
-    cache = Cache()
-    for name, pods in victims.items():
-        cache.put(make_node(name).capacity(cpu="1", memory="4Gi", pods="10").obj())
-        for number, (priority, clock) in enumerate(pods):
-            pod = make_pod(f"{name}{number}").req(cpu="500m").priority(priority).node(name)
-            cache.put(pod.started(f"2026-01-01T{clock}:00Z").obj())
-    cycle = Profiles(default_config(), cache).first
-    decision = schedule_pod(cycle, make_pod("vip").req(cpu="1").priority(100).obj())
-    assert decision.result.nominated_node == winner
-
-
-def test_a_pod_that_may_not_preempt():
-    cache = Cache()
-    cache.put(make_node("a").capacity(cpu="1", pods="10").obj())
-    cache.put(make_pod("low").req(cpu="1").node("a").obj())
-    cycle = Profiles(default_config(), cache).first
-    pod = make_pod("polite").req(cpu="1").priority(9).preemption_policy("Never").obj()
-    decision = schedule_pod(cycle, pod)
-    assert decision.message == (
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
-        "preemption: not eligible due to preemptionPolicy=Never."
-    )

@@ -1,4 +1,4 @@
-"""What NodeResourceTopologyMatch believes between two reports: reservations, foreign pods, fingerprints."""
+"""The over-reserve cache: reservations, fingerprints and resyncs."""
 
 from __future__ import annotations
 
@@ -37,25 +37,6 @@ def reserve(world: PluginHarness, pod: PodBuilder) -> None:
 
 
 OVER = {"cacheResyncPeriodSeconds": 5}
-
-
-def test_reports_are_believed_whatever_was_decided() -> None:
-    world = harness({}, report("n", ROOM, attributes=POD))
-    reserve(world, asking("a"))
-    assert reason(world, asking("b")) == ""
-
-
-def test_nodes_with_reservations_are_left_alone() -> None:
-    """Until the pod is bound or given up; this goes before the other cache."""
-    world = harness({"discardReservedNodes": True, **OVER}, report("n", ROOM, attributes=POD))
-    first, second = asking("a"), asking("b")
-    reserve(world, first)
-    reserve(world, second)
-    world.plugin.unreserve(CycleState(), first.obj(), "n")
-    assert reason(world, asking("c")) == STALE
-    assert world.run(make_pod("besteffort").obj()).rejected == {}
-    world.plugin.post_bind(CycleState(), second.obj(), "n")
-    assert reason(world, asking("c")) == ""
 
 
 @pytest.mark.parametrize("attributes", [POD, SINGLE])
