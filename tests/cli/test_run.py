@@ -96,7 +96,7 @@ def test_what_cannot_be_had_is_said_in_a_line(arguments: list[str], message: str
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "no cluster to talk to"),
+        ([], "no cluster is configured"),
         (["--kubeconfig=nowhere"], "nowhere: no such file"),
         (["--config=nowhere.yaml"], "nowhere.yaml: no such file"),
         (

@@ -240,7 +240,7 @@ def test_where_access_is_found(tmp_path: Path) -> None:
     def found(env: dict[str, str], **options: str) -> Access:
         return load_access(env=env, service_account=account, **options)
 
-    with pytest.raises(AccessError, match=r"no cluster to talk to.*give --kubeconfig FILE"):
+    with pytest.raises(AccessError, match=r"no cluster is configured.*give --kubeconfig FILE"):
         found(home)
     write(tmp_path / ".kube", config("server: https://home"))
     assert found(home).server == "https://home"

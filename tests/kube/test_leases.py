@@ -267,14 +267,22 @@ class Candidate:
         assert await asyncio.to_thread(self.started.wait, 10)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for an observable fact."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
 async def test_two_threads_one_after_the_other(api: Api) -> None:
     one = Candidate(api, "a")
     await one.leads()
     assert one.thread.is_leader
     two = Candidate(api, "b")
-    await asyncio.sleep(0.8)
+    await until(lambda: two.thread.leader == "a")
+    renewed = api.objects[PATH]["spec"]["renewTime"]
+    await until(lambda: api.objects[PATH]["spec"]["renewTime"] != renewed)
     assert not two.started.is_set()
-    assert two.thread.leader == "a"
     assert one.thread.overdue() == 0
     await asyncio.to_thread(one.thread.stop, 5)
     assert not one.lost.is_set()
@@ -309,7 +317,7 @@ def test_stopping_what_never_started() -> None:
 async def test_stopping_before_ever_leading(api: Api) -> None:
     api.put(PATH, {"spec": {"holderIdentity": "other", "leaseDurationSeconds": 3600}})
     one = Candidate(api, "a")
-    await asyncio.sleep(0.1)
+    await until(lambda: one.thread.leader == "other")
     await asyncio.to_thread(one.thread.stop, 5)
     assert not one.started.is_set()
     assert not one.lost.is_set()

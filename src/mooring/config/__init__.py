@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration v1, v1beta3 and v1beta2: read, defaulted, checked, and turned into one model."""
+"""Reads, defaults and validates KubeSchedulerConfiguration v1, v1beta3 and v1beta2."""
 
 from mooring.config.config_errors import ConfigError, FieldError
 from mooring.config.config_loader import default_config, load_config

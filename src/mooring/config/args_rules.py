@@ -1,4 +1,4 @@
-"""The rules that arguments of built-in plugins must keep."""
+"""Validation of the arguments of built-in plugins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NODE_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def check_args(plugin: str, args: Args, path: str) -> Errors:
-    """What is wrong with the declared arguments of a plugin."""
+    """Return the errors in the declared arguments of a plugin."""
     rule = _RULES.get(plugin)
     return rule(args, path) if rule is not None else iter(())
 
@@ -186,7 +186,7 @@ def _is_int64(text: str) -> bool:
 
 
 def check_enabled(plugin: str, args: Args, path: str, version: Version) -> Errors:
-    """What is wrong with arguments that are looked at only where their plugin is enabled."""
+    """Return the errors in arguments that are validated only if their plugin is enabled."""
     if plugin == "NodeResourcesFit":
         return _fit(args, path, version)
     rule = _COMMUNITY.get(plugin)
@@ -228,7 +228,7 @@ def _shape(shape: list[Args], path: str) -> Errors:
         yield from _range(f"{path}[{i}].score", point.get("score", 0), 0, 10)
 
 
-# The community's plugins
+# Plugins of scheduler-plugins
 
 
 def _coscheduling(args: Args, path: str) -> Errors:

@@ -1,8 +1,7 @@
-"""The built-in plugins as the configuration knows them: which points each serves, and which run by default.
+"""The built-in plugins of each version: their extension points, and which are enabled by default.
 
-A file of an old version means what the release behind it would have run, so there is a table for each: v1 is
-kube-scheduler 1.36, v1beta3 is 1.28 and v1beta2 is 1.27, the last releases that read them, all with their default
-feature gates.
+A file of an old version behaves as in the last release that read it: v1 is kube-scheduler 1.36, v1beta3 is 1.28 and
+v1beta2 is 1.27, all with their default feature gates.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _COMMON: Final = {
     "TaintToleration": "filter preScore score",
     "VolumeRestrictions": _FILTERS,
     "VolumeZone": _FILTERS,
-    # The community's plugins (scheduler-plugins) are built in here, but off until a profile enables them.
+    # The plugins of scheduler-plugins are built in, but disabled by default.
     "CapacityScheduling": "preFilter postFilter reserve",
     "Coscheduling": "queueSort preFilter postFilter permit reserve",
     "NodeResourceTopologyMatch": "filter score reserve postBind",
@@ -68,17 +67,17 @@ _SERVED: Final[dict[Version, dict[str, str]]] = {
         "VolumeBinding": "preFilter filter score reserve preBind",
     },
 }
-#: Points served by each built-in plugin, for each version.
+#: The extension points of each built-in plugin, for each version.
 SERVED: Final[dict[Version, dict[str, frozenset[str]]]] = {
     version: {name: frozenset(points.split()) for name, points in table.items()} for version, table in _SERVED.items()
 }
 
-#: What runs by default: point or multiPoint -> (plugin, weight or None), in order.
+#: The default plugins: point or multiPoint -> (plugin, weight or None), in order.
 Defaults = dict[str, tuple[tuple[str, int | None], ...]]
 
 
 def _parse(text: str) -> tuple[tuple[str, int | None], ...]:
-    """``A B:2`` as (("A", None), ("B", 2))."""
+    """Parse ``A B:2`` to (("A", None), ("B", 2))."""
     parts = (word.partition(":") for word in text.split())
     return tuple((name, int(weight) if weight else None) for name, _, weight in parts)
 
@@ -134,14 +133,14 @@ IGNORED_POINTS: Final[dict[Version, frozenset[str]]] = {
     "v1beta2": frozenset({"preEnqueue", "multiPoint"}),
 }
 
-#: Plugins that v1 refuses by name.
+#: Plugins that v1 rejects by name.
 REFUSED: Final[dict[Version, frozenset[str]]] = {
     "v1": frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"}),
     "v1beta3": frozenset(),
     "v1beta2": frozenset(),
 }
 
-#: What became of plugins that older releases had.
+#: Plugins that were removed, and their replacements.
 RETIRED: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "NodeVolumeLimits counts all volumes now"
@@ -149,7 +148,7 @@ RETIRED: Final[dict[str, str]] = {
     "SelectorSpread": "PodTopologySpread with its default constraints spreads pods of a service now",
 }
 
-#: Built-in plugins that did nothing in a version unless a feature gate was on.
+#: Built-in plugins that had no effect in a version by default, because of a feature gate.
 DORMANT: Final[dict[Version, frozenset[str]]] = {
     "v1": frozenset(),
     "v1beta3": frozenset({"DynamicResources"}),

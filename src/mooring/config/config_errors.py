@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: every fault with its place, its reason and what to do about it."""
+"""Errors in a configuration: the field, the line, the problem and the remedy."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Literal
 
 import msgspec
 
-#: How far a file came: it could not be read, its values break rules, or a scheduler cannot be built from it.
+#: The stage that failed: decoding, validation, or building a scheduler.
 Stage = Literal["decode", "validate", "start"]
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One fault of a configuration."""
+    """One error in a configuration."""
 
-    #: Where, as Kubernetes writes it: ``profiles[0].plugins.score``; "" where the fault is the file as a whole.
+    #: The field path, such as ``profiles[0].plugins.score``; "" means the whole file.
     path: str
-    #: What is wrong, without a full stop.
+    #: The problem, without a full stop.
     message: str
-    #: The line in the file, counted from 1, where it is known.
+    #: The line in the file, counted from 1, if known.
     line: int | None = None
-    #: What to do about it.
+    #: The remedy.
     remedy: str | None = None
 
     def describe(self) -> str:
-        """The fault as a sentence or two, without the file's name."""
+        """Return the error without the file's name."""
         text = f"{self.path}: {self.message}" if self.path else self.message
         return f"{text}. {self.remedy}" if self.remedy else text
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used, with all faults that were found at the stage that failed."""
+    """An invalid configuration, with all errors of the stage that failed."""
 
     def __init__(self, errors: Iterable[FieldError], *, stage: Stage, source: str = "") -> None:
         self.errors = sorted(errors, key=lambda error: (error.line or 0, error.path))
@@ -40,7 +40,7 @@ class ConfigError(ValueError):
         super().__init__("\n".join(self.lines()))
 
     def lines(self) -> list[str]:
-        """One line for each fault: ``FILE:LINE: path: message. Remedy``."""
+        """Return one line for each error: ``FILE:LINE: path: message. Remedy``."""
         return [self._line(error) for error in self.errors]
 
     def _line(self, error: FieldError) -> str:
@@ -50,14 +50,14 @@ class ConfigError(ValueError):
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known word that looks most like this one, capitals aside."""
+    """Return the most similar known word, ignoring case."""
     by_folded = {each.casefold(): each for each in sorted(known)}
     close = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=cutoff)
     return by_folded[close[0]] if close else None
 
 
 def choice(words: Sequence[str]) -> str:
-    """Words as a choice in a sentence: ``a, b or c``."""
+    """Join words as a choice: ``a, b or c``."""
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} or {words[-1]}"

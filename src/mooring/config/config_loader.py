@@ -1,4 +1,4 @@
-"""From the text of a file to a configuration in force."""
+"""Loads a configuration from the text of a file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _EMPTY: Final = f"apiVersion: {GROUP}/{VERSIONS[0]}\nkind: {KIND}\n"
 def load_config(text: str, *, source: str, plugins: Mapping[str, PluginSpec] | None = None) -> SchedulerConfiguration:
     """Read a KubeSchedulerConfiguration of version v1, v1beta3 or v1beta2, in YAML or JSON.
 
-    `source` names the file in messages; `plugins` are those that are not built in. Raises ConfigError with all faults
-    of the first stage that fails: decode (the form), validate (the values) or start (what cannot be put together).
+    `source` is the file name for messages; `plugins` are those that are not built in. Raises ConfigError with all
+    errors of the first stage that fails: decode, validate or start.
     """
     return load_document(read_document(text, source=source), plugins=plugins)
 
 
 def load_document(document: Document, *, plugins: Mapping[str, PluginSpec] | None = None) -> SchedulerConfiguration:
-    """The configuration that a decoded file means; raises ConfigError."""
+    """Return the configuration of a decoded file. Raises ConfigError."""
     draft = with_defaults(document)
     broken = validate(draft)
     if broken:
@@ -37,7 +37,7 @@ def load_document(document: Document, *, plugins: Mapping[str, PluginSpec] | Non
 
 
 def default_config() -> SchedulerConfiguration:
-    """What holds without a file."""
+    """Return the default configuration."""
     return load_config(_EMPTY, source="defaults")
 
 

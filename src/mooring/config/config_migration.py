@@ -1,4 +1,4 @@
-"""A v1beta2 or v1beta3 file rewritten as v1, so that it means the same as far as v1 can say it; and what it cannot."""
+"""Converts v1beta2 and v1beta3 files to v1, and reports what v1 cannot express."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _BIND_ADDRESSES: Final = ("healthzBindAddress", "metricsBindAddress")
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """The new text, and what a reader should know about it."""
+    """The converted text and notes about it."""
 
     text: str
     notes: tuple[str, ...]
 
 
 def migrate(text: str, *, source: str, plugins: AnyMapping[str, PluginSpec] | None = None) -> Migration:
-    """Rewrite a file as v1; raises ConfigError if it is not valid as what it is."""
+    """Convert a file to v1. Raises ConfigError if the file is invalid."""
     document = read_document(text, source=source)
     if document.version == "v1":
         load_document(document, plugins=plugins)
@@ -51,7 +51,7 @@ def migrate(text: str, *, source: str, plugins: AnyMapping[str, PluginSpec] | No
 
 
 class _Notes:
-    """What changed, each said once, with the profiles that it concerns."""
+    """The changes, each once, with the affected profiles."""
 
     def __init__(self) -> None:
         self._notes: dict[str, list[str]] = {}
@@ -66,7 +66,7 @@ class _Notes:
 
 
 def _with_assumed(document: Document, given: AnyMapping[str, PluginSpec], notes: _Notes) -> dict[str, PluginSpec]:
-    """All plugins that are not built in. One that was not loaded is taken to serve the points that name it."""
+    """Return all plugins that are not built in. One that is not loaded gets the points at which it is named."""
     version = document.version
     assumed: dict[str, set[str]] = {}
     errors: list[FieldError] = []
@@ -91,7 +91,7 @@ def _with_assumed(document: Document, given: AnyMapping[str, PluginSpec], notes:
 def _rewritten(
     document: Document, config: SchedulerConfiguration, known: AnyMapping[str, PluginSpec], notes: _Notes
 ) -> dict[str, Any]:
-    """The fields of the file in their order, with new profiles."""
+    """Return the fields of the file in their order, with the converted profiles."""
     result: dict[str, Any] = {"apiVersion": f"{GROUP}/v1", "kind": KIND}
     root = document.root
     entries = root.entries if isinstance(root, Mapping) else []
@@ -116,20 +116,20 @@ def _rewritten(
 
 
 class _Change(msgspec.Struct, frozen=True):
-    """From which version, and which points plugins served there and serve now."""
+    """The original version, and the extension points of plugins in it and in v1."""
 
     version: Version
     old: Served
     new: Served
-    #: Whether extenders take resources away from NodeResourcesFit, which must have arguments then.
+    #: Whether extenders manage resources that NodeResourcesFit ignores; it needs arguments then.
     needs_fit: bool
 
     def drops(self, name: str) -> bool:
-        """Whether a plugin has no place in the new file: it is gone, or it did nothing."""
+        """Report whether a plugin is omitted: it was removed, or it had no effect."""
         return (name in RETIRED and name not in self.new) or name in DORMANT[self.version]
 
     def is_new(self, name: str, point: str) -> bool:
-        """Whether a plugin serves a point only now."""
+        """Report whether a plugin has an extension point only in v1."""
         return point in self.new.get(name, ()) and point not in self.old.get(name, ())
 
 
@@ -159,14 +159,14 @@ def _items(node: Node | None) -> list[Node]:
 
 
 def _remaining(profile: Profile, change: _Change) -> Plan:
-    """What ran, without plugins that are gone or did nothing."""
+    """Return the plugins that ran, without removed ones and those without effect."""
     return {
         point: tuple(plugin for plugin in profile.plugins[point] if not change.drops(plugin.name)) for point in POINTS
     }
 
 
 def _plugins(wanted: Plan, change: _Change, notes: _Notes, profile: str) -> dict[str, Any]:
-    """A short `plugins` of v1 that runs what is wanted, in that order and with those weights."""
+    """Return a short `plugins` of v1 that runs these plugins in this order and with these weights."""
     running_somewhere = {plugin.name for each in wanted.values() for plugin in each}
     defaults = [name for name, _ in DEFAULTS["v1"][MULTI_POINT]]
     off = [name for name in defaults if name not in running_somewhere]
@@ -189,7 +189,7 @@ def _plugins(wanted: Plan, change: _Change, notes: _Notes, profile: str) -> dict
 
 
 def _amended(point: str, usual: tuple[EnabledPlugin, ...], wanted: tuple[EnabledPlugin, ...]) -> dict[str, Any] | None:
-    """The wanted plugins as v1's, less some, with others after them; None if they are not that."""
+    """Return the plugins as v1's defaults without some, followed by others; None if that is not possible."""
     kept = tuple(each for each in usual if each in wanted)
     extra = wanted[len(kept) :]
     if wanted[: len(kept)] != kept or any(one.name == other.name for one in usual for other in extra):
@@ -233,7 +233,7 @@ def _tell_news(off: list[str], plan: Plan, change: _Change, notes: _Notes, profi
 def _tell_difference(
     point: str, by_default: tuple[EnabledPlugin, ...], wanted: tuple[EnabledPlugin, ...], notes: _Notes, profile: str
 ) -> None:
-    """Say why a point is spelt out: other weights, other plugins, or another order."""
+    """Note why a point is listed in full: other weights, other plugins, or another order."""
     usual = {plugin.name: plugin.weight for plugin in by_default}
     if point == "score":
         other = [each for each in wanted if each.name in usual and usual[each.name] != each.weight]
@@ -248,7 +248,7 @@ def _tell_difference(
 
 
 def _args(node: Node, change: _Change, notes: _Notes, profile: str) -> dict[str, Any] | None:
-    """An entry of pluginConfig for v1; None if it is of no use there."""
+    """Return an entry of pluginConfig for v1; None if v1 does not need it."""
     entry: dict[str, Any] = plain(node) if isinstance(node, Mapping) else {}
     name, args = entry.get("name") or "", entry.get("args")
     if name in RETIRED and name not in change.new:

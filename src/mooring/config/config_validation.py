@@ -1,4 +1,4 @@
-"""The rules that values of a configuration must keep. All broken ones are found, not just the first."""
+"""Validation of a configuration. Reports all errors, not only the first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OCTETS: Final = re.compile(r"0*([0-9]{1,3})\.0*([0-9]{1,3})\.0*([0-9]{1,3})\.0*
 
 
 def validate(draft: Draft) -> list[FieldError]:
-    """Everything that breaks a rule."""
+    """Return all validation errors."""
     values = draft.values
     return [
         *_client_connection(values["clientConnection"]),
@@ -36,7 +36,7 @@ def validate(draft: Draft) -> list[FieldError]:
 
 
 def percentage(path: str, value: int | None) -> Iterator[FieldError]:
-    """A percentage of nodes, where it is set."""
+    """Validate a percentage of nodes, if it is set."""
     if value is not None and not 0 <= value <= 100:
         yield FieldError(path, f"{value} is no percentage", remedy="Write 0 to 100; 0 lets the scheduler choose.")
 
@@ -120,7 +120,7 @@ def _without_repetition(errors: Iterator[FieldError]) -> Iterator[FieldError]:
 
 
 def _queue_sort(profiles: list[ProfileDraft]) -> Iterator[FieldError]:
-    """All profiles share one queue, so all must sort it alike."""
+    """Check that all profiles sort the shared queue in the same way."""
     first = profiles[0].sets["queueSort"]
     name = first.enabled[0].name if first.enabled else ""
     if len(first.enabled) > 1:
@@ -140,7 +140,7 @@ def _queue_sort(profiles: list[ProfileDraft]) -> Iterator[FieldError]:
 
 
 def same_args(a: PluginArgs | None, b: PluginArgs | None) -> bool:
-    """Whether two plugins have the same arguments."""
+    """Report whether two plugins have the same arguments."""
     return bool(_comparable(a) == _comparable(b))
 
 
@@ -151,7 +151,7 @@ def _comparable(args: PluginArgs | None) -> Any:
 
 
 def _set_only(value: Any) -> Any:
-    """Declared arguments without what is zero anyway."""
+    """Return declared arguments without zero values."""
     if isinstance(value, dict):
         return {key: kept for key, each in value.items() if (kept := _set_only(each))}
     return [_set_only(each) for each in value] if isinstance(value, list) else value
@@ -211,7 +211,7 @@ def _bind_address(field: str, address: str) -> Iterator[FieldError]:
 
 
 def _split_address(address: str) -> tuple[str, int] | None:
-    """Host and port, the host in brackets if it has colons."""
+    """Split host and port; an IPv6 host is in brackets."""
     host, colon, port = address.rpartition(":")
     if host.startswith("["):
         inner, bracket, rest = host[1:].partition("]")
@@ -235,12 +235,12 @@ def _is_ip(text: str) -> bool:
 
 # Leader election, which flags can change after the file was read
 
-#: A leader retries up to this much later than the retry period says.
+#: The jitter of the retry period.
 _JITTER: Final = 1.2
 
 
 def check_election(election: LeaderElection) -> list[str]:
-    """What is wrong, each as ``lease-duration: must be ...``; nothing is where leaders are not elected."""
+    """Return the errors, such as ``lease-duration: must be ...``; none if leader election is disabled."""
     return list(_election_problems(election)) if election.leader_elect else []
 
 

@@ -1,4 +1,4 @@
-"""A configuration in force, written out: as kube-scheduler's --write-config-to would, or with everything expanded."""
+"""Converts a configuration to plain data: as kube-scheduler's --write-config-to does, or with everything expanded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mooring.config.schema import ARGS, GROUP, KIND, POINTS
 
 
 def effective(config: SchedulerConfiguration) -> dict[str, Any]:
-    """Everything in force.
+    """Return the configuration in effect, with everything expanded.
 
-    In each profile, `plugins` has what runs at each point, in order, and `pluginConfig` maps names to arguments.
+    In each profile, `plugins` lists the plugins of each point in order, and `pluginConfig` maps names to arguments.
     """
     result = {"apiVersion": f"{GROUP}/{config.version}", **_settings(config)}
     result["profiles"] = [_expanded_profile(profile) for profile in config.profiles]
@@ -24,7 +24,7 @@ def effective(config: SchedulerConfiguration) -> dict[str, Any]:
 
 
 def written(config: SchedulerConfiguration) -> dict[str, Any]:
-    """The file that kube-scheduler writes with --write-config-to: what was asked for, merged with all defaults."""
+    """Return the file that kube-scheduler writes with --write-config-to: the settings merged with all defaults."""
     result = {"apiVersion": f"{GROUP}/{config.version}", "kind": KIND, **_settings(config)}
     result["profiles"] = [_written_profile(profile, config) for profile in config.profiles]
     if config.written_extenders:
@@ -84,7 +84,7 @@ def _expanded_profile(profile: Profile) -> dict[str, Any]:
 
 
 def _written_profile(profile: Profile, config: SchedulerConfiguration) -> dict[str, Any]:
-    """As kube-scheduler writes it: arguments only of plugins that are enabled somewhere, sorted by name."""
+    """Return a profile with the arguments of enabled plugins only, sorted by name, as kube-scheduler does."""
     enabled = {plugin.name for each in profile.plugin_sets.values() for plugin in each.enabled}
     arguments = []
     for name in sorted(enabled & profile.plugin_config.keys()):

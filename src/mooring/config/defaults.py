@@ -1,4 +1,4 @@
-"""What holds where a file says nothing."""
+"""Defaulting of a configuration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLIENT_CONNECTION: Final[dict[str, Any]] = {
     "qps": 50.0,
     "burst": 100,
 }
-#: A thousandth of a CPU counts as much as a mebibyte.
+#: One millicore has the same weight as one mebibyte.
 _ALLOCATABLE: Final = [{"name": "cpu", "weight": 1 << 20}, {"name": "memory", "weight": 1}]
 _TOPOLOGY_CACHE: Final = {
     "foreignPodsDetect": "All",
@@ -38,28 +38,28 @@ _RESOURCES: Final = ({"name": "cpu", "weight": 1}, {"name": "memory", "weight": 
 
 
 class ProfileDraft(msgspec.Struct):
-    """A profile with its defaults, not yet checked."""
+    """A profile with its defaults, not yet validated."""
 
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
     sets: Sets
-    #: The file's entries first, then those added for plugins that take arguments.
+    #: The entries of the file, then those added by defaulting.
     args: list[PluginArgs]
-    #: What the file says under `plugins`.
+    #: The `plugins` of the file.
     wished: dict[str, Any]
 
 
 class Draft(msgspec.Struct):
-    """A configuration with its defaults, not yet checked."""
+    """A configuration with its defaults, not yet validated."""
 
     version: Version
-    #: All fields but profiles, under their names in the file.
+    #: All fields except profiles, by their names in the file.
     values: dict[str, Any]
     profiles: list[ProfileDraft]
 
 
 def with_defaults(document: Document) -> Draft:
-    """Fill in what the file leaves open."""
+    """Set the defaults."""
     given = document.values
     leader, client = given.get("leaderElection", {}), given.get("clientConnection", {})
     profiling = given.get("enableProfiling", True)
@@ -72,7 +72,7 @@ def with_defaults(document: Document) -> Draft:
         "extenders": [],
         **{field: value for field, value in given.items() if field not in ("profiles", "apiVersion", "kind")},
         "enableProfiling": profiling,
-        # Zero and "" count as not set here.
+        # Zero and "" count as unset, as upstream does.
         "leaderElection": {
             "leaderElect": leader.get("leaderElect", True),
             **{field: leader.get(field) or default for field, default in _LEADER_ELECTION.items()},
@@ -99,7 +99,7 @@ def _profile(given: dict[str, Any], version: Version, *, only: bool) -> ProfileD
 
 
 def _completed(given: PluginArgs) -> PluginArgs:
-    """Declared arguments with their defaults."""
+    """Return declared arguments with their defaults."""
     if not given.declared:
         return given
     args = dict(given.value)
@@ -134,12 +134,12 @@ def _completed(given: PluginArgs) -> PluginArgs:
 
 
 def _resources(given: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """Resources with a weight of 1 where none is given; cpu and memory where there are none."""
+    """Set the weight of resources to 1 by default; without resources, use cpu and memory."""
     return [{**each, "weight": each.get("weight") or 1} for each in given or _RESOURCES]
 
 
 def plain_args(args: PluginArgs, version: Version) -> Any:
-    """Arguments as plain data: durations as text, declared fields in their order."""
+    """Return arguments as plain data: durations as text, declared fields in their order."""
     return _plain(args.value, ARGS[version][args.name]) if args.declared else args.value
 
 

@@ -1,4 +1,4 @@
-"""A configuration file, read and decoded: which version it is, what it sets, and where."""
+"""Decodes a configuration file: its version, its fields and their lines."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from mooring.config.config_errors import ConfigError, FieldError, nearest
 from mooring.config.field_decoder import Faults, decode_struct, raw_value, repeated_keys
 from mooring.config.schema import ARGS, CONFIGURATION, GROUP, KIND, VERSIONS, Version
 
-#: Blanks as Go counts them; what follows them decides whether a text is JSON.
+#: White space as Go defines it. A text that starts with a brace after it is JSON.
 _SPACES: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-#: Versions that the release behind a version also knew; their arguments are read there, but never fit.
+#: Other versions that the release of a version could decode. Their arguments are decoded, but never match.
 _KNOWN_BESIDES: Final[dict[Version, tuple[Version, ...]]] = {"v1": (), "v1beta3": ("v1",), "v1beta2": ("v1beta3", "v1")}
 
 
 class PluginArgs(msgspec.Struct):
-    """The arguments of one plugin, as an entry of pluginConfig gives them."""
+    """An entry of pluginConfig: the arguments of one plugin."""
 
     name: str
-    #: Fields if the plugin's arguments are declared; otherwise anything.
+    #: A dictionary if the plugin's arguments are declared; otherwise any value.
     value: Any
     declared: bool
-    #: The arguments as JSON text, by which undeclared ones are told apart; None without any.
+    #: The arguments as JSON text, for comparing undeclared ones; None if there are none.
     raw: str | None = None
 
 
 class Document(msgspec.Struct):
-    """What a file says, before defaults."""
+    """A decoded file, before defaulting."""
 
     version: Version
     root: Node
@@ -40,7 +40,7 @@ class Document(msgspec.Struct):
     source: str = ""
 
     def fail(self, errors: list[FieldError], stage: Any) -> ConfigError:
-        """The errors with their lines looked up."""
+        """Return a ConfigError with the lines of the errors."""
         placed = [
             error if error.line is not None else msgspec.structs.replace(error, line=line_of(self.root, error.path))
             for error in errors
@@ -49,7 +49,7 @@ class Document(msgspec.Struct):
 
 
 def read_document(text: str, *, source: str) -> Document:
-    """Read a file; raises ConfigError with everything that is wrong with its form."""
+    """Decode a file. Raises ConfigError with all decoding errors."""
     try:
         root = read_json(text) if text.lstrip(_SPACES).startswith("{") else read_yaml(text)
     except ReadError as error:
@@ -64,18 +64,18 @@ def read_document(text: str, *, source: str) -> Document:
         everything = [*faults.types, *faults.strict, *nested.fatal, *nested.strict, *repeated]
         raise document.fail(everything, "decode")
     if nested.fatal or nested.misfit:
-        # kube-scheduler says nothing else about a file with arguments that cannot be read.
+        # kube-scheduler reports nothing else about a file with arguments that cannot be decoded.
         raise document.fail((nested.fatal or nested.misfit)[:1], "decode")
     if faults.strict or nested.strict or repeated:
         raise document.fail([*repeated, *faults.strict, *nested.strict], "decode")
     return document
 
 
-# What kind of file it is
+# Version and kind
 
 
 def _version(root: Node, source: str) -> Version:
-    """The version of a file; raises ConfigError if it is no scheduler configuration at all."""
+    """Return the version of a file. Raises ConfigError if it is not a scheduler configuration."""
 
     def fail(message: str, path: str, remedy: str) -> ConfigError:
         error = FieldError(path, message, line_of(root, path), remedy)
@@ -103,7 +103,7 @@ def _version(root: Node, source: str) -> Version:
 
 
 def _check_lone_args(root: Node, kind: str, version: Version, source: str) -> None:
-    """Of a file that only has the arguments of a plugin, unknown fields are what is wrong first."""
+    """Report unknown fields first in a file that contains only the arguments of a plugin."""
     struct = ARGS[version].get(kind.removesuffix("Args")) if kind.endswith("Args") else None
     faults = Faults()
     if struct is not None:
@@ -113,7 +113,7 @@ def _check_lone_args(root: Node, kind: str, version: Version, source: str) -> No
 
 
 def _meta(node: Node) -> tuple[str, str, tuple[str, Node] | None]:
-    """apiVersion and kind, which are found whatever their capitals; and where one is not text, that place."""
+    """Return apiVersion and kind, whose keys are case-insensitive, and the place of one that is not text."""
     found = {"apiversion": "", "kind": ""}
     if isinstance(node, Mapping):
         in_order = node.entries if node.source is not None else sorted(node.entries, key=lambda each: each.key)
@@ -131,11 +131,11 @@ def _meta(node: Node) -> tuple[str, str, tuple[str, Node] | None]:
 
 
 class _Nested(msgspec.Struct):
-    """What is wrong with plugin arguments."""
+    """Errors in plugin arguments."""
 
-    #: Arguments that cannot be read.
+    #: Arguments that cannot be decoded.
     fatal: list[FieldError] = msgspec.field(default_factory=list)
-    #: Arguments of another version, which do not fit once all are read.
+    #: Arguments of another version, which are reported after all are decoded.
     misfit: list[FieldError] = msgspec.field(default_factory=list)
     strict: list[FieldError] = msgspec.field(default_factory=list)
 
@@ -181,7 +181,7 @@ def _decode_entry(entry: dict[str, Any], path: str, version: Version, nested: _N
 
 
 def _kind_problem(node: Node, name: str, version: Version) -> str | None:
-    """Why arguments are not the plugin's at all."""
+    """Return why the arguments are not those of the plugin, or None."""
     if not isinstance(node, Mapping):
         return f"args: expected a mapping with the arguments of {name}, found {node.describe()}"
     api_version, kind, problem = _meta(node)

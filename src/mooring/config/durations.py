@@ -1,11 +1,14 @@
-"""Durations as Go writes them: ``15s``, ``1h30m``, ``1.5s``. Kept as whole nanoseconds."""
+"""Durations in the format of Go: ``15s``, ``1h30m``, ``1.5s``, stored as nanoseconds.
+
+Hand-written because no library parses and prints the format exactly as Go does.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Final, NewType
 
-#: A length of time in nanoseconds.
+#: A duration in nanoseconds.
 Nanoseconds = NewType("Nanoseconds", int)
 
 SECOND: Final = 1_000_000_000
@@ -23,11 +26,11 @@ _PART: Final = re.compile(r"(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?([^.0-9]+)")
 
 
 class DurationError(ValueError):
-    """Text that is no duration; the message says why."""
+    """Text that is not a duration; the message has the reason."""
 
 
 def parse_duration(text: str) -> Nanoseconds:
-    """Read a duration; raises DurationError."""
+    """Parse a duration. Raises DurationError."""
     body = text[1:] if text[:1] in ("+", "-") else text
     sign = -1 if text.startswith("-") else 1
     if body == "0":
@@ -48,14 +51,14 @@ def parse_duration(text: str) -> Nanoseconds:
 
 
 def _amount(whole: str, fraction: str, unit: int) -> int:
-    # As Go does it, a fraction is scaled in floating point and cut, so that 0.3333333333333333333h means the same.
+    # Scale a fraction in floating point and truncate it, as Go does, for the same result for 0.3333333333333333333h.
     digits = fraction[:18]
     scaled = int(float(int(digits)) * (unit / 10.0 ** len(digits))) if digits else 0
     return min(int(whole[:40] or "0"), 2**63) * unit + scaled
 
 
 def format_duration(duration: int) -> str:
-    """A duration as Go prints it: ``10m0s``, ``1.5s``, ``200ms``, ``0s``."""
+    """Format a duration as Go does: ``10m0s``, ``1.5s``, ``200ms``, ``0s``."""
     if duration == 0:
         return "0s"
     sign, left = ("-", -duration) if duration < 0 else ("", duration)

@@ -1,4 +1,4 @@
-"""Feature gates of kube-scheduler 1.36: which there are, and which of them a scheduler heeds."""
+"""The feature gates of kube-scheduler 1.36, and which of them have an effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: On unless turned off.
+#: Enabled by default.
 _ON: Final = _names(
     """
     APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs AtomicFIFO
@@ -45,7 +45,7 @@ _ON: Final = _names(
     WindowsGracefulNodeShutdown
     """
 )
-#: Off unless turned on.
+#: Disabled by default.
 _OFF: Final = _names(
     """
     APIServingWithRoutine AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests
@@ -67,7 +67,7 @@ _OFF: Final = _names(
     WindowsCPUAndMemoryAffinity WindowsHostNetwork WorkloadAwarePreemption WorkloadWithJob
     """
 )
-#: On, and not to be turned off any more.
+#: Locked to true.
 _LOCKED_ON: Final = _names(
     """
     APIServerTracing AggregatedDiscoveryRemoveBetaType AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
@@ -91,13 +91,13 @@ _LOCKED_ON: Final = _names(
     UserNamespacesSupport VolumeAttributesClass WinDSR WinOverlay
     """
 )
-#: Off, and not to be turned on any more.
+#: Locked to false.
 _LOCKED_OFF: Final = _names(
     """
     AllowOverwriteTerminationGracePeriodSeconds GitRepoVolumeDriver SeparateCacheWatchRPC
     """
 )
-#: Gates that change what kube-scheduler decides, or for whom it works; here it is always as by default.
+#: Gates that change the decisions of kube-scheduler. Mooring supports only their defaults.
 _DECISIVE: Final = _names(
     """
     CoordinatedLeaderElection DRAAdminAccess DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules
@@ -114,11 +114,11 @@ _ALL: Final = frozenset({"AllAlpha", "AllBeta"})
 
 
 class GateError(ValueError):
-    """A feature gate that cannot be set so; the message says why and what to do."""
+    """An invalid value of a feature gate; the message has the reason and the remedy."""
 
 
 def check_gates(wanted: dict[str, bool]) -> list[str]:
-    """What to tell about gates that have no effect here. Raises GateError for those that cannot be had."""
+    """Return notes about gates without effect. Raises GateError for values that are not supported."""
     notes = []
     for name, value in wanted.items():
         default = _default(name)

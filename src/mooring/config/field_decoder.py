@@ -1,4 +1,4 @@
-"""From nodes to values of the declared types, strictly: every unknown field and every wrong type is found."""
+"""Decodes nodes to values of declared types, strictly: reports every unknown field and every wrong type."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ _MOST: Final = 100
 
 
 class Faults(msgspec.Struct):
-    """What decoding found wrong."""
+    """Errors found while decoding."""
 
     #: Values of the wrong type. kube-scheduler stops at the first one.
     types: list[FieldError] = msgspec.field(default_factory=list)
-    #: Unknown fields and, in JSON, fields that come twice.
+    #: Unknown fields and, in JSON, repeated fields.
     strict: list[FieldError] = msgspec.field(default_factory=list)
     _seen: set[tuple[bool, str]] = msgspec.field(default_factory=set)
 
     def wrong_type(self, path: str, message: str, line: int, remedy: str | None = None) -> None:
-        """Note a value of the wrong type."""
+        """Add a value of the wrong type."""
         self.types.append(FieldError(path, message, line, remedy))
 
     def unknown(self, path: str, entry: Entry, known: Struct) -> None:
-        """Note a field that does not exist."""
+        """Add an unknown field."""
         close = nearest(entry.key, known.fields)
         remedy = f'Did you mean "{close}"?' if close else f"Known here: {', '.join(sorted(known.fields))}."
         self._note(FieldError(path, f'unknown field "{entry.key}"', entry.line, remedy), repeated=False)
 
     def twice(self, path: str, entry: Entry) -> None:
-        """Note a field that is there twice."""
+        """Add a repeated field."""
         error = FieldError(path, f'the field "{entry.key}" is given twice', entry.line, "Remove one of them.")
         self._note(error, repeated=True)
 
@@ -62,7 +62,7 @@ class Faults(msgspec.Struct):
 
 
 def decode_struct(node: Node, struct: Struct, path: str, faults: Faults) -> dict[str, Any]:
-    """The fields of a mapping that are set, by name; a field that is null counts as not set."""
+    """Return the fields of a mapping that are set, by name. A null field counts as unset."""
     if is_null(node):
         return {}
     if not isinstance(node, Mapping):
@@ -85,7 +85,7 @@ def decode_struct(node: Node, struct: Struct, path: str, faults: Faults) -> dict
 
 
 def decode(node: Node, kind: Type, path: str, faults: Faults) -> Any:
-    """The value of a node as the declared type; what does not fit is noted and gives a zero value."""
+    """Return the value of a node as the declared type, or a zero value and an error."""
     match kind:
         case Struct():
             return decode_struct(node, kind, path, faults)
@@ -104,7 +104,7 @@ def decode(node: Node, kind: Type, path: str, faults: Faults) -> Any:
 
 
 def _in_order(node: Mapping) -> list[Entry]:
-    # YAML passes through JSON with sorted fields; that decides which faults come first.
+    # Kubernetes converts YAML to JSON with sorted fields, which determines the order of errors.
     return node.entries if node.source is not None else sorted(node.entries, key=lambda entry: entry.key)
 
 
@@ -115,7 +115,7 @@ def _item(node: Node, kind: Type, path: str, faults: Faults) -> Any:
 
 
 def zero(kind: Type) -> Any:
-    """What a type is where nothing was said."""
+    """Return the zero value of a type."""
     match kind:
         case Struct() | MapOf():
             return {}
@@ -166,7 +166,7 @@ def _decode_value(node: Node, kind: Value, path: str, faults: Faults) -> Any:
 
 
 def _convert(node: Scalar, kind: Value) -> Any:
-    """The value, or None if it is of another type."""
+    """Return the value, or None if it has another type."""
     if kind.kind in ("string", "bytes", "duration"):
         if kind.kind == "duration" and node.kind == "null":
             raise DurationError("a duration cannot be null: write one, such as 15s, or remove the field")
@@ -209,7 +209,7 @@ def _hint(node: Node, kind: Value) -> str | None:
 
 
 def repeated_keys(root: Node) -> Iterator[FieldError]:
-    """Keys that YAML text sets more than once, anywhere."""
+    """Yield the repeated keys of a YAML document."""
     todo: list[tuple[str, Node]] = [("", root)]
     while todo:
         path, node = todo.pop()
@@ -224,5 +224,5 @@ def repeated_keys(root: Node) -> Iterator[FieldError]:
 
 
 def raw_value(node: Node | None) -> Any:
-    """Arguments as they were written, in plain Python."""
+    """Return undeclared arguments as plain data."""
     return None if node is None or is_null(node) else plain(node)

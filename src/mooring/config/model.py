@@ -1,4 +1,4 @@
-"""A scheduler configuration that passed every check: what is in force, with all defaults filled in."""
+"""A valid scheduler configuration with all defaults."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from mooring.config.schema import Version
 
 
 class PluginSpec(msgspec.Struct, frozen=True):
-    """A plugin that is not built in, as far as the configuration needs to know it."""
+    """What the configuration needs to know about a plugin that is not built in."""
 
     name: str
-    #: The extension points it serves, as the configuration calls them: preFilter, filter, ...
+    #: Its extension points by their names in the configuration: preFilter, filter, ...
     points: frozenset[str]
-    #: Says what is wrong with its arguments, with paths within them; None if it takes arguments of any shape.
+    #: Validates its arguments; None if it accepts any arguments.
     check_args: Callable[[object], list[FieldError]] | None = None
-    #: Whether it takes the place of the built-in plugin of its name.
+    #: Whether it replaces the built-in plugin of the same name.
     replaces_builtin: bool = False
 
 
 class EnabledPlugin(msgspec.Struct, frozen=True):
-    """A plugin at one extension point. The weight counts at `score` only."""
+    """A plugin at one extension point. Only `score` uses the weight."""
 
     name: str
     weight: int = 0
 
 
 class PluginSet(msgspec.Struct, frozen=True):
-    """What a configuration says about one extension point, after merging with the defaults."""
+    """The plugins of one extension point, after merging with the defaults."""
 
     enabled: tuple[EnabledPlugin, ...] = ()
     disabled: tuple[str, ...] = ()
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """How pods of one scheduler name are scheduled."""
+    """A scheduling profile for pods of one scheduler name."""
 
     scheduler_name: str
-    #: None where the configuration's own percentage counts.
+    #: None means the percentage of the configuration.
     percentage_of_nodes_to_score: int | None = None
-    #: What runs at each of the twelve points, in running order, after expanding multiPoint.
+    #: The plugins of each extension point, in order, after expanding multiPoint.
     plugins: dict[str, tuple[EnabledPlugin, ...]]
-    #: The arguments in force of each plugin that has any, as plain data.
+    #: The arguments in effect of each plugin that has any, as plain data.
     plugin_config: dict[str, Any]
-    #: What was asked for at each point and under multiPoint, from which `plugins` follows.
+    #: The plugin sets of each point and of multiPoint, from which `plugins` is computed.
     plugin_sets: dict[str, PluginSet]
 
 
 class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether and how several schedulers agree on which of them works."""
+    """Settings of leader election."""
 
     leader_elect: bool
     lease_duration: Nanoseconds
@@ -65,7 +65,7 @@ class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """How to talk to the API server."""
+    """Settings of the connection to the API server."""
 
     kubeconfig: str
     accept_content_types: str
@@ -75,14 +75,14 @@ class ClientConnection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ManagedResource(msgspec.Struct, frozen=True):
-    """A resource that an extender looks after."""
+    """A resource that an extender manages."""
 
     name: str
     ignored_by_scheduler: bool = False
 
 
 class ExtenderTLS(msgspec.Struct, frozen=True, kw_only=True):
-    """How a connection to an extender is secured."""
+    """TLS settings of the connection to an extender."""
 
     insecure: bool = False
     server_name: str = ""
@@ -95,7 +95,7 @@ class ExtenderTLS(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Extender(msgspec.Struct, frozen=True, kw_only=True):
-    """A web hook that takes part in scheduling decisions."""
+    """An HTTP extender."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -112,7 +112,7 @@ class Extender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a scheduler is told, of whichever version the file was."""
+    """A scheduler configuration, independent of the version of the file."""
 
     version: Version
     parallelism: int
@@ -124,9 +124,9 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     pod_initial_backoff_seconds: int
     pod_max_backoff_seconds: int
     profiles: tuple[Profile, ...]
-    #: In the order in which they are called: those that may fail come last.
+    #: In call order: ignorable extenders last.
     extenders: tuple[Extender, ...] = ()
-    #: In the order in which they were written.
+    #: In the order of the file.
     written_extenders: tuple[Extender, ...] = ()
     delay_cache_until_active: bool = False
     #: Only in v1beta2, where it must be empty or have port 0.

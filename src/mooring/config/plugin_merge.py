@@ -1,4 +1,4 @@
-"""Which plugins run where: a file's wishes merged with the defaults, and multiPoint expanded to points."""
+"""Merges the plugins of a file with the defaults and expands multiPoint to extension points."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
 MULTI_POINT = "multiPoint"
 ALL = "*"
 
-#: Point or multiPoint -> what is asked for there.
+#: Point or multiPoint -> its plugin set.
 Sets = dict[str, PluginSet]
-#: Plugin -> the points it serves.
+#: Plugin -> its extension points.
 Served = dict[str, Collection[str]]
-#: Point -> what runs there, in order.
+#: Point -> its plugins, in order.
 Plan = dict[str, tuple[EnabledPlugin, ...]]
 
 
 def merged_sets(version: Version, wished: dict[str, Any] | None) -> Sets:
-    """What is asked for at each point and under multiPoint, defaults included."""
+    """Return the plugin sets of each point and of multiPoint, including defaults."""
     points = (*POINTS, MULTI_POINT, *(PLACEMENT_POINTS if version == "v1" else ()))
     wishes = {} if wished is None else {p: w for p, w in wished.items() if p not in IGNORED_POINTS[version]}
     return {point: _merged(_default_set(version, point), wishes.get(point, {}), version) for point in points}
@@ -34,10 +34,10 @@ def _default_set(version: Version, point: str) -> tuple[EnabledPlugin, ...]:
 
 
 def _merged(defaults: tuple[EnabledPlugin, ...], wish: dict[str, Any], version: Version) -> PluginSet:
-    """Defaults without those disabled; one that is enabled, too, keeps its place and takes the wished weight."""
+    """Return the defaults without disabled plugins. One that is enabled again keeps its place, with the new weight."""
     enabled = [EnabledPlugin(each.get("name", ""), each.get("weight", 0)) for each in wish.get("enabled", [])]
     disabled = tuple(each.get("name", "") for each in wish.get("disabled", []))
-    # Of several entries with one name the last one replaces the default; the others stay, and fail at start.
+    # Of several entries with the same name, the last replaces the default. The others remain and fail at startup.
     last = {plugin.name: index for index, plugin in enumerate(enabled)}
     result: list[EnabledPlugin] = []
     replaced: set[int] = set()
@@ -53,7 +53,7 @@ def _merged(defaults: tuple[EnabledPlugin, ...], wish: dict[str, Any], version: 
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """Why what is asked for at a point cannot run."""
+    """Why the plugin set of a point is invalid."""
 
     point: str
     plugin: str
@@ -61,7 +61,7 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 def running(sets: Sets, served: Served) -> tuple[Plan, list[Conflict]]:
-    """What runs at each point, in order, and what stands against it."""
+    """Return the plugins of each point, in order, and the conflicts."""
     conflicts = _conflicts(sets, served)
     weights = score_weights(sets, served)
     plan: Plan = {}
@@ -72,7 +72,7 @@ def running(sets: Sets, served: Served) -> tuple[Plan, list[Conflict]]:
 
 
 def _order(point: str, sets: Sets, served: Served) -> list[str]:
-    """Plugins named here that multiPoint has, too, then the rest of multiPoint, then the others named here."""
+    """Return the plugins of both the point and multiPoint, then the rest of multiPoint, then the rest of the point."""
     own = sets.get(point, PluginSet())
     named = list(dict.fromkeys(plugin.name for plugin in own.enabled))
     multi = [plugin.name for plugin in sets[MULTI_POINT].enabled]
@@ -103,14 +103,14 @@ def _conflicts(sets: Sets, served: Served) -> list[Conflict]:
 
 
 def _doubled(name: str, point: str, sets: Sets, served: Served) -> bool:
-    """Whether a name that is twice under multiPoint comes twice to a point."""
+    """Report whether a plugin that is repeated in multiPoint is repeated at a point."""
     own = sets.get(point, PluginSet())
     hidden = ALL in own.disabled or name in own.disabled or any(plugin.name == name for plugin in own.enabled)
     return point in served[name] and not hidden
 
 
 def score_weights(sets: Sets, served: Served, *, point: str = "score") -> dict[str, int]:
-    """The weight of each plugin that scores: that at the point itself comes before that under multiPoint."""
+    """Return the weight of each score plugin. A weight at the point overrides that of multiPoint."""
     weights: dict[str, int] = {}
     for plugin in (*sets.get(point, PluginSet()).enabled, *sets[MULTI_POINT].enabled):
         if point in served.get(plugin.name, ()) and plugin.name not in weights:

@@ -1,4 +1,4 @@
-"""The fields of KubeSchedulerConfiguration and of the built-in plugins' arguments, as data, for each version."""
+"""The schema of KubeSchedulerConfiguration and of the arguments of built-in plugins, for each version."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Version = Literal["v1", "v1beta3", "v1beta2"]
 
 GROUP: Final = "kubescheduler.config.k8s.io"
 KIND: Final = "KubeSchedulerConfiguration"
-#: The versions that are read, newest first.
+#: The supported versions, newest first.
 VERSIONS: Final[tuple[Version, ...]] = ("v1", "v1beta3", "v1beta2")
 
-#: The extension points of the configuration, in running order.
+#: The extension points, in the order in which they run.
 POINTS: Final = (
     "preEnqueue",
     "queueSort",
@@ -28,32 +28,32 @@ POINTS: Final = (
     "bind",
     "postBind",
 )
-#: Points of pod group scheduling, which v1 has fields for; no plugin is there unless a feature gate is on.
+#: The points of pod group scheduling. They have no plugins unless a feature gate is enabled.
 PLACEMENT_POINTS: Final = ("placementGenerate", "placementScore")
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A single value of a kind."""
+    """A scalar type."""
 
     kind: Literal["string", "bool", "int32", "int64", "float32", "bytes", "duration", "raw"]
-    #: Whether null means that it is not set; a duration that may not be null is the one exception.
+    #: Whether null means unset. Only some durations are not nullable.
     nullable: bool = True
 
 
 class ListOf(msgspec.Struct, frozen=True):
-    """A list of values of one type."""
+    """A list type."""
 
     item: Type
 
 
 class MapOf(msgspec.Struct, frozen=True):
-    """A mapping from any text to values of one type."""
+    """A mapping type with arbitrary keys."""
 
     item: Type
 
 
 class Struct(msgspec.Struct, frozen=True):
-    """A mapping with known fields."""
+    """A mapping type with known fields."""
 
     fields: dict[str, Type]
 
@@ -211,7 +211,7 @@ _ARGS: Final[dict[str, dict[str, Type]]] = {
     "VolumeBinding": {"bindTimeoutSeconds": INT64, "shape": _SHAPE},
     "DynamicResources": {"filterTimeout": OPTIONAL_DURATION, "bindingTimeout": OPTIONAL_DURATION},
 }
-#: Plugins whose arguments have declared fields, for each version. The arguments of all others are kept as written.
+#: The declared arguments of plugins, for each version. The arguments of others are not decoded.
 ARGS: Final[dict[Version, dict[str, Struct]]] = {
     version: {
         name: Struct({**_META, **fields})

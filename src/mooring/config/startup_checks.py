@@ -1,4 +1,4 @@
-"""The last checks, which kube-scheduler makes as it starts: do plugins exist and fit, can extenders be connected to."""
+"""Builds profiles and extenders, with the checks that kube-scheduler makes at startup."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
 
 FIT: Final = "NodeResourcesFit"
 _EXTENDER_TIMEOUT: Final = 5 * SECOND
-#: A leader retries up to this much later than retryPeriod says.
+#: The jitter of retryPeriod.
 _JITTER: Final = 1.2
 
 
 class Started(msgspec.Struct):
-    """What a scheduler would run with, and what keeps it from starting."""
+    """The profiles and extenders of a scheduler, and the errors that prevent a start."""
 
     profiles: list[Profile]
     extenders: list[Extender]
@@ -35,7 +35,7 @@ class Started(msgspec.Struct):
 
 
 def start(draft: Draft, plugins: Mapping[str, PluginSpec]) -> Started:
-    """Put together what would run."""
+    """Build the profiles and extenders."""
     errors = [*_clashes(draft, plugins), *_election(draft.values["leaderElection"])]
     extenders = [_extender(each, i, errors) for i, each in enumerate(draft.values["extenders"])]
     errors += _ignored_resources(draft, extenders)
@@ -58,7 +58,7 @@ def _clashes(draft: Draft, plugins: Mapping[str, PluginSpec]) -> Iterator[FieldE
 def _election(values: dict[str, Any]) -> Iterator[FieldError]:
     renew, retry = values["renewDeadline"], values["retryPeriod"]
     latest = int(_JITTER * retry)
-    # A period of centuries overflows in kube-scheduler's arithmetic and passes there, so it passes here.
+    # A period of centuries overflows in kube-scheduler and is accepted, so it is accepted here.
     if values["leaderElect"] and renew <= latest < 2**63:
         message = f"{format_duration(renew)} is not longer than 1.2 times retryPeriod ({format_duration(retry)})"
         yield FieldError("leaderElection.renewDeadline", message, remedy="Make it longer, or retryPeriod shorter.")
@@ -112,7 +112,7 @@ _EXTENDER_FIELDS: Final = {
 
 
 def _ignored_resources(draft: Draft, extenders: list[Extender]) -> Iterator[FieldError]:
-    """What extenders look after is not counted by NodeResourcesFit, whatever its own arguments say."""
+    """Make NodeResourcesFit ignore the resources that extenders manage."""
     ignored = [each.name for extender in extenders for each in extender.managed_resources if each.ignored_by_scheduler]
     if not ignored:
         return
@@ -156,7 +156,7 @@ def _profile(
 
 
 def _explained(conflict: Conflict, wished: dict[str, Any], path: str, served: Served) -> FieldError:
-    """A conflict with its place in the file and what to do about it."""
+    """Return the error for a conflict, with its path and remedy."""
     name, point = conflict.plugin, conflict.point
     entries = wished.get(point, {}).get("enabled", [])
     indices = [index for index, entry in enumerate(entries) if entry.get("name", "") == name]
@@ -188,7 +188,7 @@ def _counts(plan: Plan, path: str) -> Iterator[FieldError]:
 
 
 def _weights(draft: ProfileDraft, path: str, served: Served) -> Iterator[FieldError]:
-    """Negative weights are not refused as such, but a sum below zero is, while it is being made."""
+    """Check the sum of weights. Negative weights are allowed, but no negative partial sum."""
     for point in ("score", PLACEMENT_POINTS[1]):
         total = 0
         for weight in score_weights(draft.sets, served, point=point).values():
@@ -208,7 +208,7 @@ def _args(args: PluginArgs, path: str, version: Version, spec: PluginSpec | None
 
 
 def _one_queue(draft: Draft, profiles: list[Profile]) -> Iterator[FieldError]:
-    """All profiles share one queue: the same plugin must sort it, with the same arguments."""
+    """Check that all profiles sort the shared queue with the same plugin and arguments."""
     sorters = [profile.plugins["queueSort"][:1] for profile in profiles]
     args = [
         next((each for each in profile.args if sorter and each.name == sorter[0].name), None)
@@ -224,7 +224,7 @@ def _one_queue(draft: Draft, profiles: list[Profile]) -> Iterator[FieldError]:
 
 
 def _compacted(args: PluginArgs | None, version: Version) -> PluginArgs | None:
-    """Arguments without the blanks between them, which do not count here any more since v1."""
+    """Return arguments as compact JSON, because v1 ignores white space."""
     if args is None or args.raw is None or version != "v1":
         return args
     return msgspec.structs.replace(args, raw=compact_json(args.raw))

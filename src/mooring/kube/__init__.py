@@ -1,6 +1,6 @@
-"""Talking to an API server: credentials, typed REST, list and watch, leader election, events.
+"""A client for an API server: credentials, typed REST, list and watch, leader election, events.
 
-How it fits together::
+Example::
 
     access = load_access(kubeconfig="~/.kube/config")  # or $KUBECONFIG, or the pod's service account
     async with Client(access, qps=50, burst=100) as client:
@@ -10,13 +10,13 @@ How it fits together::
         task = asyncio.create_task(reflector.run())
         await reflector.synced.wait()
 
-- `load_access` finds the cluster and the credentials: an `Access`, whose `warnings` are to be logged once.
-- `Client` reads and writes; it limits its rate (binds first, then status and reads, then events), repeats what may be
-  repeated, honours Retry-After, and raises one family of errors, `KubeError`.
-- `Reflector` keeps up with a kind; every change is told once and in order.
-- `EventRecorder` sends events in the background and folds repeats into a series.
-- `ElectionThread` holds a Lease on a thread of its own.
-- `custom_resource` describes a kind that only this cluster knows, for use wherever a kind is taken.
+- `load_access` finds the cluster and the credentials: an `Access`. Log its `warnings` once.
+- `Client` reads and writes; it limits its rate (binds first, then status and reads, then events), retries requests
+  that are safe to retry, honors Retry-After, and raises subclasses of `KubeError`.
+- `Reflector` lists and watches a kind and reports every change once and in order.
+- `EventRecorder` sends events in the background and combines repeats into a series.
+- `ElectionThread` holds a Lease on its own thread.
+- `custom_resource` describes a custom kind. It can be used wherever a kind is expected.
 """
 
 from mooring.kube.access import Access, ExecPlugin, User, load_access

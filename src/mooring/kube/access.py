@@ -1,6 +1,6 @@
-"""How to reach one API server and as whom: plain data, and the rules for where it is found.
+"""The address of an API server and the credentials for it, and the rules for finding them.
 
-Secrets never show in a `repr`, so an Access can be logged.
+A `repr` contains no secrets, so that an Access can be logged.
 """
 
 import os
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from mooring.kube.client_errors import AccessError
 from mooring.kube.environment_proxy import environment_proxy
 
-#: Names and addresses, also of IPv6 with its zone.
+#: Host names and addresses, including IPv6 addresses with a zone.
 _HOST: Final = re.compile(r"[\w.:%-]+")
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -22,7 +22,7 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True)
 class ExecPlugin:
-    """A program that is run for credentials, as a kubeconfig describes it."""
+    """A credential plugin of a kubeconfig: a program that prints credentials."""
 
     command: str
     api_version: str
@@ -30,13 +30,13 @@ class ExecPlugin:
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     install_hint: str = ""
     provide_cluster_info: bool = False
-    #: The cluster's own settings for the plugin: the extension `client.authentication.k8s.io/exec`.
+    #: The cluster's settings for the plugin: the extension `client.authentication.k8s.io/exec`.
     cluster_config: object = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class User:
-    """As whom to speak. Certificates are PEM, given or in files; files are read again as they change."""
+    """Credentials. Certificates are PEM data or files; files are read again when they change."""
 
     token: str = field(default="", repr=False)
     token_file: str = ""
@@ -47,30 +47,30 @@ class User:
     key: bytes = field(default=b"", repr=False)
     key_file: str = ""
     exec_plugin: ExecPlugin | None = None
-    #: Headers by which this user speaks as another.
+    #: Impersonation headers.
     impersonation: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Access:
-    """One API server, how to trust it, and as whom to speak to it."""
+    """One API server, the CA to trust, and the credentials."""
 
     server: str
     user: User = User()
-    #: The certificates to trust, PEM; None trusts what the machine trusts.
+    #: The certificates to trust, as PEM; None means the system's certificates.
     ca: bytes | None = field(default=None, repr=False)
-    #: The file they came from, if it was one: it is read again as it changes.
+    #: The file they came from, if any. It is read again when it changes.
     ca_file: str = ""
     insecure: bool = False
     tls_server_name: str = ""
     proxy: str = field(default="", repr=False)
-    #: The namespace that commands without one mean.
+    #: The default namespace of commands.
     namespace: str = "default"
-    #: Where all this was found, for messages.
+    #: Where the settings were found, for messages.
     origin: str = ""
-    #: What a person should know about these settings; to be logged once.
+    #: Warnings about these settings, to be logged once.
     warnings: tuple[str, ...] = ()
-    #: What others have written about the cluster into the kubeconfig, by name.
+    #: The extensions of the cluster in the kubeconfig, by name.
     extensions: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
@@ -82,10 +82,10 @@ def load_access(
     env: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Access:
-    """Find out how to reach the cluster. Raises AccessError.
+    """Find the cluster and the credentials. Raises AccessError.
 
     An explicit kubeconfig comes first, then the files of $KUBECONFIG, then the pod's own service account, then
-    `~/.kube/config`. `master` replaces the server's address wherever the rest came from.
+    `~/.kube/config`. `master` overrides the server's address.
     """
     from mooring.kube.kubeconfig import load_kubeconfig
 
@@ -103,14 +103,14 @@ def load_access(
         found = Access(server=check_server(master, "--master"), origin="--master")
     else:
         raise AccessError(
-            "no cluster to talk to: not inside one, $KUBECONFIG is not set and ~/.kube/config does not exist; "
+            "no cluster is configured: this is not a pod, $KUBECONFIG is not set and ~/.kube/config does not exist; "
             "give --kubeconfig FILE"
         )
     return finished(found, env)
 
 
 def load_in_cluster(env: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Access | None:
-    """Access from inside a pod by its service account, or None outside of one."""
+    """Return the access of the pod's service account, or None outside of a pod."""
     files = in_cluster_files(env, service_account)
     if files is None:
         return None
@@ -126,7 +126,7 @@ def load_in_cluster(env: Mapping[str, str], service_account: Path = SERVICE_ACCO
 
 
 def finished(access: Access, env: Mapping[str, str]) -> Access:
-    """Add what the environment says about proxies, and warn of what is not safe."""
+    """Add the proxy of the environment, and warnings about insecure settings."""
     warnings = list(access.warnings)
     if access.insecure:
         warnings.append(
@@ -134,7 +134,7 @@ def finished(access: Access, env: Mapping[str, str]) -> Access:
             "the API server; give its certificate-authority instead"
         )
     if access.server.startswith("http:") and access.user != User():
-        # Secrets are not sent where everybody on the way can read them; client-go does the same.
+        # Do not send secrets without encryption; client-go does the same.
         warnings.append(f"{access.origin}: {access.server} is not HTTPS, so credentials are not sent to it")
         access = replace(access, user=User(impersonation=access.user.impersonation))
     proxy = access.proxy or environment_proxy(access.server, env)
@@ -146,7 +146,7 @@ def finished(access: Access, env: Mapping[str, str]) -> Access:
 
 
 def check_server(server: str, where: str) -> str:
-    """A server's address with its scheme, without what does not belong there. Raises AccessError."""
+    """Return a server's address with a scheme and without a query or fragment. Raises AccessError."""
     text = server if "://" in server else f"http://{server}"
     try:
         parts = urlsplit(text)
@@ -162,18 +162,18 @@ def check_server(server: str, where: str) -> str:
 
 
 class InClusterFiles(NamedTuple):
-    """What a service account consists of."""
+    """The settings of a pod's service account."""
 
     server: str
     token: Path
     ca: bytes | None
-    #: Empty where there is none.
+    #: Empty if there is no file.
     ca_file: str
     namespace: str
 
 
 def in_cluster_files(env: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> InClusterFiles | None:
-    """What the pod we run in was given, or None if we run in none. Raises AccessError where it is incomplete."""
+    """Return the service account of this pod, or None outside of a pod. Raises AccessError if it is incomplete."""
     host, port = env.get("KUBERNETES_SERVICE_HOST", ""), env.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         return None

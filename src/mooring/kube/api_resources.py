@@ -1,4 +1,4 @@
-"""Where each kind of object lives on an API server: group, version, plural and whether it is namespaced."""
+"""The API resources of each kind: group, version, plural and scope."""
 
 import re
 from collections.abc import Callable
@@ -35,13 +35,13 @@ from mooring.api.volcano import PodGroup, Queue, ResourceQuota
 from mooring.api.volcano_jobs import Command, VolcanoJob
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
-#: Names that mean the same in a URL; nearly all do, and looking is quicker than quoting.
+#: Names that need no quoting in a URL. Nearly all match, and a match is faster than quoting.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True)
 class Resource(Generic[ObjectT]):
-    """A kind as an API server serves it, and the struct it is decoded into."""
+    """A resource of an API server and the struct that its objects are decoded into."""
 
     model: type[ObjectT]
     group: str
@@ -49,16 +49,16 @@ class Resource(Generic[ObjectT]):
     kind: str
     plural: str
     namespaced: bool
-    #: Of which objects the text they were read from is kept too (see `mooring.api.raw_objects`); None for none.
+    #: Selects the objects whose JSON text is stored too (see `mooring.api.raw_objects`); None selects none.
     keep_json: Callable[[ObjectT], bool] | None = None
 
     @property
     def api_version(self) -> str:
-        """As written in manifests: `v1`, `apps/v1`."""
+        """Return the apiVersion of manifests: `v1`, `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, of an object, or of a part of it. No namespace means all of them."""
+        """Return the URL path of a collection, an object or a subresource. No namespace means all namespaces."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", _quoted(namespace)]
@@ -76,7 +76,7 @@ class Resource(Generic[ObjectT]):
 def custom_resource(
     model: type[ObjectT], *, group: str, version: str, kind: str, plural: str, namespaced: bool
 ) -> Resource[ObjectT]:
-    """Describe a kind that only this cluster knows; `model` is the struct its objects are decoded into."""
+    """Describe a custom kind; `model` is the struct that its objects are decoded into."""
     return Resource(model, group, version, kind, plural, namespaced)
 
 
@@ -110,7 +110,7 @@ RESOURCES: Final[dict[type[KubeObject], Resource[Any]]] = {
 
 
 def resource_of(kind: "type[ObjectT] | Resource[ObjectT]") -> Resource[ObjectT]:
-    """The resource of a struct; one that is a resource already is handed back."""
+    """Return the resource of a struct, or the argument if it is a resource."""
     if isinstance(kind, Resource):
         return kind
     found = RESOURCES.get(kind)

@@ -1,8 +1,8 @@
-"""What can go wrong between us and an API server, told apart by what a caller would do about it.
+"""Errors of requests to an API server, grouped by how a caller handles them.
 
-Three families. `ApiError`: the server answered, and said no. `ConnectionFailed`: the request never reached it, so it
-may be sent again. `OutcomeUnknown`: the request went out and no answer came, so only looking tells whether it was
-carried out.
+`ApiError`: the server answered with an error. `ConnectionFailed`: the request did not reach the server, so it can be
+retried. `OutcomeUnknown`: the request was sent and no answer came, so the caller must read the object to find out
+whether it was carried out.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ import msgspec
 
 
 class KubeError(Exception):
-    """Anything that goes wrong with an API server. `outcome_unknown` says that the change may have been made."""
+    """The base class. `outcome_unknown` means that the change may have been made."""
 
     outcome_unknown: bool = False
 
 
 class AccessError(KubeError):
-    """Credentials or a kubeconfig that cannot be used; the text names file and field, and what to do."""
+    """Invalid credentials or an invalid kubeconfig. The message has the file, the field and a remedy."""
 
 
 class ConnectionFailed(KubeError):
@@ -26,26 +26,26 @@ class ConnectionFailed(KubeError):
 
 
 class OutcomeUnknown(KubeError):
-    """The request went out but no answer came back: it may or may not have been carried out."""
+    """The request was sent but no answer came: it may or may not have been carried out."""
 
     outcome_unknown = True
 
 
 class BadAnswer(OutcomeUnknown):
-    """The server, or something that stands before it, answered with what is no answer of an API server."""
+    """The answer of the server, or of a proxy in front of it, is not that of an API server."""
 
 
 NOT_LEADING: Final = "the lease is not held any more: another scheduler may lead by now"
 
 
 class NotLeading(KubeError):
-    """Nothing was sent, because another scheduler may lead by now."""
+    """Nothing was sent, because another scheduler may be the leader."""
 
 
 class ApiError(KubeError):
-    """The server refused: `status` is the HTTP code, `reason` Kubernetes' word for it, `message` for people."""
+    """The server answered with an error: HTTP code `status`, Kubernetes' `reason`, and a readable `message`."""
 
-    #: The HTTP codes that this class, rather than another of the family, stands for.
+    #: The HTTP codes of this class.
     codes: ClassVar[tuple[int, ...]] = ()
 
     def __init__(
@@ -60,9 +60,9 @@ class ApiError(KubeError):
         self.status = status
         self.reason = reason
         self.message = message
-        #: Seconds after which the server wants to be asked again, if it said so.
+        #: Seconds to wait before a retry, if the server sent them.
         self.retry_after = retry_after
-        #: The reasons given for single fields, such as `ResourceVersionTooLarge`.
+        #: The reasons of causes, such as `ResourceVersionTooLarge`.
         self.causes = causes
         super().__init__(message or f"{status} {reason}".strip())
 
@@ -71,19 +71,19 @@ class ApiError(KubeError):
 
 
 class BadRequest(ApiError):
-    """The request itself makes no sense to the server."""
+    """The request is invalid."""
 
     codes = (400, 405, 406, 415)
 
 
 class Unauthorized(ApiError):
-    """The server does not know who we are."""
+    """The server does not accept the credentials."""
 
     codes = (401,)
 
 
 class Forbidden(ApiError):
-    """The server knows us and will not let us."""
+    """The user is not authorized."""
 
     codes = (403,)
 
@@ -95,47 +95,47 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """The object has changed meanwhile, or is in a state that forbids this."""
+    """The object has changed, or its state does not allow the request."""
 
     codes = (409,)
 
 
 class AlreadyExists(Conflict):
-    """There is an object of that name already. Told from other conflicts by its reason, not by its code."""
+    """The object exists already. It differs from other conflicts by its reason, not by its code."""
 
 
 class Gone(ApiError):
-    """The version asked for is no longer kept: list again."""
+    """The resource version has expired: list again."""
 
     codes = (410,)
 
 
 class Invalid(ApiError):
-    """The object does not pass the server's checks."""
+    """The object fails the server's validation."""
 
     codes = (422,)
 
 
 class TooManyRequests(ApiError):
-    """The server wants us to slow down; the request was not carried out."""
+    """There are too many requests; this one was not carried out."""
 
     codes = (429,)
 
 
 class ServerError(ApiError):
-    """The server failed, perhaps after having carried out the request."""
+    """The server failed, possibly after it carried out the request."""
 
     outcome_unknown = True
 
 
 class Unavailable(ServerError):
-    """The server, or what it depends on, is not there for now."""
+    """The server, or one of its dependencies, is temporarily unavailable."""
 
     codes = (502, 503)
 
 
 class ServerTimeout(ServerError):
-    """The server did not get it done in time."""
+    """The server timed out."""
 
     codes = (504,)
 
@@ -160,7 +160,7 @@ class _Details(msgspec.Struct, rename="camel"):
 
 
 class Status(msgspec.Struct):
-    """Kubernetes' answer when there is no object to answer with."""
+    """A Status object."""
 
     code: int = 0
     reason: str = ""
@@ -172,7 +172,7 @@ _status: Final = msgspec.json.Decoder(Status)
 
 
 def error_from_answer(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Make the right error of an answer that is not a success. `headers` are looked up by lower-case name."""
+    """Return the error for an unsuccessful answer. The names of `headers` are lower-case."""
     try:
         status = _status.decode(body)
     except (msgspec.DecodeError, UnicodeError):
@@ -182,7 +182,7 @@ def error_from_answer(code: int, headers: Mapping[str, str], body: bytes) -> Api
 
 
 def error_from_status(raw: bytes | msgspec.Raw) -> ApiError:
-    """Make the right error of a Status object, such as a watch sends before it ends."""
+    """Return the error for a Status object, such as a watch sends before it ends."""
     try:
         status = _status.decode(raw)
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -205,7 +205,7 @@ def _make(code: int, status: Status, retry_after: float | None) -> ApiError:
 
 
 def parse_retry_after(text: str | None) -> float | None:
-    """Read a Retry-After header; only seconds are understood, as API servers send nothing else."""
+    """Parse a Retry-After header in seconds, the only form that API servers send."""
     if text is None or not text.strip().isdigit():
         return None
     return float(text)

@@ -1,8 +1,8 @@
-"""Lists and watch lines as typed objects. Hot path: one decoder a kind, and no Python per object unless it is odd.
+"""Decodes lists and watch events into typed objects. Hot path: one decoder for each kind, and no Python per object.
 
-Kubernetes now and then writes null where a list or a mapping belongs. The quick decoders refuse that, and the object
-is read again by `mooring.api.codec`, which understands. An object that makes no sense even then is told of and passed
-over: one broken object must not stop a scheduler.
+Kubernetes sometimes writes null for a list or a mapping. The fast decoders reject that, and `mooring.api.codec` decodes
+the object again. An object that it rejects too is logged and skipped, because one invalid object must not stop a
+scheduler.
 """
 
 import functools
@@ -26,7 +26,7 @@ _KNOWN_TYPES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 #: The annotation of the bookmark that ends the initial objects of a streamed list.
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
-#: Kinds whose decoders are kept: all that are watched, and not every class that plugins ever declared.
+#: The number of cached decoders. It is bounded because plugins declare kinds again at each reload.
 _DECODERS: Final = 64
 
 log: Final = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ class _RawLine(msgspec.Struct):
 
 
 class Page(NamedTuple, Generic[ObjectT]):
-    """A part of a list: the version of the whole, and the token for the next part, empty at the last."""
+    """One page of a list: its resource version, and the token for the next page, empty on the last."""
 
     items: list[ObjectT]
     resource_version: str
@@ -67,7 +67,7 @@ class Page(NamedTuple, Generic[ObjectT]):
 
 
 class WatchEvent(NamedTuple, Generic[ObjectT]):
-    """One line of a watch. `object` is None where it could not be understood, and `version` is still good."""
+    """One watch event. `object` is None if it could not be decoded; `version` is valid nevertheless."""
 
     type: EventType
     object: ObjectT | None
@@ -93,7 +93,7 @@ def decode_page(body: bytes, resource: Resource[ObjectT]) -> Page[ObjectT]:
 
 
 def decode_line(line: bytes, resource: Resource[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
-    """Decode a line of a watch; the error with which a server ends one is handed back. Raises BadAnswer."""
+    """Decode a watch event, or return the error with which the server ends the watch. Raises BadAnswer."""
     model = resource.model
     try:
         if resource.keep_json is not None:
@@ -123,7 +123,7 @@ def _decode_whole_line(line: bytes, resource: Resource[ObjectT]) -> "WatchEvent[
 
 
 def _decode_whole(raw: msgspec.Raw, resource: Resource[ObjectT]) -> ObjectT | None:
-    """An object, with the text it was read from if that is wanted."""
+    """Decode an object, and store its JSON text if the resource selects it."""
     decoded = _decode_odd(raw, resource.model)
     if isinstance(decoded, Pod | Node) and resource.keep_json is not None and resource.keep_json(decoded):
         keep_json(decoded, bytes(raw))
@@ -146,14 +146,14 @@ def _decode_odd_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[ObjectT] 
         return error_from_status(raw.object)
     if raw.type not in _KNOWN_TYPES:
         raise BadAnswer(f"a watch sent an event of unknown type {raw.type[:20]!r}")
-    if raw.type == "BOOKMARK":  # has nothing but metadata, whatever its kind requires
+    if raw.type == "BOOKMARK":  # a bookmark has only metadata
         mark = _bare(raw.object)
         return WatchEvent("BOOKMARK", mark, mark.metadata.resource_version)  # type: ignore[arg-type]  # metadata only
     decoded = _decode_odd(raw.object, model)
     if decoded is not None:
         return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)  # type: ignore[arg-type]  # checked above
     bare = _bare(raw.object)
-    # To take an object out, its name is enough.
+    # The name is enough to delete an object.
     gone = bare if raw.type == "DELETED" else None
     return WatchEvent(raw.type, gone, bare.metadata.resource_version)  # type: ignore[arg-type]  # checked above
 
@@ -168,12 +168,12 @@ def _decode_odd(raw: msgspec.Raw, model: type[ObjectT]) -> ObjectT | None:
 
 @functools.lru_cache(maxsize=1024)
 def _warn_once(kind: str, text: str) -> None:
-    """Tell of a fault when it is first seen: the same object comes again with every list."""
-    log.warning("an object is not understood and passed over", kind=kind, error=text)
+    """Log a problem the first time: every list contains the same object again."""
+    log.warning("an object cannot be decoded and is ignored", kind=kind, error=text)
 
 
 def _bare(raw: msgspec.Raw) -> KubeObject:
-    """What can be said of an object that is not understood: its metadata, or not even that."""
+    """Return an object with only the metadata of an object that cannot be decoded, or None."""
     try:
         return msgspec.json.decode(raw, type=KubeObject)
     except msgspec.DecodeError:

@@ -1,4 +1,7 @@
-"""Which proxy the environment wants for a server: HTTPS_PROXY, HTTP_PROXY and NO_PROXY as Go programs read them."""
+"""Proxies of the environment: HTTPS_PROXY, HTTP_PROXY and NO_PROXY by the rules of Go.
+
+Hand-written because urllib and aiohttp ignore CIDR ranges and ports in NO_PROXY.
+"""
 
 import ipaddress
 from collections.abc import Mapping
@@ -6,7 +9,7 @@ from urllib.parse import urlsplit
 
 
 def environment_proxy(server: str, env: Mapping[str, str]) -> str:
-    """The proxy to use for a server's address, or empty. Loopback is never proxied."""
+    """Return the proxy for a server's address, or an empty string. Loopback addresses have no proxy."""
     parts = urlsplit(server)
     name = f"{parts.scheme}_proxy"
     proxy = env.get(name.upper()) or env.get(name) or ""
@@ -45,5 +48,5 @@ def _covers(exception: str, host: str, port: int) -> bool:
     except ValueError:
         pass
     domain = exception.removeprefix("*").removeprefix(".")
-    # A leading dot means the domains below, a bare name those and itself.
+    # A leading dot matches subdomains only; a name without one matches itself too.
     return host.endswith("." + domain) or (host == domain and not exception.startswith((".", "*")))

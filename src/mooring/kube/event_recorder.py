@@ -1,8 +1,7 @@
-"""Events for users, sent in the background: repeats become one event with a count, as client-go does it.
+"""Records events and sends them in the background; repeats become a series, as in client-go.
 
-The same thing said again about the same object is not a new event: the second time its series is written, after that it
-is only counted, and the count is written when the series ends or every half hour. What counts as the same leaves the
-note out.
+A repeated event is not sent again. The second occurrence starts a series, further ones are counted, and the count is
+written when the series ends or every half hour. Events that differ only in the note are the same.
 """
 
 import asyncio
@@ -23,15 +22,15 @@ from mooring.kube.client_errors import AlreadyExists, ApiError, Forbidden, KubeE
 from mooring.kube.retry_backoff import Backoff
 
 EventKind: TypeAlias = Literal["Normal", "Warning"]
-#: A series ends when the thing did not happen for so long.
+#: A series ends after this many seconds without a repeat.
 FINISH_SECONDS: Final = 360.0
-#: A series that goes on is written every so many checks for finished ones, lest the server forget it: half an hour.
+#: A continuing series is refreshed after this number of checks (half an hour), before the server expires it.
 _REFRESH_CHECKS: Final = 5
-#: How often an event is sent again: for long where the server is away or busy, a few times where it refuses us, as one
-#: that has just started does, and never where it refuses the event.
+#: Retries of an event: many if the server is unavailable or overloaded, a few if it rejects the credentials, as a
+#: server that has just started does, and none if it rejects the event.
 _TRIES: Final = 12
 _TRIES_WHEN_REFUSED: Final = 4
-#: While there is more important work, events wait for so long; then a few at a time go, and after twice as long all.
+#: Seconds that events are held back for more important requests. Then a few are sent, and after twice as long all.
 _HOLD_SECONDS: Final = 10.0
 _SENDERS_WHILE_HELD: Final = 4
 _LOOK_AGAIN_SECONDS: Final = 0.05
@@ -42,19 +41,19 @@ log: Final = structlog.get_logger(__name__)
 
 
 class EventSink(Protocol):
-    """Where events go; `Client` is one."""
+    """The API that events are sent to; `Client` implements it."""
 
     async def create_event(self, event: Event) -> None:
-        """Create it. Raises AlreadyExists."""
+        """Create an event. Raises AlreadyExists."""
         ...
 
     async def patch_event(self, namespace: str, name: str, patch: bytes) -> None:
-        """Patch it. Raises NotFound."""
+        """Patch an event. Raises NotFound."""
         ...
 
 
 class _Key(NamedTuple):
-    """What makes two events the same."""
+    """The fields that are equal in repeats of an event."""
 
     component: str
     type: str
@@ -65,7 +64,7 @@ class _Key(NamedTuple):
 
 
 class _Entry:
-    """One event and how often it happened."""
+    """An event and its number of occurrences."""
 
     __slots__ = ("again", "busy", "count", "created", "first", "key", "last", "name", "note", "queued")
 
@@ -79,11 +78,10 @@ class _Entry:
 
 
 class EventRecorder:
-    """Takes events at any time without waiting and sends them while `run()` runs. Belongs to one event loop.
+    """Accepts events without blocking and sends them while `run()` runs. Not thread-safe.
 
-    At most `limit` events wait to be sent; beyond that new ones are dropped and counted. While `hold_back` says that
-    the server has more important work, events wait for it, though for seconds at the most: each costs the server as
-    much as a bind.
+    At most `limit` events are queued; further ones are dropped and counted. While `hold_back` returns true, events
+    wait for more important requests, but only for seconds: an event costs the server as much as a bind.
     """
 
     def __init__(
@@ -111,12 +109,12 @@ class EventRecorder:
         self._idle = asyncio.Event()
         self._idle.set()
         self._last_nanos = 0
-        #: How many events were dropped because too many waited.
+        #: The number of events dropped because the queue was full.
         self.dropped = 0
 
     @property
     def pending(self) -> int:
-        """How many events wait or are being sent."""
+        """The number of events that are queued or being sent."""
         return len(self._queue) + self._busy
 
     def record(
@@ -130,7 +128,7 @@ class EventRecorder:
         component: str,
         related: KubeObject | ObjectReference | None = None,
     ) -> None:
-        """Say that something happened to an object. `component` is who says it: a scheduler's name."""
+        """Record an event about an object. `component` is the reporting scheduler's name."""
         about = related if related is None else reference(related)
         key = _Key(component, type, reason, action, reference(regarding), about)
         now = self._now()
@@ -156,7 +154,7 @@ class EventRecorder:
             group.create_task(self._look_after_series())
 
     async def drain(self, timeout: float) -> bool:
-        """Wait until everything is sent. False if that takes too long."""
+        """Wait until all events are sent. Return False after the timeout."""
         self._hold_back = None
         try:
             async with asyncio.timeout(timeout):
@@ -175,13 +173,13 @@ class EventRecorder:
     def _remember(self, entry: _Entry) -> None:
         self._entries[entry.key] = entry
         if len(self._entries) > self._limit:
-            # The oldest goes: at worst its next repeat begins a new event.
+            # Drop the oldest: at worst its next repeat starts a new event.
             self._entries.pop(next(iter(self._entries)))
 
     def _drop(self) -> None:
         self.dropped += 1
         if self.dropped & (self.dropped - 1) == 0:
-            log.warning("events are dropped: too many wait to be sent", dropped=self.dropped, waiting=self._limit)
+            log.warning("events are dropped: the queue is full", dropped=self.dropped, waiting=self._limit)
 
     async def _send_all(self) -> None:
         while True:
@@ -194,7 +192,7 @@ class EventRecorder:
             entry = self._queue.popleft()
             entry.queued = False
             if entry.busy:
-                # Another sender has it under way: two at once could overtake each other.
+                # Another task is sending it; two writes could arrive in the wrong order.
                 entry.again = True
                 continue
             self._busy += 1
@@ -211,7 +209,7 @@ class EventRecorder:
                     self._idle.set()
 
     def _held(self) -> bool:
-        """Whether the next event has to wait for more important work."""
+        """Report whether the next event must wait for more important requests."""
         if self._hold_back is None or not self._hold_back():
             return False
         age = self._now() - self._queue[0].last
@@ -224,7 +222,7 @@ class EventRecorder:
                 await self._write(entry)
             except KubeError as error:
                 if backoff.tries >= _tries(error):
-                    log.warning("an event is not accepted", name=entry.name, error=str(error))
+                    log.warning("the server rejected an event", name=entry.name, error=str(error))
                     return
                 await asyncio.sleep(backoff.next())
             else:
@@ -243,7 +241,7 @@ class EventRecorder:
         try:
             await self._sink.create_event(self._event(entry, namespace))
         except AlreadyExists:
-            # An earlier attempt got through after all.
+            # An earlier attempt succeeded.
             entry.created = True
             if entry.count > 1:
                 await self._write(entry)
@@ -273,13 +271,13 @@ class EventRecorder:
             self._check_series(refresh=checks % _REFRESH_CHECKS == 0)
 
     def _check_series(self, *, refresh: bool) -> None:
-        """Write the last count of what has ended and forget it; refresh what goes on."""
+        """Write the final count of series that ended and remove them; refresh the others."""
         over = self._now() - FINISH_SECONDS
         for key, entry in list(self._entries.items()):
             ended = entry.last < over
             if ended:
                 del self._entries[key]
-            # Two is what the second time wrote already; a refresh is for the server's clock, so it always writes.
+            # The second occurrence already wrote a count of two. A refresh always writes, to postpone expiry.
             if (ended and entry.count > 2) or (refresh and entry.count > 1):
                 self._enqueue(entry)
 
@@ -292,7 +290,7 @@ class EventRecorder:
 
 
 def reference(value: KubeObject | ObjectReference) -> ObjectReference:
-    """Point to an object as events do; what is a reference already is handed back."""
+    """Return a reference to an object, or the argument if it is a reference."""
     if isinstance(value, ObjectReference):
         return value
     return ObjectReference(
@@ -319,7 +317,7 @@ def _series(entry: _Entry) -> EventSeries | None:
 
 
 def _fitted(note: str) -> str:
-    """A note no longer than the server takes."""
+    """Truncate a note to the length that the server accepts."""
     text = note.encode()
     if len(text) <= _NOTE_BYTES:
         return note

@@ -1,4 +1,4 @@
-"""Credentials from a program, by the protocol of client.authentication.k8s.io: what it prints, till it expires."""
+"""Credential plugins: programs that print credentials, as defined by client.authentication.k8s.io."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class ExecIdentity:
-    """Runs the plugin for want of an identity, when it has expired and when the server rejected it, once at a time."""
+    """Runs the plugin when there is no identity, when it expired or when the server rejected it; one run at a time."""
 
     def __init__(
         self, plugin: ExecPlugin, access: Access, *, now: Callable[[], float] = time.time, timeout: float = _TIMEOUT
@@ -45,13 +45,13 @@ class ExecIdentity:
         self._lock = asyncio.Lock()
 
     def fresh(self) -> Identity | None:
-        """What the plugin gave, while it lasts."""
+        """Return the identity if it has not expired."""
         if self._expires is not None and self._now() > self._expires:
             return None
         return self._identity
 
     async def get(self) -> Identity:
-        """What the plugin gives; all who wait share one run of it. Raises AccessError."""
+        """Return the identity, from the plugin if necessary. Concurrent callers share one run. Raises AccessError."""
         async with self._lock:
             known = self.fresh()
             if known is not None:
@@ -60,7 +60,7 @@ class ExecIdentity:
             return self._identity
 
     def reject(self, identity: Identity) -> None:
-        """Run the plugin again, unless that was done meanwhile."""
+        """Discard the identity, unless it was already replaced."""
         if identity is self._identity:
             self._identity = None
 
@@ -80,27 +80,27 @@ class ExecIdentity:
             raise self._error(f"cannot be run: {error.strerror}", hint=True) from None
         try:
             async with asyncio.timeout(self._timeout):
-                output, complaint = await process.communicate()
+                output, stderr = await process.communicate()
         except TimeoutError:
-            raise self._error(f"gave no answer within {self._timeout:g} s") from None
+            raise self._error(f"did not finish within {self._timeout:g} s") from None
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         if process.returncode != 0:
-            said = " ".join(complaint.decode("utf-8", "replace").split())[:300]
-            raise self._error(f"failed with status {process.returncode}" + (f": {said}" if said else ""), hint=True)
+            reason = " ".join(stderr.decode("utf-8", "replace").split())[:300]
+            raise self._error(f"failed with status {process.returncode}" + (f": {reason}" if reason else ""), hint=True)
         return output
 
     def _read(self, output: bytes) -> tuple[Identity, float | None]:
         try:
             credential = msgspec.json.decode(output, type=_ExecCredential)
         except (msgspec.DecodeError, UnicodeError):
-            # What it printed is not shown: it may hold a secret.
+            # Do not show the output: it may contain a secret.
             raise self._error("did not print an ExecCredential as JSON") from None
         if credential.api_version != self._plugin.api_version:
             raise self._error(
-                f"answers in {credential.api_version or 'no version'}, but the kubeconfig says apiVersion: "
+                f"printed {credential.api_version or 'no version'}, but the kubeconfig says apiVersion: "
                 f"{self._plugin.api_version}; make the two agree"
             )
         status = credential.status

@@ -1,4 +1,7 @@
-"""Python's garbage collector, eased while many objects are decoded: it would double the time and find nothing."""
+"""Raises the thresholds of the garbage collector while many objects are decoded.
+
+The default thresholds double the time of reading a list, and the collections free nothing.
+"""
 
 import gc
 from types import TracebackType
@@ -8,7 +11,7 @@ _EASED: Final = (100_000, 50, 100)
 
 
 class CollectorRelief:
-    """Raises the collector's thresholds while anyone is inside; nests, so that several lists can be read at once."""
+    """A reentrant context manager that raises the thresholds of the garbage collector."""
 
     def __init__(self) -> None:
         self._inside = 0

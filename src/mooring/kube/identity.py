@@ -1,4 +1,4 @@
-"""What proves to the server who we are, kept current: tokens and certificates rotate while a scheduler runs."""
+"""Client credentials, reloaded when tokens and certificates are rotated."""
 
 import base64
 import time
@@ -10,13 +10,13 @@ from typing import Final, Protocol
 from mooring.kube.access import Access, User
 from mooring.kube.client_errors import AccessError
 
-#: How long a file is believed. Kubelets replace a token minutes before it runs out, so a minute is soon enough.
+#: How long the content of a file is cached. A kubelet replaces a token minutes before it expires.
 _FILE_PERIOD: Final = 60.0
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What goes with a request: an Authorization header and a client certificate, either may be empty."""
+    """An Authorization header and a client certificate; either may be empty."""
 
     authorization: str = field(default="", repr=False)
     certificate: bytes = field(default=b"", repr=False)
@@ -24,18 +24,18 @@ class Identity:
 
 
 class IdentitySource(Protocol):
-    """Supplies the identity of each request. Belongs to one event loop."""
+    """Supplies the identity of each request. Not thread-safe."""
 
     def fresh(self) -> Identity | None:
-        """The identity if it is at hand and still good; the quick way on the hot path."""
+        """Return the cached identity if it is valid. Hot path."""
         ...
 
     async def get(self) -> Identity:
-        """The identity, fetched anew if need be. Raises AccessError."""
+        """Return the identity, reloaded if necessary. Raises AccessError."""
         ...
 
     def reject(self, identity: Identity) -> None:
-        """The server did not accept this one: fetch another the next time."""
+        """Discard an identity that the server rejected."""
         ...
 
 
@@ -46,19 +46,19 @@ class FixedIdentity:
         self._identity = identity
 
     def fresh(self) -> Identity:
-        """The identity."""
+        """Return the identity."""
         return self._identity
 
     async def get(self) -> Identity:
-        """The identity."""
+        """Return the identity."""
         return self._identity
 
     def reject(self, identity: Identity) -> None:
-        """There is no other to be had."""
+        """Do nothing: there is no other identity."""
 
 
 class FileIdentity:
-    """An identity of which at least a part lies in files, which are read again every minute and after a rejection."""
+    """An identity from files, which are read again every minute and after a rejection."""
 
     def __init__(self, user: User, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._user = user
@@ -67,13 +67,13 @@ class FileIdentity:
         self._read_at = 0.0
 
     def fresh(self) -> Identity | None:
-        """What was read within the last minute."""
+        """Return the identity if it was read within the last minute."""
         if self._identity is None or self._clock() - self._read_at >= _FILE_PERIOD:
             return None
         return self._identity
 
     async def get(self) -> Identity:
-        """What the files hold. Where they cannot be read now, what they held before."""
+        """Read the files. If that fails, return the previous identity."""
         known = self.fresh()
         if known is not None:
             return known
@@ -86,7 +86,7 @@ class FileIdentity:
         return self._identity
 
     def reject(self, identity: Identity) -> None:
-        """Read the files again, unless that was done meanwhile."""
+        """Discard the identity, unless it was already replaced."""
         if identity is self._identity:
             self._read_at = self._clock() - _FILE_PERIOD
 
@@ -112,7 +112,7 @@ class FileIdentity:
 
 
 def identity_source(access: Access, *, clock: Callable[[], float] = time.monotonic) -> IdentitySource:
-    """The source for a user: an exec plugin is asked only where nothing else identifies the user, as kubectl does."""
+    """Return the source for a user. An exec plugin is used only without other credentials, as in kubectl."""
     user = access.user
     fixed = Identity(authorization(user), user.certificate, user.key)
     if user.token_file or user.certificate_file or user.key_file:
@@ -125,7 +125,7 @@ def identity_source(access: Access, *, clock: Callable[[], float] = time.monoton
 
 
 def authorization(user: User) -> str:
-    """The Authorization header of a user whose secrets are written out."""
+    """Return the Authorization header of a user with inline credentials."""
     if user.token:
         return f"Bearer {user.token}"
     if user.username or user.password:

@@ -1,4 +1,7 @@
-"""Kubeconfig files: read, merged as kubectl merges them, checked, and boiled down to one Access."""
+"""Reads, merges and checks kubeconfig files as kubectl does, and returns one Access.
+
+Hand-written because no small library merges several files and reports the file and line of an error.
+"""
 
 import base64
 import binascii
@@ -17,13 +20,13 @@ from mooring.kube.client_errors import AccessError
 
 EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _EXEC_SETTINGS: Final = "client.authentication.k8s.io/exec"
-#: What the name of a header may hold beside letters and digits; all else, as the slash of most keys, is escaped.
+#: The characters of a header name besides letters and digits; others are escaped.
 _LEGAL_IN_NAMES: Final = "!#$&'*+-.^_`|~"
 T = TypeVar("T")
 
 
 class _Entry(msgspec.Struct, rename="kebab"):
-    """Base of what a kubeconfig consists of; fields we do not know are passed over, as kubectl does."""
+    """The base of the structs of a kubeconfig. Unknown fields are ignored, as kubectl does."""
 
 
 class _Named(msgspec.Struct):
@@ -101,7 +104,7 @@ class _File(_Entry):
 
 
 class _Place(NamedTuple):
-    """A part of a file, for messages and for what its relative paths are relative to."""
+    """A part of a file, for error messages and relative paths."""
 
     path: Path
     text: str = ""
@@ -117,12 +120,12 @@ class _Place(NamedTuple):
         return self._replace(steps=(*self.steps, *steps))
 
     def resolve(self, name: str) -> str:
-        """A path written in the file, made absolute."""
+        """Return a path of the file as an absolute path."""
         return str(self.path.absolute().parent / name) if name else ""
 
 
 class _Merged:
-    """Several kubeconfigs as one: the first file that names a thing says what it is."""
+    """Several kubeconfigs as one. The first file that defines a name wins."""
 
     def __init__(self) -> None:
         self.current_context = ""
@@ -131,7 +134,7 @@ class _Merged:
         self.contexts: dict[str, tuple[_Context, _Place]] = {}
 
     def add(self, file: _File, place: _Place) -> None:
-        """Add a file's entries where no earlier file had them."""
+        """Add the entries of a file that no earlier file has."""
         self.current_context = self.current_context or file.current_context
         _add(self.clusters, [(each.name, each.cluster) for each in file.clusters], place, "clusters", "cluster")
         _add(self.users, [(each.name, each.user) for each in file.users], place, "users", "user")
@@ -139,7 +142,7 @@ class _Merged:
 
 
 def load_kubeconfig(paths: Sequence[Path], *, context: str = "", master: str = "", must_exist: bool = False) -> Access:
-    """Read and merge kubeconfigs and take one context of them, the current one unless named. Raises AccessError."""
+    """Read and merge kubeconfigs and return the access of a context, by default the current one. Raises AccessError."""
     merged = _Merged()
     missing = 0
     for path in paths:
@@ -180,7 +183,7 @@ def _read(path: Path) -> tuple[_File, _Place]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Kubernetes takes a null for an absent field."""
+    """Remove nulls, which mean an absent field."""
     if isinstance(value, dict):
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value
@@ -195,7 +198,7 @@ def _convert(value: dict[str, Any], place: _Place) -> _File:
         steps: list[Step] = [int(part[1:-1]) if part[1:-1].isdigit() else part for part in parts]
         types = message.split("`")
         if len(types) >= 4:
-            # The value itself is not shown: it may be a secret that merely lacks its quotes.
+            # Do not show the value: it may be a secret without quotes.
             problem, remedy = type_problem(types[1], types[3], None)
             message = f"{problem}; {remedy}" if remedy else problem
         raise place.error(message, *steps) from None
@@ -325,10 +328,10 @@ def _exec(plugin: _Exec, place: _Place, cluster: _Cluster) -> ExecPlugin:
     for holds, field, problem in checks:
         if not holds():
             raise place.error(problem, field)
-    # v1beta1 knew no interactive mode; v1 requires one. We have no terminal to offer either way.
+    # v1beta1 has no interactive mode; v1 requires one. A scheduler has no terminal in either case.
     mode = plugin.interactive_mode or ("IfAvailable" if plugin.api_version.endswith("v1beta1") else "")
     if mode == "Always":
-        raise place.error("a scheduler has no terminal to ask at; use a plugin that needs none", "interactiveMode")
+        raise place.error("a scheduler has no terminal; use a plugin that needs none", "interactiveMode")
     if mode not in {"Never", "IfAvailable"}:
         raise place.error(f"must be Never or IfAvailable, not {mode!r}", "interactiveMode")
     # A command with a slash is relative to the file that names it; a bare one is looked up in $PATH.

@@ -1,4 +1,4 @@
-"""Leader election on a thread, with a loop and a connection of its own, so that nothing slow costs the lease."""
+"""Leader election on a thread with its own event loop and connection, so that slow work does not lose the lease."""
 
 import asyncio
 import contextlib
@@ -24,23 +24,23 @@ class ApiLeaseStore:
         self._client = client
 
     async def get(self, namespace: str, name: str) -> Lease:
-        """Read it. Raises NotFound."""
+        """Read the lease. Raises NotFound."""
         return await self._client.get(Lease, name, namespace=namespace)
 
     async def create(self, lease: Lease) -> Lease:
-        """Create it. Raises AlreadyExists."""
+        """Create the lease. Raises AlreadyExists."""
         return await self._client.create(lease)
 
     async def replace(self, lease: Lease) -> Lease:
-        """Write it at the version it carries. Raises Conflict."""
+        """Update the lease at its resource version. Raises Conflict."""
         return await self._client.replace(lease)
 
 
 class ElectionThread:
-    """Stands for election until stopped. The callbacks are called on this thread: hand them on to your own loop.
+    """Takes part in leader election until stopped. The callbacks run on this thread.
 
-    `on_started` is called once, when we lead; `on_lost` once, when we no longer do and `stop` was not asked for. A
-    scheduler that lost the lease must stop binding at once and exit: this does not stand again.
+    `on_started` is called when the lease is acquired, `on_lost` when it is lost without `stop`. A scheduler that lost
+    the lease must stop binding and exit: the thread does not acquire it again.
     """
 
     def __init__(
@@ -66,45 +66,45 @@ class ElectionThread:
 
     @property
     def is_leader(self) -> bool:
-        """Whether we hold the lease, as far as we know."""
+        """Report whether this process holds the lease, according to the last observation."""
         elector = self._elector
         return elector is not None and elector.is_leader
 
     @property
     def leader(self) -> str:
-        """Who was seen to hold the lease last."""
+        """The last observed holder of the lease."""
         elector = self._elector
         return elector.leader if elector is not None else ""
 
     def holds(self) -> bool:
-        """Whether nobody else can have the lease now; to be asked before each write. From any thread."""
+        """Report whether no other process can hold the lease now. Call it before each write. Thread-safe."""
         elector, loop = self._elector, self._loop
         return elector is not None and loop is not None and elector.holds(loop.time())
 
     def overdue(self) -> float:
-        """By how many seconds a lease that we believe to hold has run out. For health checks; from any thread."""
+        """Return how many seconds ago the held lease expired. For health checks. Thread-safe."""
         elector, loop = self._elector, self._loop
         return elector.overdue(loop.time()) if elector is not None and loop is not None else 0.0
 
     def start(self) -> None:
-        """Begin to stand for election."""
+        """Start the thread."""
         self._thread.start()
         self._ready.wait()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Stop, give the lease back if the settings say so, and wait for the thread to end. From any other thread."""
+        """Stop, release the lease if configured, and wait for the thread to end. Call it from another thread."""
         self._stopping = True
         if self._thread.ident is None:
             return
         loop, task = self._loop, self._task
         if loop is not None and task is not None:
-            # The loop may have ended of itself meanwhile, which is as good.
+            # The loop may have ended by itself.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(task.cancel)
         self._thread.join(timeout)
 
     def _main(self) -> None:
-        # Plain asyncio on purpose: one request every two seconds needs no faster loop.
+        # One request every two seconds needs no faster loop than asyncio.
         with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
             self._loop = runner.get_loop()
             with contextlib.suppress(asyncio.CancelledError):

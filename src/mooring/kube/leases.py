@@ -1,6 +1,6 @@
-"""Who leads: of several schedulers only the one that holds the Lease binds pods. The rules are client-go's.
+"""Acquires and renews a Lease by the rules of client-go. Only the scheduler that holds it binds pods.
 
-Only the rules are here, for one event loop and any place that keeps leases; `mooring.kube.leader_election` runs them.
+This module has no threads and no connections; `mooring.kube.leader_election` runs it.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import structlog
 from mooring.api import Lease, LeaseSpec, ObjectMeta, format_time
 from mooring.kube.client_errors import Conflict, KubeError, NotFound
 
-#: How far waits between attempts to acquire are drawn out at random, as a share of the retry period.
+#: The jitter of waits between attempts to acquire, as a factor of the retry period.
 _JITTER: Final = 1.2
 
 log: Final = structlog.get_logger(__name__)
@@ -23,7 +23,7 @@ log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ElectionSettings:
-    """The lease to hold and how: the same names and defaults as in a scheduler's `leaderElection`."""
+    """The settings of the lease, with the names and defaults of a scheduler's `leaderElection`."""
 
     identity: str
     name: str = "kube-scheduler"
@@ -31,7 +31,7 @@ class ElectionSettings:
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
-    #: Give the lease back when stopped, so that another need not wait until it runs out.
+    #: Release the lease on stop, so that another process need not wait until it expires.
     release_on_stop: bool = True
 
     def __post_init__(self) -> None:
@@ -46,25 +46,25 @@ class ElectionSettings:
 
 
 class LeaseStore(Protocol):
-    """Where the lease is kept: an API server, or a stand-in in tests."""
+    """The storage of the lease: an API server, or a fake in tests."""
 
     async def get(self, namespace: str, name: str) -> Lease:
-        """Read it. Raises NotFound."""
+        """Read the lease. Raises NotFound."""
         ...
 
     async def create(self, lease: Lease) -> Lease:
-        """Create it. Raises AlreadyExists."""
+        """Create the lease. Raises AlreadyExists."""
         ...
 
     async def replace(self, lease: Lease) -> Lease:
-        """Write it at the version it carries. Raises Conflict."""
+        """Update the lease at its resource version. Raises Conflict."""
         ...
 
 
 class LeaseElector:
-    """Acquires the lease, renews it, and says when it is lost. Reads time from its event loop, never from the lease.
+    """Acquires and renews the lease. Time comes from the event loop, never from the lease.
 
-    The clocks of two machines differ, so what counts is how long ago *we* saw the lease change.
+    Clocks of machines differ, so expiry is measured from when this process observed a change of the lease.
     """
 
     def __init__(
@@ -84,41 +84,41 @@ class LeaseElector:
         self._lease: Lease | None = None
         self._seen: LeaseSpec = LeaseSpec()
         self._seen_at = float("-inf")
-        #: When the last renewal that succeeded began: others count from a moment after that.
+        #: When the last successful renewal began. Others measure from a later time.
         self._renewed_at = float("-inf")
-        #: What was said last to be in the way.
+        #: The last logged problem.
         self._told = ""
         self._reported = ""
 
     @property
     def leader(self) -> str:
-        """Who was seen to hold the lease last; empty if nobody."""
+        """The last observed holder of the lease; empty if there is none."""
         return self._seen.holder_identity or ""
 
     @property
     def is_leader(self) -> bool:
-        """Whether we were seen to hold it last."""
+        """Report whether this process is the last observed holder."""
         return self.leader == self._settings.identity
 
     def holds(self, time: float) -> bool:
-        """Whether at that time of our loop nobody else can have the lease, for all we know."""
+        """Report whether no other process can hold the lease at that time of the event loop."""
         return self.is_leader and time < self._renewed_at + self._settings.lease_duration
 
     def overdue(self, time: float) -> float:
-        """By how many seconds a lease that we believe to hold has run out by that time of our loop; 0 if it has not."""
+        """Return how many seconds before that time of the event loop the held lease expired; 0 if it did not."""
         if not self.is_leader:
             return 0.0
         return max(0.0, time - self._seen_at - self._settings.lease_duration)
 
     async def acquire(self) -> None:
-        """Try until we hold the lease."""
+        """Try to acquire the lease until that succeeds."""
         log.info("Attempting to acquire leader lease...", lock=self._described())
         while not await self._attempt(self._settings.renew_deadline):
             await asyncio.sleep(self._settings.retry_period * (1 + _JITTER * self._random.random()))
         log.info("Successfully acquired lease", lock=self._described())
 
     async def hold(self) -> None:
-        """Renew the lease until somebody else has it or that fails for as long as the renew deadline; then return."""
+        """Renew the lease. Return when another process holds it or renewal failed for the renew deadline."""
         while True:
             await asyncio.sleep(self._settings.retry_period)
             if not await self._renew():
@@ -126,7 +126,7 @@ class LeaseElector:
                 return
 
     async def release(self) -> None:
-        """Give the lease back if we hold it, so that another can have it at once."""
+        """Release the lease if this process holds it."""
         try:
             async with asyncio.timeout(self._settings.renew_deadline):
                 await self._fetch()
@@ -156,7 +156,7 @@ class LeaseElector:
         return False
 
     async def _attempt(self, limit: float) -> bool:
-        """Take or renew the lease if that is ours to do. False if it is not, or if it did not work."""
+        """Acquire or renew the lease. Return False if another process holds it or the request failed."""
         begun = self._time()
         try:
             async with asyncio.timeout(limit):
@@ -171,7 +171,7 @@ class LeaseElector:
         return done
 
     def _tell(self, error: Exception) -> None:
-        """Say what is in the way, once; that somebody else was quicker is usual."""
+        """Log a problem once. A conflict with another process is normal."""
         text = str(error) or "timed out"
         tell = log.debug if isinstance(error, Conflict) or text == self._told else log.warning
         self._told = text
@@ -183,7 +183,7 @@ class LeaseElector:
             try:
                 await self._write(self._spec(now, self._seen))
             except KubeError as error:
-                # Somebody else wrote it, or an earlier write of ours got through after all: look and try again.
+                # Another process wrote it, or an earlier write succeeded: read it and try again.
                 log.debug("Failed to update lease optimistically", lock=self._described(), error=str(error))
             else:
                 return True

@@ -1,4 +1,4 @@
-"""What changed: the difference between the objects we knew and what a list or a watch shows. No I/O here."""
+"""A store of objects that computes the changes between its content and a list or watch events."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -11,67 +11,67 @@ Action: TypeAlias = Literal["add", "update", "delete"]
 
 
 class Change(NamedTuple, Generic[ObjectT]):
-    """An object as it was and as it is; absent before where it was added, absent now where it was deleted."""
+    """An object before and after a change. `old` is None if it was added, `new` if it was deleted."""
 
     old: ObjectT | None
     new: ObjectT | None
 
     @property
     def action(self) -> Action:
-        """In one word."""
+        """The kind of change."""
         if self.old is None:
             return "add"
         return "delete" if self.new is None else "update"
 
     @property
     def object(self) -> ObjectT:
-        """The object as it is, or as it was last."""
+        """The new object, or the old one if it was deleted."""
         found = self.new if self.new is not None else self.old
         assert found is not None
         return found
 
 
 class ObjectStore(Generic[ObjectT]):
-    """The objects of a kind as last seen, from which each new sight makes exactly the changes that it shows.
+    """The last observed objects of a kind.
 
-    An object deleted and created again under the same name is two changes, even where only the last was seen. A sight
-    that is not newer than what is known makes none.
+    An object that was deleted and created again under the same name is two changes, even if only the new object was
+    observed. An object that is not newer than the stored one is no change.
     """
 
     def __init__(self, *, namespaced: bool) -> None:
         self._namespaced = namespaced
         self._objects: dict[str, ObjectT] = {}
-        #: What was seen since `begin`, while a list is being read.
+        #: The keys observed since `begin`, while a list is read.
         self._seen: set[str] | None = None
 
     @property
     def objects(self) -> Mapping[str, ObjectT]:
-        """The objects by `namespace/name`, or by name where the kind has no namespaces. A live view."""
+        """The objects by `namespace/name`, or by name for a cluster-scoped kind. A live view."""
         return MappingProxyType(self._objects)
 
     def key(self, value: ObjectT) -> str:
-        """Under what name an object is kept."""
+        """Return the key of an object."""
         return f"{value.namespace}/{value.metadata.name}" if self._namespaced else value.metadata.name
 
     def begin(self) -> None:
-        """A complete list begins; what it does not show by the time of `end` is gone."""
+        """Begin a complete list. Objects that are not observed until `end` are deleted."""
         self._seen = set()
 
     def end(self) -> list[Change[ObjectT]]:
-        """The list is complete: what it did not show was deleted."""
+        """End the list and return the deletions."""
         seen, self._seen = self._seen or set(), None
         gone = [key for key in self._objects if key not in seen]
         return [Change(self._objects.pop(key), None) for key in gone]
 
     def show_all(self, values: Iterable[ObjectT]) -> list[Change[ObjectT]]:
-        """These objects exist, thus."""
+        """Store the objects of a list and return the changes."""
         changes: list[Change[ObjectT]] = []
         for value in values:
             self.show(value, changes)
         return changes
 
     def show(self, value: ObjectT, changes: list[Change[ObjectT]]) -> None:
-        """This object exists, thus; what that changes is added to `changes`."""
+        """Store an object and add the changes to `changes`."""
         key = self.key(value)
         if self._seen is not None:
             self._seen.add(key)
@@ -88,7 +88,7 @@ class ObjectStore(Generic[ObjectT]):
         self._objects[key] = value
 
     def remove(self, value: ObjectT, changes: list[Change[ObjectT]]) -> None:
-        """This object was deleted; what that changes is added to `changes`."""
+        """Delete an object and add the change to `changes`."""
         key = self.key(value)
         old = self._objects.get(key)
         if old is None or old.metadata.uid != value.metadata.uid:
@@ -100,10 +100,10 @@ class ObjectStore(Generic[ObjectT]):
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Whether one version of an object came after another."""
+    """Report whether a resource version is newer than another."""
     if version == than:
         return False
-    # Versions are numbers wherever they have been seen; where they are not, any other counts as newer.
+    # Versions are numbers in practice. If they are not, any other version counts as newer.
     if version.isdecimal() and than.isdecimal():
         return int(version) > int(than)
     return True

@@ -1,7 +1,7 @@
-"""Keeps up with all objects of a kind: list them, watch them, and list again when the thread is lost.
+"""Lists and watches the objects of a kind, and lists again when the watch cannot be resumed.
 
-Whatever happens in between (the server restarts, the watch breaks or expires, a list is cut off), the handler is told
-each change once and in order, because every sight of an object is compared with what was known.
+The handler gets each change once and in order, even if the server restarts, the watch breaks or expires, or a list is
+cut off, because every observed object is compared with the stored one.
 """
 
 import asyncio
@@ -32,22 +32,22 @@ from mooring.kube.rest import PAGE_SIZE, Client, query
 from mooring.kube.retry_backoff import Backoff
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
-#: A watch is asked to end after so long and up to as long again, so that not all end together.
+#: The minimum duration of a watch in seconds. Up to the same is added at random, so that not all end together.
 _WATCH_SECONDS: Final = 300
-#: A watch that ends sooner than this without a word was not worth opening: wait before the next.
+#: After a watch that ends sooner than this without an event, wait before the next one.
 _SHORT_SECONDS: Final = 1.0
-#: After so many lists that expired half-way, one is read in one piece.
+#: After this many lists that expired between pages, a list is read without pages.
 _EXPIRED_LISTS: Final = 2
 
 log: Final = structlog.get_logger(__name__)
 
 
 class Reflector(Generic[ObjectT]):
-    """Tells `on_changes` of every change to the selected objects, those that exist at the start included.
+    """Calls `on_changes` with every change of the selected objects, including those that exist at the start.
 
-    Run `run()` as a task and cancel it to stop. `on_changes` is called in the event loop with a batch of changes; what
-    it raises ends `run()`. `synced` is set once everything that existed at the start was told. With `stream_lists` the
-    objects come as a stream instead of pages, where the server can do that.
+    Run `run()` as a task and cancel it to stop. `on_changes` is called in the event loop with a batch of changes; an
+    exception ends `run()`. `synced` is set after all objects of the first list were reported. With `stream_lists`,
+    lists are streamed instead of read in pages if the server supports it.
     """
 
     def __init__(
@@ -74,23 +74,23 @@ class Reflector(Generic[ObjectT]):
         self._known: ObjectStore[ObjectT] = ObjectStore(namespaced=self._selection.resource.namespaced)
         self._version = ""
         self._expired_lists = 0
-        #: Set once all that existed at the start was told.
+        #: Set after all objects of the first list were reported.
         self.synced = asyncio.Event()
-        #: What went wrong last, until something goes well again; for health checks and messages.
+        #: The last error, until a request succeeds; for health checks and messages.
         self.last_error: KubeError | None = None
 
     @property
     def objects(self) -> Mapping[str, ObjectT]:
-        """All objects as last told, by `namespace/name` (or name). A live view."""
+        """The objects by `namespace/name` (or name), as reported. A live view."""
         return self._known.objects
 
     @property
     def version(self) -> str:
-        """The version up to which changes were told; empty while a list is due."""
+        """The resource version of the last reported change; empty if a list is needed."""
         return self._version
 
     async def run(self) -> None:
-        """Keep up until cancelled."""
+        """List and watch until cancelled."""
         while True:
             try:
                 if not self._version and not self._stream_lists:
@@ -130,11 +130,11 @@ class Reflector(Generic[ObjectT]):
         self._tell(self._known.end())
         self._version = version
         if not self.synced.is_set():
-            log.debug("all objects read", kind=str(self._selection.resource), count=len(self._known.objects))
+            log.debug("list complete", kind=str(self._selection.resource), count=len(self._known.objects))
         self.synced.set()
 
     async def _follow(self) -> bool:
-        """Watch until the server ends it. False if that came too soon and without a word."""
+        """Watch until the server ends the watch. Return False if it ended too soon without an event."""
         begun = self._clock()
         heard = False
         listing = not self._version
@@ -184,7 +184,7 @@ class Reflector(Generic[ObjectT]):
             self._on_changes(changes)
 
     async def _recover(self, error: KubeError) -> None:
-        """Decide where to go on after an error, and wait before doing so."""
+        """Decide how to continue after an error, and wait."""
         self.last_error = error
         if not self._version and self._stream_lists and isinstance(error, BadRequest | Invalid):
             log.debug("the server does not stream lists; reading them in pages", kind=str(self._selection.resource))
@@ -197,10 +197,12 @@ class Reflector(Generic[ObjectT]):
         if isinstance(error, TooManyRequests):
             delay = max(delay, error.retry_after or 0.0)
         if isinstance(error, Gone) and first:
-            # To be expected after a long break, and no reason to wait; unless it happens again at once.
+            # Normal after a long interruption, so do not wait unless it happens again at once.
             delay = 0.0
-        tell = log.info if isinstance(error, Gone) else log.warning
-        tell("keeping up is interrupted", kind=str(self._selection.resource), error=str(error), seconds=round(delay, 2))
+        report = log.info if isinstance(error, Gone) else log.warning
+        report(
+            "list/watch failed; retrying", kind=str(self._selection.resource), error=str(error), seconds=round(delay, 2)
+        )
         await asyncio.sleep(delay)
 
 
@@ -209,7 +211,7 @@ def _ends_list(event: WatchEvent[ObjectT]) -> bool:
 
 
 def _loses_the_thread(error: KubeError) -> bool:
-    """Whether the server cannot go on from the version we had, so that only a new list helps."""
+    """Report whether the watch cannot be resumed, so that a new list is needed."""
     if isinstance(error, Gone):
         return True
     if not isinstance(error, ApiError):
@@ -221,7 +223,7 @@ def _loses_the_thread(error: KubeError) -> bool:
 
 @dataclass(frozen=True)
 class Selection(Generic[ObjectT]):
-    """Which objects of a kind are meant: of one namespace or all, chosen by selectors in Kubernetes' syntax."""
+    """A selection of objects of a kind: in one namespace or all, by label and field selectors."""
 
     resource: Resource[ObjectT]
     namespace: str = ""
@@ -232,11 +234,11 @@ class Selection(Generic[ObjectT]):
 async def watch(
     client: Client, selection: Selection[ObjectT], *, version: str, seconds: int, initial: bool = False
 ) -> AsyncGenerator[list[WatchEvent[ObjectT]], None]:
-    """Follow changes after `version`, in batches, until the server ends it, which it should do after `seconds`.
+    """Yield batches of changes after `version` until the server ends the watch, normally after `seconds`.
 
-    The first batch is empty: the server follows, though nothing may change for long. With `initial`, all objects there
-    are come next, and then a bookmark that says so. Raises what the server ends it
-    with (Gone above all), ConnectionFailed, and OutcomeUnknown where the connection broke. Close it when done.
+    The first batch is empty and means that the watch is open. With `initial`, all existing objects follow, and then a
+    bookmark. Raises the error of the server (usually Gone), ConnectionFailed, or OutcomeUnknown if the connection
+    broke. Close the generator after use.
     """
     target = selection.resource.path(namespace=selection.namespace) + query(
         watch="true",
@@ -253,7 +255,7 @@ async def watch(
         rest = b""
         async for chunk in chunks.iter_any():
             lines = (rest + chunk).split(b"\n")
-            # What follows the last line break is not complete yet. At the end it is dropped: it will be sent again.
+            # The text after the last line break is incomplete. At the end it is dropped, because it is sent again.
             rest = lines.pop()
             batch: list[WatchEvent[ObjectT]] = []
             for line in lines:

@@ -1,4 +1,7 @@
-"""Requests that wait their turn, by importance."""
+"""Limits on requests by priority: a rate limiter and a limit on concurrent requests.
+
+Hand-written because asyncio.Semaphore has no priorities.
+"""
 
 import asyncio
 import enum
@@ -9,19 +12,19 @@ from typing import Final
 
 
 class Priority(enum.IntEnum):
-    """What goes first when not all can go at once."""
+    """The priority of a request."""
 
     BIND = 0
     STATUS = 1
     EVENT = 2
 
 
-#: One turn of so many goes to the less important that wait, so that the important never starve them altogether.
+#: One of this many turns goes to lower priorities, so that they do not starve.
 _FAIR_TURN: Final = 16
 
 
 class Waiters:
-    """Queues of waiting tasks, one for each priority: first come first served within, important first between."""
+    """Queues of waiting tasks, one for each priority, each in FIFO order."""
 
     def __init__(self) -> None:
         self._queues: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in Priority)
@@ -34,13 +37,13 @@ class Waiters:
         return any(not each.done() for queue in self._queues for each in queue)
 
     def join(self, priority: Priority) -> "asyncio.Future[None]":
-        """Queue up; the future is done when it is this one's turn. Cancel it to leave."""
+        """Return a future that is done when it is the turn of the caller. Cancel it to leave the queue."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queues[priority].append(future)
         return future
 
     def wake(self) -> bool:
-        """Give the next turn to someone. False if nobody waits."""
+        """Wake the next waiting task. Return False if there is none."""
         self._turns += 1
         for queue in self._order():
             while queue:
@@ -52,27 +55,27 @@ class Waiters:
 
     def _order(self) -> "tuple[deque[asyncio.Future[None]], ...]":
         fair, rest = divmod(self._turns, _FAIR_TURN)
-        # The spare turns go round among the lower priorities.
+        # The reserved turns rotate among the lower priorities.
         first = 1 + fair % (len(self._queues) - 1) if rest == 0 else 0
         return self._queues[first:] + self._queues[:first] if first else self._queues
 
 
 class Turnstile:
-    """Lets so many through at once, the important ones first. Belongs to one event loop."""
+    """Limits concurrent requests, by priority. Not thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._free = limit
         self._waiters = Waiters()
 
     def try_enter(self) -> bool:
-        """Go through if nobody has to wait; the quick way."""
+        """Enter without waiting if that is possible."""
         if self._free > 0:
             self._free -= 1
             return True
         return False
 
     async def enter(self, priority: Priority) -> None:
-        """Wait for one's turn; a task cancelled while waiting takes none."""
+        """Wait for a free place. A task that is cancelled while waiting takes none."""
         if self.try_enter():
             return
         turn = self._waiters.join(priority)
@@ -84,15 +87,15 @@ class Turnstile:
             raise
 
     def leave(self) -> None:
-        """Make room: the place goes straight to the next who waits, so nobody can push in."""
+        """Free a place, or pass it to the next waiting task."""
         if not self._waiters.wake():
             self._free += 1
 
 
 class RateLimiter:
-    """Lets at most `burst` requests go at once and `qps` a second after that, the important ones first.
+    """A token bucket of `burst` tokens, refilled at `qps` per second; tokens are assigned by priority.
 
-    `qps` of 0 or less means no limit. Belongs to one event loop.
+    `qps` of 0 or less means no limit. Not thread-safe.
     """
 
     def __init__(self, qps: float, burst: int = 0, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -106,7 +109,7 @@ class RateLimiter:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a token."""
+        """The number of requests that wait for a token."""
         return len(self._waiters)
 
     async def acquire(self, priority: Priority = Priority.STATUS) -> None:
@@ -121,7 +124,7 @@ class RateLimiter:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                # The token had been handed over in the same moment: put it back.
+                # The token was assigned at the same time: put it back.
                 self._tokens = min(self._burst, self._tokens + 1)
                 self._schedule()
             raise
@@ -130,7 +133,7 @@ class RateLimiter:
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
         self._filled_at = now
-        # A hair under one token is one: timers wake us a rounding error too early.
+        # Timers fire early by a rounding error, so slightly less than one token is enough.
         if self._tokens < 1 - 1e-9:
             return False
         self._tokens -= 1

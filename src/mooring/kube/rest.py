@@ -1,4 +1,4 @@
-"""The client: typed objects from and to an API server, with rate limit, priorities and retries in one place."""
+"""The REST client: typed objects, rate limit, priorities and retries."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ log: Final = structlog.get_logger(__name__)
 
 
 class PatchType(enum.StrEnum):
-    """What a patch is written in; the values are media types."""
+    """The format of a patch; the values are media types."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -79,13 +79,13 @@ _BINDINGS: Final = msgspec.json.Encoder()
 
 
 class Client:
-    """Speaks to one API server. Use it as an async context manager, in one event loop.
+    """A client for one API server. Use it as an async context manager, in one event loop.
 
-    `qps` and `burst` limit all requests together, binds first, then status and reads, then events; `qps` of 0 or less
-    means no limit. What fails on the way is sent again, a few times, where that cannot do harm: reads, deletes and
-    patches always, binds and creations only where they were surely not carried out. `observe` hears the method, status
-    and seconds of each answer (status 0: none came). `may_write` is asked at the last moment before anything that
-    changes an object is sent, however often; where it says no, NotLeading is raised.
+    `qps` and `burst` limit all requests together: binds first, then status and reads, then events. `qps` of 0 or less
+    means no limit. Failed requests are retried a few times if that is safe: reads, deletes and patches always, binds
+    and creations only if they were not carried out. `observe` is called with the method, status and seconds of each
+    answer (status 0: no answer). `may_write` is called before each attempt to change an object; if it returns false,
+    NotLeading is raised.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Client:
         self.access = access
         self.timeouts = timeouts or Timeouts()
         self.random = rng or random.Random()
-        #: Eases the garbage collector while lists are read; reflectors share it.
+        #: Raises the thresholds of the garbage collector while lists are read; shared by reflectors.
         self.collector = CollectorRelief()
         identities = identity_source(access, clock=clock)
         tls = TlsContexts(access, clock=clock)
@@ -138,7 +138,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; requests under way fail."""
+        """Close all connections. Pending requests fail."""
         await self._lane.close()
         await self._http.close()
 
@@ -158,7 +158,7 @@ class Client:
         labels: str = "",
         fields: str = "",
     ) -> Page[ObjectT]:
-        """Read all objects of a kind, at one version, in pages; starts again if the version expires meanwhile."""
+        """Read all objects of a kind at one version, in pages. Starts again if the version expires."""
         for limit in (PAGE_SIZE, PAGE_SIZE, 0):
             items: list[ObjectT] = []
             version = ""
@@ -182,7 +182,7 @@ class Client:
         fields: str = "",
         limit: int = PAGE_SIZE,
     ) -> AsyncGenerator[Page[ObjectT], None]:
-        """Read a list page by page, all at the newest version there was at the first. Raises Gone if that expires."""
+        """Read a list page by page, at the version of the first page. Raises Gone if that expires."""
         resource = resource_of(kind)
         path = resource.path(namespace=namespace)
         token = ""
@@ -195,15 +195,15 @@ class Client:
                 return
 
     def stream(self, target: str) -> "contextlib.AbstractAsyncContextManager[Chunks]":
-        """Open a watch; its body is read as it comes."""
+        """Open a watch and return its body as a stream."""
         return self._http.stream(target, idle=self.timeouts.watch_idle)
 
     async def admit(self, priority: Priority = Priority.STATUS) -> None:
-        """Wait until the rate limit lets a request go; for requests that this class does not send itself."""
+        """Wait for the rate limit; for requests that this class does not send itself."""
         await self._limiter.acquire(priority)
 
     async def serves(self, resource: Resource[Any]) -> bool:
-        """Whether the server knows the kind."""
+        """Report whether the server serves the kind."""
         path = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
         try:
             answer = await self._call("GET", path)
@@ -212,13 +212,13 @@ class Client:
         try:
             found = msgspec.json.decode(answer.body, type=_Served)
         except (msgspec.DecodeError, UnicodeError) as error:
-            raise BadAnswer(f"what the server serves at {path} cannot be read: {error}") from None
+            raise BadAnswer(f"the list of resources at {path} cannot be read: {error}") from None
         return any(each.name == resource.plural for each in found.resources)
 
     # Writing.
 
     async def create(self, value: ObjectT, *, resource: Resource[ObjectT] | None = None) -> ObjectT:
-        """Create an object and hand back what the server made of it. Raises AlreadyExists."""
+        """Create an object and return the result. Raises AlreadyExists."""
         resource = resource or resource_of(type(value))
         path = resource.path(namespace=value.namespace)
         answer = await self._call("POST", path, body=encode_json(value))
@@ -227,9 +227,9 @@ class Client:
     async def replace(
         self, value: ObjectT, *, resource: Resource[ObjectT] | None = None, timeout: float | None = None
     ) -> ObjectT:
-        """Write a whole object at the version it carries. Only for kinds whose struct holds every field, as Lease's.
+        """Replace an object at its resource version. Only for kinds whose struct has every field, such as Lease.
 
-        Raises Conflict if the object has changed meanwhile.
+        Raises Conflict if the object has changed.
         """
         resource = resource or resource_of(type(value))
         path = resource.path(namespace=value.namespace, name=value.name)
@@ -247,7 +247,7 @@ class Client:
         subresource: str = "",
         idempotent: bool = True,
     ) -> ObjectT:
-        """Patch an object and hand back what came of it. `idempotent=False` where sending it twice would differ."""
+        """Patch an object and return the result. Use `idempotent=False` if the patch must not be sent twice."""
         resource = resource_of(kind)
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         body = patch if isinstance(patch, bytes) else msgspec.json.encode(patch)
@@ -257,7 +257,7 @@ class Client:
     async def patch_status(
         self, kind: "type[KubeObject] | Resource[Any]", name: str, patch: bytes, *, namespace: str = ""
     ) -> None:
-        """Patch the status of an object by strategic merge, on the lean lane; what came of it is not read."""
+        """Patch the status of an object by strategic merge with the fast writer. The result is not decoded."""
         path = resource_of(kind).path(namespace=namespace, name=name, subresource="status")
         await self._call("PATCH", path, body=patch, content_type=PatchType.STRATEGIC, lean=True)
 
@@ -270,7 +270,7 @@ class Client:
         uid: str = "",
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object; with `uid` only if it is still that one (else Conflict). Raises NotFound."""
+        """Delete an object. With `uid`, raises Conflict if the object has another one. Raises NotFound."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -280,10 +280,10 @@ class Client:
         await self._call("DELETE", path, body=msgspec.json.encode(options), lean=True)
 
     async def bind(self, pod: NamespacedObject, node: str) -> None:
-        """Bind a pod to a node, on the lean lane. Never sent twice unless the server surely did not carry it out.
+        """Bind a pod to a node with the fast writer. Retried only if the server did not carry it out.
 
-        Raises Conflict where the pod is bound already, is being deleted or is another; NotFound where it is gone. Where
-        the error's `outcome_unknown` is set, only looking at the pod tells.
+        Raises Conflict if the pod is bound, is being deleted or has another UID, and NotFound if it does not exist. If
+        `outcome_unknown` of the error is set, read the pod to find out.
         """
         binding = _Binding(_Meta(pod.name, pod.namespace, pod.uid), _Target(node))
         path = resource_of(Pod).path(namespace=pod.namespace, name=pod.name, subresource="binding")
@@ -291,29 +291,29 @@ class Client:
         await self._call("POST", path, body=body, priority=Priority.BIND, idempotent=False, lean=True)
 
     async def create_event(self, event: Event) -> None:
-        """Create an event, on the lean lane and after all else. Raises AlreadyExists."""
+        """Create an event with the fast writer, at the lowest priority. Raises AlreadyExists."""
         path = resource_of(Event).path(namespace=event.namespace)
         await self._call("POST", path, body=encode_json(event), priority=Priority.EVENT, idempotent=False, lean=True)
 
     async def patch_event(self, namespace: str, name: str, patch: bytes) -> None:
-        """Patch an event by strategic merge, on the lean lane. Raises NotFound where it has expired."""
+        """Patch an event by strategic merge with the fast writer. Raises NotFound if it has expired."""
         path = resource_of(Event).path(namespace=namespace, name=name)
         await self._call(
             "PATCH", path, body=patch, content_type=PatchType.STRATEGIC, priority=Priority.EVENT, lean=True
         )
 
     async def call(self, method: str, target: str, body: bytes | None = None) -> bytes:
-        """Send what changes no object, such as a TokenReview, and read the raw answer. Raises ApiError and its kin."""
+        """Send a request that changes no object, such as a TokenReview, and return the raw answer. Raises KubeError."""
         answer = await self._call(method, target, body=body, writes=False)
         return answer.body
 
     async def send(self, method: str, target: str, document: Any = None, *, type: str = JSON) -> Any:
-        """Send a document as it is and hand back the answer's: for objects whose structs leave fields out."""
+        """Send an unmodified document and return the answer: for objects whose structs omit fields."""
         body = None if document is None else msgspec.json.encode(document)
         answer = await self._call(method, target, body=body, content_type=type)
         return msgspec.json.decode(answer.body) if answer.body else None
 
-    # How it is done.
+    # Implementation.
 
     async def _call(
         self,
@@ -346,7 +346,7 @@ class Client:
         return await self._retrying(method, send, idempotent=harmless, priority=priority)
 
     async def _download(self, target: str) -> bytes:
-        """GET something big, with a time limit on each part of it rather than on the whole."""
+        """Send a GET request with a timeout for each part of the answer instead of the whole."""
 
         async def send() -> bytes:
             async with self._http.stream(target, idle=self.timeouts.listing) as chunks:
@@ -368,7 +368,7 @@ class Client:
                 if not _may_repeat(error, backoff.tries, idempotent):
                     raise
                 delay = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
-                log.debug("a request is sent again", method=method, error=str(error), seconds=delay)
+                log.debug("retrying a request", method=method, error=str(error), seconds=delay)
                 await asyncio.sleep(delay)
             else:
                 self._report(method, result.status if isinstance(result, Answer) else 200, begun)
@@ -380,7 +380,7 @@ class Client:
 
 
 def query(**values: str | int) -> str:
-    """A query string of those values that are not empty."""
+    """Return a query string of the values that are not empty."""
     given = {name: value for name, value in values.items() if value not in {"", 0}}
     return "?" + urlencode(given) if given else ""
 
@@ -398,7 +398,7 @@ class _ServedResource(msgspec.Struct):
 
 
 class _Served(msgspec.Struct):
-    """What a server says it serves of an API group."""
+    """The resources of an API group that a server reports."""
 
     resources: list[_ServedResource] = []
 

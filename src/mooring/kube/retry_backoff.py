@@ -1,4 +1,4 @@
-"""How long to wait before trying again: longer each time, and never in step with others."""
+"""Exponential backoff with jitter for retries."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -13,16 +13,16 @@ class Backoff:
     factor: float = 2.0
     jitter: float = 0.5
     random: Random = field(default_factory=Random)
-    #: How many delays were handed out since the last reset.
+    #: The number of delays since the last reset.
     tries: int = 0
 
     def next(self) -> float:
-        """The next delay in seconds."""
-        # The exponent is bounded so that years of failures do not overflow a float.
+        """Return the next delay in seconds."""
+        # The exponent is bounded so that it does not overflow a float.
         delay = min(self.cap, self.first * self.factor ** min(self.tries, 64))
         self.tries += 1
         return delay * (1 - self.jitter * self.random.random())
 
     def reset(self) -> None:
-        """Begin again at `first`: things went well."""
+        """Start again at `first`, after a success."""
         self.tries = 0

@@ -1,4 +1,4 @@
-"""HTTP to an API server by aiohttp: for everything that the lean lane does not carry, and as its fallback."""
+"""HTTP requests to an API server with aiohttp: for all requests but those of the fast writer, and as its fallback."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
@@ -14,26 +14,26 @@ from mooring.kube.client_tls import TlsContexts
 from mooring.kube.identity import Identity, IdentitySource
 from mooring.kube.request_limits import Priority
 
-#: Watches hold a connection each; these are for them and for lists beside the lane's own.
+#: Connections for watches, which use one each, and for lists. The fast writer has its own.
 _CONNECTIONS: Final = 128
-#: API servers close a connection that was idle for 90 s; we do so sooner, so as not to send into a closing one.
+#: API servers close idle connections after 90 s. Close them sooner, so that no request hits a closing one.
 IDLE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long each thing may take, in seconds."""
+    """Timeouts in seconds."""
 
     connect: float = 10.0
     request: float = 30.0
-    #: The time for the first byte of a list, and between any two parts of it.
+    #: For the first byte of a list, and between two parts of it.
     listing: float = 60.0
-    #: A watch that says nothing for so long is dead: servers send a bookmark every minute.
+    #: A silent watch is broken after this time: servers send a bookmark every minute.
     watch_idle: float = 150.0
 
 
 class Answer(NamedTuple):
-    """What the server answered; header names are lower-case."""
+    """The answer of a server; header names are lower-case."""
 
     status: int
     headers: Mapping[str, str]
@@ -41,12 +41,12 @@ class Answer(NamedTuple):
 
 
 class Transport(Protocol):
-    """Carries one request to the server and its answer back."""
+    """Sends requests and returns answers."""
 
     async def request(
         self, method: str, target: str, *, body: bytes | None, content_type: str, timeout: float, priority: Priority
     ) -> Answer:
-        """Send; `target` is the path with its query. Raises ConnectionFailed or OutcomeUnknown, never ApiError."""
+        """Send a request; `target` is the path with its query. Raises ConnectionFailed or OutcomeUnknown."""
         ...
 
     async def close(self) -> None:
@@ -55,15 +55,15 @@ class Transport(Protocol):
 
 
 class Chunks(Protocol):
-    """The body of an answer that comes bit by bit."""
+    """The body of a streamed answer."""
 
     def iter_any(self) -> AsyncIterator[bytes]:
-        """Whatever has arrived, as it arrives."""
+        """Yield the data as it arrives."""
         ...
 
 
 class HttpTransport:
-    """aiohttp with our credentials, TLS, proxy and timeouts. Belongs to one event loop."""
+    """aiohttp with credentials, TLS, proxy and timeouts. Not thread-safe."""
 
     def __init__(
         self, access: Access, identities: IdentitySource, tls: TlsContexts, *, user_agent: str, timeouts: Timeouts
@@ -86,7 +86,7 @@ class HttpTransport:
         timeout: float,
         priority: Priority = Priority.STATUS,
     ) -> Answer:
-        """Send a request and read the whole answer; once more with new credentials if the server rejects these."""
+        """Send a request and read the answer. Retries once with new credentials if the server rejects them."""
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=self._timeouts.connect)
         for again in (True, False):
             identity = self._identities.fresh() or await self._identities.get()
@@ -97,7 +97,7 @@ class HttpTransport:
 
     @contextlib.asynccontextmanager
     async def stream(self, target: str, *, idle: float) -> AsyncIterator[Chunks]:
-        """GET something whose body is read as it comes; `idle` bounds the silence. Raises ApiError too."""
+        """Send a GET request and stream the body; `idle` limits the time between parts. Raises ApiError too."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=idle)
         for again in (True, False):
             identity = self._identities.fresh() or await self._identities.get()
@@ -145,7 +145,7 @@ class HttpTransport:
     ) -> Any:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=IDLE_SECONDS)
-            # Cookies of a load balancer would pin us to one server; and nothing else of this session is shared.
+            # Cookies of a load balancer would pin the client to one server.
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         headers = [*self._headers]
         if identity.authorization:
@@ -167,7 +167,7 @@ class HttpTransport:
 
     @contextlib.contextmanager
     def _explained(self) -> Any:
-        """Turn aiohttp's many errors into the two that matter."""
+        """Convert the errors of aiohttp to those of this package."""
         try:
             yield
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as error:
