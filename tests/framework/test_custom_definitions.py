@@ -103,7 +103,7 @@ def test_definition() -> None:
     ]
 
 
-def test_groups_of_kubernetes_say_that_nobody_approved() -> None:
+def test_definitions_in_groups_of_kubernetes_have_an_approval_annotation() -> None:
     class Quota(CustomResource, group="scheduling.sigs.k8s.io", version="v1alpha1"):
         pass
 

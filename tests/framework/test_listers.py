@@ -41,7 +41,7 @@ def test_a_plugin_reads_live_objects() -> None:
     assert plugin.by_zone.get("west") == []
 
 
-def test_an_index_that_nobody_holds_is_gone() -> None:
+def test_an_unreferenced_index_is_not_updated() -> None:
     handle = Handle()
     lister = handle.lister(Report)
     index = lister.index(lambda report: (report.zone, report.name))

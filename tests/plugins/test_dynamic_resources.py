@@ -25,7 +25,7 @@ def test_pods_without_claims_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("pod", [CLAIMING, make_pod("p").resource_claim("gpu", template="gpus").obj()])
-def test_pods_with_claims_are_turned_down(pod: Any) -> None:
+def test_pods_with_claims_are_rejected(pod: Any) -> None:
     """The reason says what is the matter: never a silent pass."""
     assert run_plugin(DynamicResources, pod, nodes=NODES).pre_filter == Status.unresolvable(UNSUPPORTED)
 

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from mooring.api.affinity import PodAffinityTerm
-from mooring.api.label_selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
+from mooring.api.label_selectors import NOTHING, Selector, SelectorError, compile_selector
 from mooring.api.pod import Pod
 
 T = TypeVar("T")
@@ -158,6 +158,3 @@ def label_pairs(selector: Selector) -> list[tuple[str, str]]:
         if requirement.operator == "In" and (not best or len(requirement.values) < len(best)):
             best = [(requirement.key, value) for value in sorted(requirement.values)]
     return best
-
-
-ANY_POD = PodTerm(frozenset(), EVERYTHING, EVERYTHING)

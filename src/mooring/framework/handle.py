@@ -109,11 +109,11 @@ class Handle:
         self.random = rng if rng is not None else random.Random()
         #: Writes bindings to the API server.
         self.binder: Binder = binder if binder is not None else NoBinder()
-        #: Writes to volumes and claims; None in runs without a cluster, where what is assumed of them stays assumed.
+        #: Writes to volumes and claims; None in runs without a cluster, where assumed bindings stay assumed.
         self.volumes = volumes
         #: Reads from the API server, for ``run``; None in runs without a cluster.
         self.api = api
-        #: Who else is asked before pods are evicted, if anybody is.
+        #: The extenders that support preemption, if any.
         self.extenders = extenders
         self._activate = activate
         #: The profile's handle, which has the runner; plugins have handles of their own.

@@ -80,10 +80,10 @@ def test_together_is_the_same_as_one_by_one(seed):
         statuses = NodeStatuses(cache.table)
         harvest = search_together(cycle.handle, state, pod, np.array([row]), budgets, statuses)
         if isinstance(alone, Candidate):
-            assert harvest.best == alone
+            assert harvest.candidates == (alone,)
             assert harvest.harmless == (alone.violations == 0)
         else:
-            assert harvest.best is None
+            assert not harvest.candidates
             assert statuses.of_row(row).reasons == alone.reasons
             assert statuses.of_row(row).code is alone.code
 
@@ -105,5 +105,5 @@ def test_the_best_of_many_is_the_best_of_each(seed):
     assert harvest.count == len(candidates)
     if candidates:
         now = cycle.handle.clock()
-        assert harvest.best is not None
-        assert harvest.best.rank(now) == best(candidates, now).rank(now)
+        assert harvest.candidates
+        assert harvest.candidates[0].rank(now) == best(candidates, now).rank(now)

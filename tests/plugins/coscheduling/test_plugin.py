@@ -222,7 +222,7 @@ def test_bound_pods_count_and_gone_ones_do_not() -> None:
     assert permit(world, member("a")) == PermitWait(60)
 
 
-def test_a_pod_bound_by_somebody_else_counts() -> None:
+def test_a_pod_bound_by_another_scheduler_counts() -> None:
     world = harness(group("g", 2), member("a"), member("b"))
     world.handle.objects.put(member("b").node("n0").obj())
     assert permit(world, member("a")) is None
@@ -303,7 +303,7 @@ def test_events() -> None:
         ("{deniedPGExpirationTimeSeconds: 3}", "deniedPGExpirationTimeSeconds"),
     ],
 )
-def test_arguments_that_make_no_sense(args: str, path: str) -> None:
+def test_invalid_arguments(args: str, path: str) -> None:
     text = (
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
         "- plugins: {multiPoint: {enabled: [{name: Coscheduling}], disabled: [{name: PrioritySort}]}}\n"

@@ -177,7 +177,7 @@ def test_filter_is_skipped(incoming, pods):
     assert cycle(incoming, pods).pre_filter.code is Code.SKIP
 
 
-def test_a_selector_that_makes_no_sense_rejects_the_pod():
+def test_an_invalid_selector_rejects_the_pod():
     wrong = selector({}, ("app", "Like", "web"))
     operator = '"Like" is not a valid label selector operator'
     one = pod.pod_affinity(ZONE, wrong)

@@ -110,7 +110,7 @@ def test_node_events(incoming, old, new, expected):
     assert nodes.hint(incoming.obj(), old and old.obj(), new and new.obj()) is expected
 
 
-def test_terms_that_make_no_sense_are_worth_an_attempt():
+def test_invalid_terms_requeue_the_pod():
     wrong = pod.pod_affinity(ZONE, selector({}, ("app", "Like", "web"))).obj()
     for event in PluginHarness(InterPodAffinity).plugin.events_to_register():
         with pytest.raises(ValueError, match="requiredAffinityTerms"):  # which the queue takes for Hint.QUEUE

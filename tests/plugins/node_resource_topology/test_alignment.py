@@ -89,7 +89,7 @@ def test_pod_scope(pod: PodBuilder, fits: bool) -> None:
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted"])
-def test_other_policies_let_everybody_in(policy: str) -> None:
+def test_other_policies_accept_all_pods(policy: str) -> None:
     world = harness(report("n", {"cpu": "0"}, attributes={"topologyManagerPolicy": policy}))
     assert reasons(world, asking({"cpu": "9", "memory": "1"})) == {}
 

@@ -35,13 +35,13 @@ def reserve(world: PluginHarness, pod: PodBuilder) -> None:
 OVER = {"cacheResyncPeriodSeconds": 5}
 
 
-def test_reports_are_believed_whatever_was_decided() -> None:
+def test_reports_are_used_whatever_was_reserved() -> None:
     world = harness({}, report("n", ROOM, attributes=POD))
     reserve(world, asking("a"))
     assert reason(world, asking("b")) == ""
 
 
-def test_nodes_with_reservations_are_left_alone() -> None:
+def test_nodes_with_reservations_are_excluded() -> None:
     """Until the pod is bound or given up; this goes before the other cache."""
     world = harness({"discardReservedNodes": True, **OVER}, report("n", ROOM, attributes=POD))
     first, second = asking("a"), asking("b")

@@ -51,7 +51,7 @@ def test_reservations_are_charged_to_all_zones(attributes: dict[str, str]) -> No
     assert reason(world, asking("b", "2")) == ""
 
 
-def test_never_less_than_nothing_is_left() -> None:
+def test_free_amounts_are_not_negative() -> None:
     world = harness(OVER, report("n", ROOM, attributes=POD))
     for name in "abc":
         reserve(world, asking(name))
@@ -118,7 +118,7 @@ def test_a_report_that_includes_all_pods_is_taken_over(annotation: bool) -> None
     assert reason(world, asking("b", "3")) == "cannot align pod"
 
 
-def test_only_nodes_in_doubt_are_looked_at() -> None:
+def test_only_uncertain_nodes_are_resynced() -> None:
     """A report is not taken over where nobody was turned down."""
     world = harness(OVER, told(()), pods=(running("a"),))
     world.handle.objects.put(told(("a",), cpu="1"))

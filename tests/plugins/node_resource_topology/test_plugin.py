@@ -67,7 +67,7 @@ def test_defaults_of_the_arguments() -> None:
         ("{cacheResyncPeriod: 3}", "cacheResyncPeriod"),
     ],
 )
-def test_arguments_that_make_no_sense(args: str, path: str) -> None:
+def test_invalid_arguments(args: str, path: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(config(args), source="test")
     assert [error.path for error in caught.value.errors] == [f"profiles[0].pluginConfig[0].args.{path}"]

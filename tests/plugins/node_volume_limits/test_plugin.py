@@ -129,7 +129,7 @@ def test_limits(there, new, limits, fits):
         ([Volume(vsphere_volume=VsphereVolume())], Code.SUCCESS),
     ],
 )
-def test_pods_that_are_looked_at(volumes, expected):
+def test_pods_that_are_evaluated(volumes, expected):
     made = make_pod("p")
     for volume in volumes:
         made = made.volume(volume)
@@ -253,7 +253,7 @@ class TestFaults:
         expected = Status.error("PersistentVolumeClaim had no name")
         assert self.harness().run(pod("p", "", "gone")).filter == {"csi": expected, "plain": expected}
 
-    def test_an_ephemeral_claim_of_somebody_else(self):
+    def test_an_ephemeral_claim_of_another_pod(self):
         harness = self.harness()
         harness.add(make_pvc("p-e").obj())
         expected = Status.error("PVC default/p-e was not created for pod default/p (pod is not owner)")

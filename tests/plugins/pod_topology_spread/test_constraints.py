@@ -75,7 +75,7 @@ def test_the_systems_defaults_make_do_without_the_zone():
     assert raw == {"a1": 10, "a2": 8, "b1": 6, "b2": 6, "lost": 4}
 
 
-def test_pods_that_nothing_is_known_of_are_left_alone():
+def test_pods_without_services_and_controllers_are_not_spread():
     assert scored(web, on("a1")) == ({}, {})
     assert scored(web.spread(HOST, WEB), on("a1"), objects=[SERVICE]) == ({}, {})
 
@@ -88,7 +88,7 @@ def test_listed_defaults_filter_and_need_all_keys():
     assert rejected(web.spread(HOST, None, when=SOFT), on("a1"), nodes, [SERVICE], LIST) == {}
 
 
-def test_a_new_owner_is_heard_of():
+def test_a_new_owner_changes_the_selector():
     harness = spread_harness(*on("a1"))
     pod = web.owner("ReplicaSet", "web").obj()
     assert harness.run(pod).pre_score.code is Code.SKIP

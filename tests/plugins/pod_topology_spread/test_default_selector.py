@@ -83,7 +83,7 @@ def test_the_selector(pod, objects, expected, late):
     assert selectors.of(template) == compile_selector(expected)
 
 
-def test_changes_are_heard_of():
+def test_changes_update_the_selector():
     handle = Handle()
     selectors = DefaultSelectors(handle)
     template = handle.template(web.obj())

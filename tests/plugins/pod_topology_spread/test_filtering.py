@@ -99,7 +99,7 @@ def test_hard_constraints(pod, pods, expected):
     assert rejected(pod, pods) == expected
 
 
-def test_nodes_without_a_key_neither_count_nor_do():
+def test_nodes_without_a_key_do_not_count_and_are_rejected():
     nodes = [*NODES, make_node("lost"), make_node("c1").zone("c").label(rack="1")]
     pods = on("lost", "lost", "a1")
     assert rejected(web.spread(ZONE, WEB), pods, nodes) == {"a1": UNEVEN, "a2": UNEVEN, "lost": UNLABELLED}
@@ -141,7 +141,7 @@ def test_a_pod_without_hard_constraints_is_skipped():
         (SOFT, "pre_score", "calculating preScoreState: obtaining pod's soft"),
     ],
 )
-def test_a_selector_that_makes_no_sense_is_an_error(when, point, text):
+def test_an_invalid_selector_is_an_error(when, point, text):
     pod = web.spread(ZONE, selector({}, ("app", "Like", "web")), when=when).obj()
     expected = f'{text} topology spread constraints: "Like" is not a valid label selector operator'
     assert getattr(run_plugin(PodTopologySpread, pod, nodes=[NODES[0].obj()]), point) == Status.error(expected)

@@ -89,7 +89,7 @@ def test_soft_constraints(pod, pods, raw, final):
     assert scored(pod, pods) == (raw, final)
 
 
-def test_nodes_without_a_key_are_not_judged():
+def test_nodes_without_a_key_are_ignored():
     raw, final = scored(web.spread(ZONE, WEB, when=SOFT), on("a1", "lost"), [*NODES[:1], NODES[2], make_node("lost")])
     assert raw == {"a1": 1, "b1": 0, "lost": 0}
     assert final == {"a1": 0, "b1": 100, "lost": 0}

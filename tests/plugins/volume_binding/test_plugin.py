@@ -229,7 +229,7 @@ class TestFreeVolumes:
         assert run(pod, claim().obj(), free("v").obj()).rejected == rejected("a", "b", "c")
         assert run(pod, claim().obj(), free("v").obj(), free("w", zone="b").obj()).rejected == rejected("a", "c")
 
-    def test_a_selector_that_makes_no_sense_is_an_error(self):
+    def test_an_invalid_selector_is_an_error(self):
         odd = claim().select(selector({}, ("tier", "Odd"))).obj()
         text = '"Odd" is not a valid label selector operator'
         expected = Status.error(f"error creating internal label selector for claim: default/data: {text}")
@@ -345,7 +345,7 @@ class TestChosenNode:
         ]
         assert run(TWO, *objects).rejected == rejected("a", "b", "c")
 
-    def test_the_other_claims_are_looked_at_there(self):
+    def test_the_other_claims_are_checked_there(self):
         objects = claim(storage_class="made").selected_node("b").obj(), claim("logs").obj()
         assert run(TWO, *objects, free("v", zone="b").obj()).feasible == ["b"]
         assert run(TWO, *objects, free("v", zone="a").obj()).feasible == []

@@ -91,11 +91,6 @@ class Harvest(msgspec.Struct, frozen=True):
     #: The best one first; the others only if requested.
     candidates: tuple[Candidate, ...] = ()
 
-    @property
-    def best(self) -> Candidate | None:
-        """The best candidate, if there is one."""
-        return self.candidates[0] if self.candidates else None
-
 
 def search_together(
     handle: Handle,
