@@ -167,16 +167,6 @@ class Resource:
                     return False
         return True
 
-    def lacking(self, room: Resource) -> list[str]:
-        """Return the resources that do not fit: CPU first, then memory, then the others by name."""
-        found = [] if _within(self.cpu, room.cpu) else [CPU]
-        if not _within(self.memory, room.memory):
-            found.append(MEMORY)
-        if self.scalars:
-            theirs = room.scalars or {}
-            found += sorted(n for n, amount in self.scalars.items() if not _within(amount, theirs.get(n, 0.0)))
-        return found
-
     def exceeding(self, room: Resource, asked: Resource) -> list[str]:
         """Return the requested resources (except ``pods``) whose amount exceeds the other's, even slightly."""
         found = [CPU] if asked.cpu > 0 and self.cpu > room.cpu else []

@@ -69,11 +69,6 @@ class BatchWriter:
             for number in range(_STATUS_WRITERS):
                 tasks.create_task(self._run_writes(), name=f"status {number}")
 
-    @property
-    def pending(self) -> int:
-        """How many binds were not sent or not answered yet."""
-        return len(self._binds) + self._binder.in_flight
-
     # Binds
 
     def bind(self, pod: Pod, node_name: str, pre_bind: PreBind | None = None) -> None:
