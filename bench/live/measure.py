@@ -183,9 +183,9 @@ class _Scene:
         assert self._contender is not None
         own = usage(self._contender.pid)
         server = self._read_server() - self._server_cpu
-        ours = own.cpu_seconds + server + time.process_time() - self._harness_cpu
+        measured = own.cpu_seconds + server + time.process_time() - self._harness_cpu
         capacity = (time.monotonic() - self.started) * (os.cpu_count() or 1)
-        return _Spent(own, server, round(max(0.0, busy_seconds() - self._busy - ours) / capacity, 3))
+        return _Spent(own, server, round(max(0.0, busy_seconds() - self._busy - measured) / capacity, 3))
 
     def _read_server(self) -> float:
         return sum(usage(each.pid).cpu_seconds for each in (self._plane.etcd, self._plane.apiserver))

@@ -14,7 +14,7 @@ from mooring.batch.plugin import SessionGuards
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.run import close_session, open_session, run_actions
 from mooring.batch.session import Session
-from mooring.loading.options import PluginOptions
+from mooring.loading.plugin_options import PluginOptions
 from tests.batch.cases import conf, gang, node, queue, running
 
 TIERS = (("mine", "gang"), ("predicates", "nodeorder"))

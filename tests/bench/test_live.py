@@ -1,4 +1,4 @@
-"""The parts of the live benchmark that need no API server: objects, observer, /proc, ratios and tables."""
+"""The parts of the live benchmark that do not need an API server: objects, observer, /proc, ratios and tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def line(kind: str, name: str, version: int = 1) -> bytes:
 
 
 def test_pods_are_those_of_the_decision_benchmark() -> None:
-    """What the server fills in is left out, the spec is whole."""
+    """Without the fields that the server sets, and with the complete spec."""
     first, second = (msgspec.json.decode(each) for each in objects.pods("antiaffinity", 2))
     assert [first["metadata"]["name"], second["metadata"]["name"]] == ["pod-0", "pod-1"]
     assert "status" not in first
@@ -32,7 +32,7 @@ def test_pods_are_those_of_the_decision_benchmark() -> None:
 
 
 def test_running_pods_are_spread_evenly() -> None:
-    """Each node gets as many."""
+    """Evenly distributed over the nodes."""
     names = [msgspec.json.decode(each)["spec"]["nodeName"] for each in objects.running_pods(6, 3)]
     assert names == ["node-00000", "node-00001", "node-00002"] * 2
 
@@ -45,7 +45,7 @@ def test_nodes_are_ready_and_have_room() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 50, 10_000])
 def test_observer_reads_lines_however_they_are_cut(size: int) -> None:
-    """Only the moment when a pod is bound counts, not what happens to it later."""
+    """Only the binding counts, not later changes."""
     times = iter(range(100_000))
     observer = Observer(clock=lambda: float(next(times)))
     data = line("ADDED", "a") + line("MODIFIED", "a") + line("ADDED", "b") + line("DELETED", "a") + line("ADDED", "a")
@@ -56,7 +56,7 @@ def test_observer_reads_lines_however_they_are_cut(size: int) -> None:
 
 
 def test_observer_goes_on_after_the_last_whole_event() -> None:
-    """When the server closes the watch, what came of the next line is forgotten: it comes again."""
+    """When the server closes the watch, an incomplete line is discarded, because it is sent again."""
     observer = Observer("5")
     observer.feed(line("ADDED", "a", 7) + line("ADDED", "b", 8)[:20])
     assert observer.version == "7"
@@ -66,7 +66,7 @@ def test_observer_goes_on_after_the_last_whole_event() -> None:
 
 
 async def test_observer_waits() -> None:
-    """For a number of pods, or for one; and not for ever."""
+    """For a number of pods, or for one, with a timeout."""
     observer = Observer(clock=lambda: 3.0)
     observer.feed(line("ADDED", "a"))
     assert await observer.wait(1, patience=0.01)
@@ -80,7 +80,7 @@ async def test_observer_waits() -> None:
 
 
 def test_usage_adds_up_a_process_and_its_children(tmp_path: Path) -> None:
-    """CPU time with that of ended children, peak memory with that of living ones; a name may hold parentheses."""
+    """CPU time includes terminated children, peak memory running ones; a name may contain parentheses."""
     for pid, children in ((10, "11 12"), (11, ""), (12, "13")):
         folder = tmp_path / str(pid)
         (folder / "task" / str(pid)).mkdir(parents=True)
@@ -110,7 +110,7 @@ def rate(scheduler: str, *, workload: str = "basic", binds_per_s: float = 200, b
 
 
 def test_ratios_are_of_the_same_workload() -> None:
-    """And absent where the other side was not measured."""
+    """None if the other contender was not measured."""
     rates = [
         rate("kube-scheduler"),
         rate("mooring", binds_per_s=500),
@@ -128,7 +128,7 @@ def test_ratios_are_of_the_same_workload() -> None:
 
 
 def test_table_shows_every_measurement() -> None:
-    """Aligned, one part for each kind; a contender that gave up is seen to have done so."""
+    """Aligned, with one table for each measurement; failed contenders are marked."""
     results = Results(
         rates=[rate("kube-scheduler"), rate("mooring", bound=60)],
         startups=[

@@ -1,4 +1,4 @@
-"""The benchmark of ways to write a plugin: all follow the same rule, so that their times can be compared."""
+"""The plugin benchmark: all kinds of plugins implement the same rule, so that their times can be compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a gang waits: the gate, and the numbers."""
+"""Explanations of waiting gangs: the gate, and the numbers."""
 
 from __future__ import annotations
 

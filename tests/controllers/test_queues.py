@@ -1,4 +1,4 @@
-"""Queues on the embedded cluster: made, opened, closed, counted."""
+"""The queue controller on the embedded cluster."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ async def test_children_close_and_open_with_their_parent(world: World) -> None:
         await until(lambda: is_state(world, "low", "Closed"))
         annotations = (await world.get(f"{QUEUES}/low"))["metadata"]["annotations"]
         assert annotations["volcano.sh/closed-by-parent"] == "true"
-        # It cannot be opened below a closed one, and that is said.
+        # A queue with a closed parent cannot be opened; an event says so.
         await world.command(OPEN_QUEUE, f"{QUEUES}/low")
         await until(lambda: said(world, "low", "open that one first"))
         assert await world.state("low") == "Closed"
         await world.command(OPEN_QUEUE, f"{QUEUES}/top")
         await until(lambda: is_state(world, "low", "Open"))
-        # That one was closed for its own sake.
+        # This queue was closed by a command.
         assert await world.state("own") == "Closed"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from mooring import Scheduler
 from mooring.cluster import EmbeddedCluster
 from mooring.cluster.calls import system_call
-from mooring.loading.module_importer import loaded_modules
+from tests.loading.builders import loaded_modules
 
 RELOADS = 1000
 #: Listens, reads objects, keeps a task and state: everything that could hold on to an old version.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,8 @@ def load_errors(requested: Requested) -> list[str]:
     with pytest.raises(PluginLoadError) as caught:
         find_plugins(requested)
     return str(caught.value).splitlines()
+
+
+def loaded_modules() -> set[str]:
+    """Return the plugin modules that are imported."""
+    return {name for name in sys.modules if name.startswith("mooring_plugins.")}

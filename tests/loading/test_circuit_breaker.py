@@ -1,4 +1,4 @@
-"""Users' plugins that break: attempts fail under their name, breakers open and close, nobody else is harmed."""
+"""Failing plugins of users: attempts fail with their name, breakers open and close, other plugins are not affected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from mooring.framework import PermitWait, Plugin, Status, Verdicts, depends_on
 from mooring.live.watchdog import Watchdog
 from mooring.loading import configuration
-from mooring.loading.options import PluginOptions
+from mooring.loading.plugin_options import PluginOptions
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.testing import make_node, make_pod
@@ -29,7 +29,7 @@ class Clock:
 
 
 class World:
-    """An engine with one plugin of ours and two nodes."""
+    """An engine with one user plugin and two nodes."""
 
     def __init__(self, plugin: type[Plugin], **options: Any) -> None:
         self.clock = Clock()
@@ -153,7 +153,7 @@ async def test_what_is_broken_in_the_binding_cycle_is_blamed_too(method: str, ca
     world = World(plugin(**others, **{method: call}))
     decided = world.attempt()
     assert isinstance(decided, AssumedPod)
-    # Where a Bind plugin of ours stands behind the built-in one it would never be asked.
+    # A Bind plugin after the built-in one would never be called.
     profile = decided.runner.profile
     profile.bind = tuple(bound for bound in profile.bind if bound.name == "Mine")
     failed = await world.engine.bind(decided)
@@ -188,7 +188,7 @@ def test_the_same_failure_is_told_once_a_minute() -> None:
 
 
 class Fickle(Plugin):
-    """Fails for as long as it is told to; its answer may be kept."""
+    """Fails while its flag is set. Its answer may be cached."""
 
     broken = True
     calls = 0

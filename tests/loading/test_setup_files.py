@@ -1,4 +1,4 @@
-"""Files that are read again: what did not change stays, what did is loaded beside it, what is wrong leaves nothing."""
+"""Reloading: unchanged plugins are kept, changed ones are imported as new modules, failures leave no modules."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from mooring.config import ConfigError
 from mooring.loading import PluginLoadError, Requested
-from mooring.loading.module_importer import loaded_modules
 from mooring.loading.setup_files import SetupFiles, signature
+from tests.loading.builders import loaded_modules
 
 PLUGIN = (
     "from mooring.framework import Plugin\n\nclass {name}(Plugin):\n    class Args:\n        limit: int = {limit}\n\n"
@@ -32,7 +32,7 @@ plugins:
 
 
 class Folder:
-    """A configuration with a plugin A beside it and B in a folder."""
+    """A configuration with a plugin A in the same folder and B in a subfolder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -13,7 +13,7 @@ from mooring.framework.plugin import ArgsError, convert_args
 from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts
 from mooring.loading.circuit_breaker import Guard, Guards, SwitchedOffError
-from mooring.loading.options import PluginOptions
+from mooring.loading.plugin_options import PluginOptions
 
 
 class BatchPlugin:

@@ -145,7 +145,7 @@ class ControllerManager:
         while True:
             detected = await self._volcano.detect()
             if detected and detected != self.detected_volcano:
-                log.warning("Volcano's controllers are running; pausing ours", detected=detected)
+                log.warning("Volcano's controllers are running; pausing Mooring's", detected=detected)
             elif not detected and (self.detected_volcano or not self.ready.is_set()):
                 log.info("Controllers started", controllers=[each.name for each in self._reconcilers])
             self.detected_volcano = detected

@@ -72,11 +72,6 @@ class ReconcileLoop:
         """Finish what is in progress, then do nothing until `resume`."""
         self._resumed.clear()
 
-    @property
-    def pending(self) -> int:
-        """The number of objects that are queued or in progress."""
-        return len(self._queue) + len(self._in_progress)
-
     async def run(self) -> None:
         """Run the workers until cancelled."""
         try:

@@ -16,9 +16,9 @@ from mooring.framework.plugin import ArgsError, Plugin, args_struct, decode_args
 from mooring.framework.points import points_of
 from mooring.loading.load_errors import Fault, PluginLoadError, refuse
 from mooring.loading.module_importer import root_of, unload
-from mooring.loading.options import DEFAULT, PluginOptions
 from mooring.loading.plugin_files import FoundPlugin, in_folder, kind_of, load_file, pick
 from mooring.loading.plugin_kinds import POD, Kind, plugin_name
+from mooring.loading.plugin_options import DEFAULT, PluginOptions
 from mooring.loading.plugin_sources import NO_SOURCES, PluginEntry, PluginSources
 from mooring.loading.static_checks import check_class
 from mooring.loading.wasm.guest_config import ConfiguredGuest

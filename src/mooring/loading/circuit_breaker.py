@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from mooring.framework.status import Code, Status
-from mooring.loading.options import DEFAULT, PluginOptions
+from mooring.loading.plugin_options import DEFAULT, PluginOptions
 from mooring.observe.plugin_metrics import PluginHealth
 
 #: Logs an event about a plugin, with details by name.

@@ -120,11 +120,6 @@ def unload(name: str) -> None:
         vars(parent).pop(root.partition(".")[2], None)
 
 
-def loaded_modules() -> tuple[str, ...]:
-    """Return the names of the top modules of loaded plugins."""
-    return tuple(_finder.loaded)
-
-
 def _install_finder() -> None:
     if ROOT not in sys.modules:
         parent = ModuleType(ROOT, "Plugins that were loaded from files.")

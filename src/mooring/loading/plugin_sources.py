@@ -15,7 +15,7 @@ from mooring.api.yaml_reader import read_node
 from mooring.config import ConfigError, FieldError
 from mooring.config.config_errors import nearest
 from mooring.config.durations import SECOND, DurationError, parse_duration
-from mooring.loading.options import DEFAULT, FailurePolicy, Isolation, PluginOptions
+from mooring.loading.plugin_options import DEFAULT, FailurePolicy, Isolation, PluginOptions
 
 API_VERSION: Final = "mooring.dev/v1alpha1"
 KIND: Final = "PluginSources"

@@ -19,7 +19,7 @@ from mooring.framework.api_clients import ApiReader, Binder, VolumeWriter
 from mooring.framework.handle import EventRecorder
 from mooring.framework.plugin import Plugin
 from mooring.loading.circuit_breaker import Guards, Log
-from mooring.loading.options import PluginOptions
+from mooring.loading.plugin_options import PluginOptions
 from mooring.scheduler.binding import PreBinds
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_lock import DecisionLock

@@ -22,7 +22,7 @@ from mooring.framework.preemption.candidate import PreemptionExtenders
 from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.loading.circuit_breaker import Guards
-from mooring.loading.options import DEFAULT, PluginOptions
+from mooring.loading.plugin_options import DEFAULT, PluginOptions
 from mooring.observe.plugin_metrics import PluginTimes
 from mooring.plugins.registry import BUILTIN
 from mooring.scheduler.cache import Cache

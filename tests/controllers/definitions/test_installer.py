@@ -1,4 +1,4 @@
-"""The definitions: structural, put on a cluster once, and never over somebody else's."""
+"""Installing the definitions: idempotent, and without changing definitions that others installed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_install_is_idempotent(tmp_path: Path) -> None:
             assert (await client.send("GET", PATH))["items"] == []
             assert {each.outcome for each in await install(client)} == {"created"}
             assert {each.outcome for each in await install(client)} == {"unchanged"}
-            # As if Volcano had put it there.
+            # As if Volcano had installed it.
             name = "queues.scheduling.volcano.sh"
             await client.send(
                 "PATCH",

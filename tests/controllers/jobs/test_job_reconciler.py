@@ -103,7 +103,7 @@ async def test_a_job_runs_to_completion(cluster: World) -> None:
     assert done["minAvailable"] == 3
     assert done["taskStatusCount"] == {"a": {"phase": {"Succeeded": 2}}, "b": {"phase": {"Succeeded": 1}}}
     assert [each["status"] for each in done["conditions"]] == ["Pending", "Running", "Completed"]
-    # The group and what the plugins made are gone, the pods are not.
+    # The PodGroup and the objects of plugins are deleted, the pods are not.
     await until(lambda: empty(cluster, GROUPS))
     assert await cluster.get("/api/v1/namespaces/default/services/j") is None
     assert len(await pods(cluster)) == 3
@@ -128,7 +128,7 @@ async def test_a_failed_pod_restarts_the_job_up_to_max_retry(cluster: World) -> 
     failed = await reach(cluster, "Failed")
     assert failed["retryCount"] == 2
     assert failed["version"] >= 2
-    # The last attempt's failure stays to be looked at; what still ran was stopped.
+    # The failed pods of the last retry are kept; running ones were deleted.
     await until(lambda: names(cluster, ["j-bad-0"]))
     assert any("RestartJob" in each for each in await notes(cluster, "ExecuteAction"))
 
@@ -246,7 +246,7 @@ async def test_a_missing_claim_is_reported(cluster: World) -> None:
 
 
 async def test_a_restarted_controller_continues(world: World) -> None:
-    """A pod failed while nobody looked: its policy still counts."""
+    """A pod failed while no controller ran: its policy still applies."""
     policies = [{"event": "PodFailed", "action": "AbortJob"}]
     await submit(world, task(replicas=2), policies=policies, minAvailable=1)
     batch = BatchSettings(schedule_period=0.1)

@@ -1,4 +1,4 @@
-"""Guests for tests, in WebAssembly's text form, and clusters for them to speak about."""
+"""Guests for tests, in WebAssembly's text format, and clusters for them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def module(body: str, *, imports: str = "", memory: int = 1, data: str = "") -> 
 
 
 def saying(export: str, text: str, answer: str) -> str:
-    """A function that gives a text (which the module must have as its data) as the reason, and answers."""
+    """A function that sets a text (the module's data) as the reason, and returns an answer."""
     kind = answer[:3]
     return f"""(func (export "{export}") (result {kind})
         (call $reason (i32.const 0) (i32.const {len(text)})) ({answer}))"""
 
 
 def echo(export: str, source: str, name: str, *, answer: str = "i32.const 2", limit: int = 32000) -> bytes:
-    """A guest whose function reads something from the host, and gives it as the reason of its answer."""
+    """A guest whose function reads data from the host, and sets it as the reason."""
     body = f"""(func (export "{export}") (result {answer[:3]})
         (call $reason (i32.const 1024) (call $read (i32.const 1024) (i32.const {limit}))) ({answer}))"""
     imports = f'{REASON} (import "{source}" "{name}" (func $read (param i32 i32) (result i32)))'
@@ -34,7 +34,7 @@ def echo(export: str, source: str, name: str, *, answer: str = "i32.const 2", li
 
 
 def look_up(export: str, source: str, name: str, about: str, *, answer: str = "i32.const 2") -> bytes:
-    """The same for a function that is asked about a node by name."""
+    """The same for a host function that takes a node name."""
     body = f"""(func (export "{export}") (result {answer[:3]})
         (call $reason (i32.const 1024)
           (call $read (i32.const 0) (i32.const {len(about)}) (i32.const 1024) (i32.const 32000))) ({answer}))"""
@@ -43,7 +43,7 @@ def look_up(export: str, source: str, name: str, about: str, *, answer: str = "i
 
 
 def harness(binary: bytes, *names: str, name: str = "Guest", **args: Any) -> PluginHarness:
-    """The guest on a cluster of some nodes (three unless named)."""
+    """The guest on a cluster, by default with three nodes."""
     plugin = plugin_from_module(name, binary)
     nodes = [make_node(each).obj() for each in names or ("n1", "n2", "n3")]
     return PluginHarness(plugin, args={"guestURL": "file://guest.wasm", **args}, nodes=nodes)

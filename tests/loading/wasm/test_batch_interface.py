@@ -19,7 +19,7 @@ POD = make_pod("p").uid("u").req(cpu="500m").obj()
 
 
 def batch(columns: str, *, score: str = "", filtering: str = "", text: str = "") -> bytes:
-    """A guest that asks for columns and gives a text; the bodies find the request at local 0."""
+    """A guest that requests columns and returns a text. The bodies have the request in local 0."""
     data = (columns + text).replace("\0", "\\00")
     body = f"""
         (func (export "mooring_alloc") (param i32) (result i32) (i32.const 4096))
@@ -34,7 +34,7 @@ def batch(columns: str, *, score: str = "", filtering: str = "", text: str = "")
 
 
 def asked(columns: str) -> tuple[PluginHarness, dict[str, Any]]:
-    """A small cluster, and what a guest with these columns is given for it."""
+    """Return the request of a guest with these columns on a small cluster."""
     found = harness(batch(columns, score="(i32.const 0)"), "a", "bb", guestConfig="conf")
     found.table.update_node(make_node("a").allocatable(cpu="4", memory="8Gi", pods="10").label(zone="z1").obj())
     found.table.update_node(make_node("bb").allocatable(cpu="2", pods="20").unschedulable().obj())
@@ -94,7 +94,7 @@ def test_labels_names_and_flags() -> None:
 
 
 def test_the_name_cache_follows_the_nodes() -> None:
-    """They are kept from one question to the next."""
+    """They are cached between calls."""
     column = make_column("name")
     found = harness(batch("name", score="(i32.const 0)"), "a", "b")
 
@@ -114,7 +114,7 @@ ANSWERS = "(i32.load offset=24 (local.get 0))"
 
 
 def test_scores() -> None:
-    """The first column is copied to the answers."""
+    """The guest copies the first column to the answers."""
     copy = f"(memory.copy {ANSWERS} {FIRST_COLUMN} (i32.const 16)) (i32.const 0)"
     found = harness(batch("allowed_pods", score=copy), "a", "b")
     found.table.update_node(make_node("a").allocatable(pods="7").obj())

@@ -1,4 +1,4 @@
-"""Guests that fail: one message, one attempt harmed, and the next one has an instance that works."""
+"""Failing guests: one message, one failed attempt, and a new instance for the next one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PANIC = """(func (export "filter") (result i32)
     (i32.store (i32.const 0) (i32.const 16)) (i32.store (i32.const 4) (i32.const 5))
     (drop (call $write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 8)))
     unreachable)"""
-#: Takes pages until there are no more.
+#: Grows its memory until that fails.
 GREEDY = """(func (export "filter") (result i32)
     (loop $more (br_if $more (i32.ne (memory.grow (i32.const 1)) (i32.const -1)))) unreachable)"""
 
@@ -92,7 +92,7 @@ def test_an_unknown_nominating_mode() -> None:
         plugin.post_filter(CycleState(), POD, None)
 
 
-#: Fails when it is called the first time; counts calls in its memory, so a new instance starts at none.
+#: Fails in one call. It counts calls in its memory, so a new instance starts at zero.
 ONCE = """(func (export "filter") (result i32)
     (i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.const 1)))
     (if (i32.eq (i32.load (i32.const 0)) (i32.const 4)) (then unreachable)) (i32.const 0))"""
@@ -138,7 +138,7 @@ def test_initial_memory_above_the_limit() -> None:
 
 
 def test_sleep_returns_at_once() -> None:
-    """A guest that sleeps for an hour goes on at once: nobody waits for it, and no limit could stop it."""
+    """A guest that sleeps for an hour continues at once; the time limit could not interrupt the host function."""
     body = """(func (export "filter") (result i32)
         (i64.store (i32.const 0) (i64.const 7)) (i64.store (i32.const 24) (i64.const 3600000000000))
         (drop (call $poll (i32.const 0) (i32.const 64) (i32.const 1) (i32.const 128)))

@@ -215,7 +215,7 @@ def test_http_errors(server: str) -> None:
 
 
 def test_over_https(guest_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a server whose certificate is trusted, which needs no checksum; from no other."""
+    """From a server with a trusted certificate, without a checksum; not from other servers."""
     made = make_certificate()
     for name in ("certificate", "key", "authority"):
         (tmp_path / name).write_text(getattr(made, name))

@@ -1,4 +1,4 @@
-"""What guests answer at each extension point, and what becomes of it."""
+"""Results of guests at each extension point."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ POD = make_pod("p").uid("u1").obj()
 )
 def test_statuses(export: str, method: str, code: int, status: Status | None) -> None:
     body = saying(export, "why", f"i32.const {code}")
-    if export in ("prescore", "prebind"):  # these cannot be alone
+    if export in ("prescore", "prebind"):  # a guest must not export only these
         body += '(func (export "filter") (result i32) (i32.const 0))'
     plugin = harness(module(body, imports=REASON, data="why")).plugin
     extra = Ellipsis if method in ("pre_filter", "pre_score") else "n1"
@@ -70,7 +70,7 @@ def test_filter_accepts_nodes() -> None:
 
 
 def test_an_error_in_filter_ends_the_calls() -> None:
-    """Every call counts one up; the second answers Error."""
+    """Every call increments a counter; the second call returns Error."""
     body = """(global $n (mut i32) (i32.const 0))
         (func (export "filter") (result i32)
           (global.set $n (i32.add (global.get $n) (i32.const 1)))

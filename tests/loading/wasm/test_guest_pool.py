@@ -1,4 +1,4 @@
-"""Which instance works on which attempt."""
+"""The assignment of instances to attempts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mooring.testing import make_node, make_pod
 from tests.loading.wasm.guests import REASON, harness, module
 
 A, B = make_pod("a").uid("a").obj(), make_pod("b").uid("b").obj()
-#: Counts the attempts that began (prefilter), and tells how many there were; a new instance has counted none.
+#: Counts attempts (prefilter) and returns the count. A new instance starts at zero.
 COUNTING = """
     (func (export "prefilter") (result i32)
       (i32.store8 (i32.const 0) (i32.add (i32.load8_u (i32.const 0)) (i32.const 1))) (i32.const 0))
@@ -28,7 +28,7 @@ GUEST = module(COUNTING, imports=REASON, data="0")
 
 
 def begun(plugin: Any, state: CycleState, pod: Any) -> str:
-    """How many attempts the instance of an attempt has seen, that one included, after 0."""
+    """Return the number of attempts that the instance of an attempt has counted, including this one."""
     return str(plugin.reserve(state, pod, "n1").message)
 
 
@@ -73,7 +73,7 @@ def test_a_collected_attempt_returns_its_instance() -> None:
 
 
 def test_an_attempt_without_its_instance_calls_prefilter_again() -> None:
-    """As when an attempt is explained after the next one has run: the guest must not mix up the two."""
+    """As when an attempt is explained after the next one ran: the guest must not confuse the two."""
     plugin = harness(GUEST).plugin
     nodes = plugin.handle.nodes
     first, second = CycleState(), CycleState()
@@ -83,7 +83,7 @@ def test_an_attempt_without_its_instance_calls_prefilter_again() -> None:
 
 
 def test_prefilter_resets_a_guest_whose_prefilter_point_is_disabled() -> None:
-    """Guests of the SDK drop what they remember of the last pod in `prefilter`; a profile may have no PreFilter."""
+    """Guests of the SDK reset their state in `prefilter`, but a profile may not enable PreFilter."""
     found = harness(GUEST)
     for number in "12":
         assert found.plugin.filter_nodes(CycleState(), A, found.nodes()).status(1).message == number
@@ -91,7 +91,7 @@ def test_prefilter_resets_a_guest_whose_prefilter_point_is_disabled() -> None:
 
 # In the engine
 
-#: Scores a node by its name's last character; keeps off nodes whose name begins with x. Permits, reserves, binds along.
+#: Scores a node by the last character of its name, and rejects nodes whose name begins with x. Has all binding points.
 WHOLE = """
     (func $last (result i32)
       (i32.load8_u (i32.sub (call $name (i32.const 0) (i32.const 256)) (i32.const 1))))
@@ -150,7 +150,7 @@ def test_a_guests_reasons_are_in_the_message() -> None:
 
 
 def test_a_failing_guest_fails_one_attempt() -> None:
-    """It breaks at nodes whose name begins with an exclamation mark."""
+    """The guest fails for nodes whose name begins with an exclamation mark."""
     trap = "(if (i32.eq (i32.load8_u (i32.const 0)) (i32.const 33)) (then unreachable))"
     made = engine(WHOLE.replace("(drop (call $last))", f"(drop (call $last)) {trap}"))
     made.put(make_node("!1").capacity(cpu="4", memory="8Gi", pods="10").obj())

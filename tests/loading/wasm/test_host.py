@@ -1,4 +1,4 @@
-"""What guests are told when they ask, and what they can do to the cluster."""
+"""Host functions: reading objects, logging, events and waiting pods."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_node_is_protobuf() -> None:
     assert said(look_up("filter", "k8s.io/api", "node", "gone"), "n1") == {"n1": ""}
 
 
-#: Asks for the node that it is asked about, by the name that it was told.
+#: Reads the current node by its name.
 OWN_NODE = module(
     """(func (export "filter") (result i32) (local $n i32)
         (local.set $n (call $name (i32.const 0) (i32.const 1000)))
@@ -144,7 +144,7 @@ def test_severity() -> None:
 
 
 class Recorder:
-    """Keeps what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.events: list[tuple[Any, ...]] = []

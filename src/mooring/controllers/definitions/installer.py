@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from mooring.controllers.definitions import DEFINITIONS, MANAGED_BY, OURS
+from mooring.controllers.definitions import DEFINITIONS, MANAGED_BY, MOORING
 from mooring.kube import AlreadyExists, Client, Conflict, KubeError, NotFound
 
 _PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -54,7 +54,7 @@ async def _install(client: Client, document: dict[str, Any], *, dry_run: bool) -
             except AlreadyExists:
                 continue
             return "created"
-        if (found["metadata"].get("labels") or {}).get(MANAGED_BY) != OURS:
+        if (found["metadata"].get("labels") or {}).get(MANAGED_BY) != MOORING:
             return "kept"
         wanted = {**found, "spec": {**found["spec"], **document["spec"]}}
         try:

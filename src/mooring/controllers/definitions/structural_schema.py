@@ -15,7 +15,7 @@ _QUANTITY: Final = (
 _NAME_LENGTH: Final = 253
 #: The label that identifies definitions that Mooring installed.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-OURS: Final = "mooring"
+MOORING: Final = "mooring"
 
 
 def text(*choices: str, **more: Any) -> Schema:
@@ -140,7 +140,7 @@ def definition(
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}", "labels": {MANAGED_BY: OURS}},
+        "metadata": {"name": f"{plural}.{group}", "labels": {MANAGED_BY: MOORING}},
         "spec": {
             "group": group,
             "names": names,

@@ -114,31 +114,31 @@ class PluginProcess:
             self._starting = False
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair()
+        channel, remote = socket.socketpair()
         environment = {
             **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
         }  # fmt: skip
-        command = [sys.executable, "-m", "mooring.loading.isolation.worker", str(theirs.fileno())]
+        command = [sys.executable, "-m", "mooring.loading.isolation.worker", str(remote.fileno())]
         process = subprocess.Popen(
-            command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, env=environment, start_new_session=True
+            command, pass_fds=(remote.fileno(),), stdin=subprocess.DEVNULL, env=environment, start_new_session=True
         )
-        theirs.close()
+        remote.close()
         deadline = time.monotonic() + _START_SECONDS
         try:
-            send(ours, self._hello, deadline)
-            reply = receive(ours, deadline)
+            send(channel, self._hello, deadline)
+            reply = receive(channel, deadline)
         except (Closed, Late) as error:
-            _end([process, ours])
+            _end([process, channel])
             reason = "exited at once" if isinstance(error, Closed) else f"did not start within {_START_SECONDS:g} s"
             raise PluginProcessError(f"its process {reason}; is its memoryLimit too small?") from None
         if "error" in reply:
-            _end([process, ours])
+            _end([process, channel])
             raise PluginProcessError(f"cannot be loaded in its process: {reply['error']}: {reply['text']}")
-        self._process, self._channel = process, ours
+        self._process, self._channel = process, channel
         self.generation += 1
         if hasattr(self, "_alive"):
-            self._alive[:] = [process, ours]
+            self._alive[:] = [process, channel]
 
     def _exit_reason(self) -> str:
         process = self._process
