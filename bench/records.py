@@ -19,7 +19,7 @@ from bench.workloads import WORKLOADS, node
 from mooring.config import default_config
 from mooring.framework import Status
 from mooring.framework.api_clients import Binding
-from mooring.live.endpoints.scheduler_endpoints import make_watch
+from mooring.live.endpoints.scheduler_endpoints import make_observer
 from mooring.scheduler.attempt_results import AssumedPod
 from mooring.scheduler.engine import Engine
 
@@ -59,8 +59,8 @@ def main(nodes: int, pods: int, workload: str, cpu_ms_per_pod: float) -> None:
 
 
 def _engine(nodes: int, records: bool) -> Engine:
-    watch = make_watch(time.time, records=records)
-    engine = Engine(default_config(), rng=random.Random(1), clock=time.time, binder=_Binder(), watch=watch)
+    watch = make_observer(time.time, records=records)
+    engine = Engine(default_config(), rng=random.Random(1), clock=time.time, binder=_Binder(), observer=watch)
     for number in range(nodes):
         engine.put(node(number))
     return engine

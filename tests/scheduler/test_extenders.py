@@ -18,10 +18,10 @@ from mooring.framework.api_clients import Binding
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.scheduler_metrics import SchedulerMetrics
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, PendingAttempt
-from mooring.scheduler.decision_log import Story
+from mooring.scheduler.decision_log import DecisionLog
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders, Reply, Request
-from mooring.scheduler.observer import Watch
+from mooring.scheduler.observer import Observer
 from mooring.scheduler.pod_explanation import explain
 from mooring.scheduler.queue import Place
 from mooring.testing import make_node, make_pod
@@ -74,12 +74,12 @@ class World:
         loaded = load_config(json.dumps(config), source="config")
         self.fake = FakeExtenders(answers)
         self.binder = FakeBinder()
-        self.watch = Watch(records=DecisionRecords(), metrics=SchedulerMetrics())
+        self.observer = Observer(records=DecisionRecords(), metrics=SchedulerMetrics())
         self.engine = Engine(
             loaded,
             rng=random.Random(0),
             binder=self.binder,
-            watch=self.watch,
+            observer=self.observer,
             extenders=Extenders(loaded.extenders, self.fake.send),
         )
         for number in range(nodes):
@@ -456,8 +456,8 @@ def test_extenders_are_in_records_and_metrics() -> None:
     assert best.total == sum(best.scores.values())
     (verdict,) = explained.decision.verdicts
     assert (verdict.plugin, verdict.reasons, verdict.examples) == ("http://one/x/", ["busy"], ["n0"])
-    assert world.watch.metrics is not None
-    text = world.watch.metrics.render()[0].decode()
+    assert world.observer.metrics is not None
+    text = world.observer.metrics.render()[0].decode()
     labels = 'extender="http://one/x/",result="success",verb="f"'
     assert f"mooring_extender_request_duration_seconds_count{{{labels}}} 1.0" in text
 
@@ -473,7 +473,7 @@ def test_the_story_tells_what_extenders_said() -> None:
         "http://two/p": Reply(error="it broke"),
     }
     world = World(extenders, answers)
-    world.watch.story = Story.at(5)
+    world.observer.decision_log = DecisionLog.at(5)
     with structlog.testing.capture_logs() as lines:
         world.decide()
     told = [line for line in lines if "extender" in line]

@@ -18,11 +18,11 @@ from mooring.framework.points import points_of
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.scheduler_metrics import SchedulerMetrics
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
-from mooring.scheduler.decision_log import Story
+from mooring.scheduler.decision_log import DecisionLog
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.observer import Watch
+from mooring.scheduler.observer import Observer
 from mooring.scheduler.pod_explanation import explain
-from mooring.scheduler.ranking import best_places
+from mooring.scheduler.scoring import best_places
 from mooring.testing import make_node, make_pod
 
 
@@ -71,7 +71,7 @@ def make_engine(*objects, binder=None, answers=None, clock=lambda: 1000.0, **wat
         rng=random.Random(0),
         clock=clock,
         binder=binder or OkBinder(),
-        watch=Watch(records=DecisionRecords(), metrics=SchedulerMetrics(), clock=clock, **watch),
+        observer=Observer(records=DecisionRecords(), metrics=SchedulerMetrics(), clock=clock, **watch),
     )
     for item in objects:
         engine.put(item)
@@ -79,7 +79,7 @@ def make_engine(*objects, binder=None, answers=None, clock=lambda: 1000.0, **wat
 
 
 def sample(engine, name, **labels):
-    return engine.watch.metrics.registry.get_sample_value(name, labels)
+    return engine.observer.metrics.registry.get_sample_value(name, labels)
 
 
 NODES = tuple(make_node(f"n{i * '0'}{i}").capacity(cpu=str(2 + i), memory="8Gi", pods="10").obj() for i in range(6))
@@ -114,7 +114,7 @@ async def test_a_bound_pod_has_its_scores():
     engine = make_engine(*NODES, POD)
     decided = engine.schedule_one()
     assert await engine.bind(decided) is None
-    decision = engine.watch.records.get("default/p")
+    decision = engine.observer.records.get("default/p")
     assert (decision.node, decision.outcome, decision.attempt) == (decided.node_name, "bound", 1)
     assert (decision.evaluated, decision.feasible, len(decision.candidates)) == (6, 6, 4)
     assert decision.candidates[0].node == decided.node_name
@@ -132,7 +132,7 @@ def test_recorded_scores_are_those_asked_afresh(workload):
     from mooring.columns.nodes import Nodes
     from mooring.framework.state import CycleState
 
-    engine = Engine(default_config(), rng=random.Random(3), watch=Watch(records=DecisionRecords()))
+    engine = Engine(default_config(), rng=random.Random(3), observer=Observer(records=DecisionRecords()))
     for number in range(40):
         engine.put(node(number))
     for pod, where in standing(workload, 40):
@@ -148,7 +148,7 @@ def test_recorded_scores_are_those_asked_afresh(workload):
         place = {cycle.table.nodes[row].name: place for place, row in enumerate(feasible.tolist())}
         engine.put(pod)
         assert isinstance(engine.schedule_one(), AssumedPod)
-        decision = engine.watch.records.get(pod.key)
+        decision = engine.observer.records.get(pod.key)
         assert len(decision.candidates) == min(4, len(feasible))
         assert set(decision.scorers) == set(fresh)
         for candidate in decision.candidates:
@@ -159,7 +159,7 @@ def test_recorded_scores_are_those_asked_afresh(workload):
 @pytest.mark.parametrize("workload", ["basic", "mixed"])
 def test_watching_changes_no_decision(workload):
     def places(watch):
-        engine = Engine(default_config(), rng=random.Random(5), watch=watch)
+        engine = Engine(default_config(), rng=random.Random(5), observer=watch)
         for number in range(30):
             engine.put(node(number))
         found = []
@@ -170,7 +170,9 @@ def test_watching_changes_no_decision(workload):
 
     silent = structlog.testing.capture_logs
     with silent():
-        watched = places(Watch(records=DecisionRecords(), metrics=SchedulerMetrics(), story=Story.at(5)))
+        watched = places(
+            Observer(records=DecisionRecords(), metrics=SchedulerMetrics(), decision_log=DecisionLog.at(5))
+        )
     assert watched == places(None)
 
 
@@ -178,7 +180,7 @@ def test_a_pod_without_a_node_has_each_plugins_verdict():
     tainted = make_node("t").capacity(cpu="9", pods="9").taint("k", "v", "NoSchedule").obj()
     engine = make_engine(*NODES[:3], tainted, make_pod("p").req(cpu="50").obj())
     assert isinstance(engine.schedule_one(), FailedAttempt)
-    decision = engine.watch.records.get("default/p")
+    decision = engine.observer.records.get("default/p")
     assert (decision.outcome, decision.node) == ("unschedulable", "")
     assert {(each.plugin, each.reasons, each.count, each.nodes) for each in decision.verdicts} == {
         ("TaintToleration", ("node(s) had untolerated taint(s)",), 1, ("t",)),
@@ -195,7 +197,7 @@ def test_preemption_names_its_victims():
     high = make_pod("high").req(cpu="2").priority(9).obj()
     engine = make_engine(small, low, high)
     assert isinstance(engine.schedule_one(), FailedAttempt)
-    preemption = engine.watch.records.get("default/high").preemption
+    preemption = engine.observer.records.get("default/high").preemption
     assert (preemption.nominated_node, preemption.victims) == ("n", ("default/low",))
     assert sample(engine, "scheduler_preemption_attempts_total") == 1
     assert sample(engine, "scheduler_preemption_victims_count") == 1
@@ -206,7 +208,7 @@ def test_preemption_names_its_victims():
 async def test_a_failed_binding_is_told():
     engine = make_engine(NODES[0], POD, binder=BadBinder())
     assert isinstance(await engine.bind(engine.schedule_one()), FailedAttempt)
-    decision = engine.watch.records.get("default/p")
+    decision = engine.observer.records.get("default/p")
     assert decision.outcome == "error"
     assert "connection refused" in decision.message
     labels = {"result": "error", "profile": "default-scheduler"}
@@ -253,7 +255,7 @@ def test_what_is_counted_when_pre_filter_ends_it(answer, code, result):
     labels = {"extension_point": "PreFilter", "status": code.title, "profile": "default-scheduler"}
     assert sample(engine, "scheduler_framework_extension_point_duration_seconds_count", **labels) == 1
     assert sample(engine, "scheduler_schedule_attempts_total", result=result, profile="default-scheduler") == 1
-    (verdict,) = engine.watch.records.get("default/p").verdicts
+    (verdict,) = engine.observer.records.get("default/p").verdicts
     assert verdict.plugin == "Oddity"
 
 
@@ -308,7 +310,9 @@ def test_a_pod_that_somebody_else_bound():
 def test_the_story_at_v5():
     tainted = make_node("t").capacity(cpu="9", pods="9").taint("k", "v", "NoSchedule").obj()
     with structlog.testing.capture_logs() as lines:
-        engine = make_engine(*NODES[:2], tainted, POD, make_pod("big").req(cpu="50").obj(), story=Story.at(5))
+        engine = make_engine(
+            *NODES[:2], tainted, POD, make_pod("big").req(cpu="50").obj(), decision_log=DecisionLog.at(5)
+        )
         engine.schedule_one()
         engine.schedule_one()
     told = [(line["event"], line["pod"], line.get("node")) for line in lines]
@@ -346,13 +350,13 @@ def test_the_story_at_v5():
 )
 def test_less_is_told_at_lower_verbosity(verbosity, events):
     with structlog.testing.capture_logs() as lines:
-        engine = make_engine(*NODES, POD, story=Story.at(verbosity))
+        engine = make_engine(*NODES, POD, decision_log=DecisionLog.at(verbosity))
         engine.schedule_one()
     assert {line["event"] for line in lines} == events
 
 
 def test_the_story_ends_when_the_pod_is_seen_on_its_node():
-    engine = make_engine(*NODES, POD, story=Story.at(3))
+    engine = make_engine(*NODES, POD, decision_log=DecisionLog.at(3))
     engine.schedule_one()
     with structlog.testing.capture_logs() as lines:
         for _ in range(2):  # of an update nothing is told
@@ -368,7 +372,7 @@ def test_the_story_ends_when_the_pod_is_seen_on_its_node():
 def test_many_nodes_are_summed_up():
     nodes = [make_node(f"n{i}").capacity(cpu="1", pods="5").obj() for i in range(80)]
     with structlog.testing.capture_logs() as lines:
-        engine = make_engine(*nodes, make_pod("big").req(cpu="50").obj(), story=Story.at(5))
+        engine = make_engine(*nodes, make_pod("big").req(cpu="50").obj(), decision_log=DecisionLog.at(5))
         engine.schedule_one()
     rejected = [line for line in lines if line["event"].startswith("Node")]
     assert [(line["event"], line["nodes"]) for line in rejected] == [("Nodes rejected", 80)]

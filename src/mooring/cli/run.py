@@ -152,7 +152,7 @@ async def _run(make: Callable[[], LiveScheduler], access: Access, given: Mapping
         log.error(str(error))
         return 1
     scheduler.engine.queue.max_in_unschedulable = given["pod_max_in_unschedulable_pods_duration"] / 1e9
-    watch = scheduler.engine.watch
+    watch = scheduler.engine.observer
     if watch is not None and watch.metrics is not None:
         watch.metrics.disabled = frozenset(given["disabled_metrics"])
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, scheduler.debug)

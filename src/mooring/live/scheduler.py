@@ -21,22 +21,20 @@ from mooring.batch.plugin import SessionGuards
 from mooring.config import SchedulerConfiguration
 from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, ElectionThread, EventRecorder
-from mooring.live.api_reader import LiveApiReader
+from mooring.live.api_adapters import ApiBinder, ApiVolumeWriter, LiveApiReader
 from mooring.live.background import Background
 from mooring.live.batch.batch_scheduler import BatchScheduler
 from mooring.live.batch.batch_settings import BatchSettings
-from mooring.live.binder import ApiBinder
 from mooring.live.cache_debugger import CacheDebugger
 from mooring.live.endpoints.endpoint_server import ServerSettings
 from mooring.live.endpoints.plugin_status import plugin_status
-from mooring.live.endpoints.scheduler_endpoints import Endpoints, make_server, make_watch
+from mooring.live.endpoints.scheduler_endpoints import Endpoints, make_observer, make_server
 from mooring.live.evictions import Evictions
 from mooring.live.extenders import ExtenderClient
 from mooring.live.informers import Informers, Shown
 from mooring.live.reload.file_watch import FileWatch
 from mooring.live.reload.reloader import Reloader
 from mooring.live.reporter import PluginEvents, Reporter
-from mooring.live.volumes import ApiVolumeWriter
 from mooring.live.watchdog import Watchdog
 from mooring.loading import Catalog, Setup
 from mooring.loading.setup_files import SetupFiles
@@ -111,7 +109,7 @@ class LiveScheduler:
             api=LiveApiReader(self._client),
             options=self.catalog.options(),
             tell=log.warning,
-            watch=make_watch(clock, records=records),
+            observer=make_observer(clock, records=records),
             extenders=self._extenders,
             expect=self._reporter.expect,
             evicts_later=True,
@@ -149,11 +147,11 @@ class LiveScheduler:
     def _make_batch(
         self, settings: BatchSettings, clock: Callable[[], float], rng: random.Random | None
     ) -> BatchScheduler:
-        metrics = self.engine.watch.metrics if self.engine.watch is not None else None
+        metrics = self.engine.observer.metrics if self.engine.observer is not None else None
         batch = BatchScheduler(
             settings,
             metrics=None if metrics is None else SessionMetrics(metrics.registry),
-            records=self.engine.watch.records if self.engine.watch is not None else None,
+            records=self.engine.observer.records if self.engine.observer is not None else None,
             cache=self.engine.cache,
             client=self._client,
             binder=self._binder,
@@ -256,7 +254,7 @@ class LiveScheduler:
         return {"binding": self._loop.binding, **asking}
 
     def _server(self, settings: ServerSettings | None, plain: Sequence[ServerSettings]) -> Endpoints:
-        metrics = self.engine.watch.metrics if self.engine.watch is not None else None
+        metrics = self.engine.observer.metrics if self.engine.observer is not None else None
         if metrics is not None:
             metrics.readings.tasks = self._tasks_under_way
         return make_server(

@@ -24,14 +24,14 @@ _LINES = 50
 _ATTEMPTS, _BINDINGS, _NODES = 3, 4, 5
 
 
-class Story:
+class DecisionLog:
     """Tells what happens to pods, in as much detail as asked for."""
 
     def __init__(self, verbosity: int) -> None:
         self._verbosity = verbosity
 
     @classmethod
-    def at(cls, verbosity: int) -> Story | None:
+    def at(cls, verbosity: int) -> DecisionLog | None:
         """A story, if there is anything to tell at this verbosity."""
         return cls(verbosity) if verbosity >= _ATTEMPTS else None
 

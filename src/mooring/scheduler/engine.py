@@ -25,7 +25,7 @@ from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_lock import DecisionLock
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.extenders import Extenders
-from mooring.scheduler.observer import Watch
+from mooring.scheduler.observer import Observer
 from mooring.scheduler.profiles import Profiles, queue_settings
 from mooring.scheduler.queue import SchedulingQueue
 from mooring.scheduler.queue.interests import ErrorReport
@@ -47,7 +47,7 @@ class Engine(ScheduleOne):
         volumes: VolumeWriter | None = None,
         api: ApiReader | None = None,
         on_error: ErrorReport | None = None,
-        watch: Watch | None = None,
+        observer: Observer | None = None,
         extenders: Extenders | None = None,
         options: Mapping[str, PluginOptions] | None = None,
         tell: Log | None = None,
@@ -63,7 +63,7 @@ class Engine(ScheduleOne):
         self._expect = expect
         self._evicts_later = evicts_later
         self.cache = Cache()
-        self.watch = watch
+        self.observer = observer
         self._extenders = extenders or None
         #: Pods that can still be called back while their PreBind plugins work.
         self.pre_binds = PreBinds()
@@ -71,7 +71,7 @@ class Engine(ScheduleOne):
         self.lock = DecisionLock()
         #: Pods, by uid, whose preemption is in progress: their victims are being evicted.
         self.preempting: set[str] = set()
-        metrics = watch.metrics if watch is not None else None
+        metrics = observer.metrics if observer is not None else None
         health = metrics.health if metrics is not None else None
         #: What stands between the engine and users' plugins.
         self.guards = Guards(options, clock=clock, health=health, log=tell)
@@ -87,7 +87,7 @@ class Engine(ScheduleOne):
             binder=binder,
             volumes=volumes,
             api=api,
-            times=watch.plugin_times if watch is not None else None,
+            times=observer.plugin_times if observer is not None else None,
             extenders=self._extenders,
             guards=self.guards,
         )
@@ -96,11 +96,11 @@ class Engine(ScheduleOne):
             **queue_settings(self.profiles, self.report_broken, self.preempting),
             on_error=self.report_broken,
         )
-        self._handlers = EventHandlers(self.cache, self.queue, self.profiles, watch)
-        if watch is not None:
-            watch.attach(self.cache, self.queue, self.profiles.runners)
-            if self._extenders is not None and watch.metrics is not None:
-                self._extenders.observe = watch.metrics.extender_called
+        self._handlers = EventHandlers(self.cache, self.queue, self.profiles, observer)
+        if observer is not None:
+            observer.attach(self.cache, self.queue, self.profiles.runners)
+            if self._extenders is not None and observer.metrics is not None:
+                self._extenders.observe = observer.metrics.extender_called
 
     # What happens in the cluster
 
@@ -125,8 +125,8 @@ class Engine(ScheduleOne):
         """Other profiles are in force from now on (``swap`` makes them), and these settings of the queue."""
         self.profiles = profiles
         profiles.activate()
-        if self.watch is not None:
-            self.watch.attach(self.cache, self.queue, profiles.runners)
+        if self.observer is not None:
+            self.observer.attach(self.cache, self.queue, profiles.runners)
         self.cache.table.templates.forget_answers()
         self.queue.renew(**queue)
         self._handlers.replace_profiles(profiles)

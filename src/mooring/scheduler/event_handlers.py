@@ -8,7 +8,7 @@ from mooring.api.pod import Pod
 from mooring.framework.custom_resources import event_name
 from mooring.framework.events import ActionType
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.observer import Watch
+from mooring.scheduler.observer import Observer
 from mooring.scheduler.profiles import Profiles
 from mooring.scheduler.queue import SchedulingQueue
 from mooring.scheduler.queue.hints import node_update_actions
@@ -17,11 +17,11 @@ from mooring.scheduler.queue.hints import node_update_actions
 class EventHandlers:
     """Updates the cache and the queue when objects are added, changed or deleted."""
 
-    def __init__(self, cache: Cache, queue: SchedulingQueue, profiles: Profiles, watch: Watch | None) -> None:
+    def __init__(self, cache: Cache, queue: SchedulingQueue, profiles: Profiles, observer: Observer | None) -> None:
         self.cache = cache
         self.queue = queue
         self.profiles = profiles
-        self.watch = watch
+        self.observer = observer
 
     def put(self, item: KubeObject) -> None:
         """Handle an added or changed object."""
@@ -63,8 +63,8 @@ class EventHandlers:
     def _abandon(self, pod: Pod) -> None:
         self.cache.nominator.remove(pod.uid)
         self.queue.delete(pod)
-        if self.watch is not None:
-            self.watch.left(pod)
+        if self.observer is not None:
+            self.observer.left(pod)
 
     def _remove_pod(self, pod: Pod) -> None:
         placed = self.cache.table.pods.get(pod.uid)
@@ -74,8 +74,8 @@ class EventHandlers:
             held.reject("", "removed")
         self.cache.remove(pod)
         self.queue.delete(pod)
-        if self.watch is not None:
-            self.watch.left(pod)
+        if self.observer is not None:
+            self.observer.left(pod)
         if placed is not None:
             self.queue.assigned_pod_deleted(placed.pod)
         elif nominated:
@@ -95,10 +95,10 @@ class EventHandlers:
             waited = self._unscheduled(pod) is not None
             self.cache.put(pod)
             self.queue.delete(pod)
-            if self.watch is not None:
-                self.watch.left(pod)
+            if self.observer is not None:
+                self.observer.left(pod)
                 if old is None or was_assumed:
-                    self.watch.settled(pod, waited=waited)
+                    self.observer.settled(pod, waited=waited)
             if old is None or was_assumed:
                 self.queue.assigned_pod_added(pod)  # as in kube-scheduler, when the binding is observed and not before
             else:
@@ -135,8 +135,8 @@ class EventHandlers:
 
     def _add_unscheduled(self, pod: Pod) -> None:
         self.cache.put(pod)  # with its nomination, if it has one
-        if self.watch is not None:
-            self.watch.noticed(pod)
+        if self.observer is not None:
+            self.observer.noticed(pod)
         self.queue.add(pod)
 
     def _assumed_pod_terminates(self, pod: Pod) -> None:

@@ -1,4 +1,4 @@
-"""Watch: what the engine tells of its decisions, made into metrics, records and the story in the log.
+"""Observer: what the engine tells of its decisions, made into metrics, records and the story in the log.
 
 Part of the hot path when it is on. The engine works without one; whoever wants to see something passes one in.
 """
@@ -17,7 +17,7 @@ from mooring.observe.plugin_metrics import PluginTimes
 from mooring.observe.scheduler_metrics import ERROR, SCHEDULED, UNSCHEDULABLE, ProfileMetrics, SchedulerMetrics
 from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.cache import Cache
-from mooring.scheduler.decision_log import Story
+from mooring.scheduler.decision_log import DecisionLog
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 
@@ -27,7 +27,7 @@ _RUNNERS_UP = 3
 _NAMES = 5
 
 
-class Watch:
+class Observer:
     """Everything that is kept of the decisions of one engine; each part may be left out."""
 
     def __init__(
@@ -35,12 +35,12 @@ class Watch:
         *,
         records: DecisionRecords | None = None,
         metrics: SchedulerMetrics | None = None,
-        story: Story | None = None,
+        decision_log: DecisionLog | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.records = records
         self.metrics = metrics
-        self.story = story
+        self.decision_log = decision_log
         self._clock = clock
         self._trace = Trace(ranks=1 + _RUNNERS_UP if records is not None else 0)
         self._cache: Cache
@@ -53,7 +53,7 @@ class Watch:
         return self.metrics.plugins if self.metrics is not None else None
 
     def attach(self, cache: Cache, queue: SchedulingQueue, runners: Mapping[str, PluginRunner]) -> None:
-        """Begin to watch."""
+        """Begin to observer."""
         self._cache = cache
         for runner in runners.values():
             runner.trace = self._trace
@@ -77,13 +77,13 @@ class Watch:
 
     def noticed(self, pod: Pod) -> None:
         """A pod without a node appeared."""
-        if self.story is not None:
-            self.story.noticed(pod)
+        if self.decision_log is not None:
+            self.decision_log.noticed(pod)
 
     def settled(self, pod: Pod, *, waited: bool) -> None:
         """A pod with a node appeared, which may be one that had waited for it."""
-        if self.story is not None:
-            self.story.settled(pod, waited=waited)
+        if self.decision_log is not None:
+            self.decision_log.settled(pod, waited=waited)
 
     def left(self, pod: Pod) -> None:
         """A pod is gone, or has a node."""
@@ -96,8 +96,8 @@ class Watch:
         """An attempt begins; the moment."""
         if self.metrics is not None:
             self.metrics.plugins.begin()
-        if self.story is not None:
-            self.story.attempt(queued)
+        if self.decision_log is not None:
+            self.decision_log.attempt(queued)
         now = perf_counter()
         self._trace.begin(now)
         return now
@@ -105,9 +105,9 @@ class Watch:
     def placed(self, queued: QueuedPod, runner: PluginRunner, result: ScheduleResult) -> Decision | None:
         """A node was chosen; the pod is not there yet."""
         trace, now = self._trace, perf_counter()
-        if self.story is not None:
-            self.story.placed(runner, queued.pod, result, scored=trace.scored > 0)
-            self.story.extended(queued.pod, trace.extender_calls)
+        if self.decision_log is not None:
+            self.decision_log.placed(runner, queued.pod, result, scored=trace.scored > 0)
+            self.decision_log.extended(queued.pod, trace.extender_calls)
         nominated = trace.filtered == 0.0
         filtered = now if nominated else trace.filtered
         metrics = self.metrics
@@ -183,9 +183,9 @@ class Watch:
         """An attempt came to nothing, in the scheduling cycle or while binding."""
         now, profile = perf_counter(), queued.profile
         outcome = UNSCHEDULABLE if failure.status.is_rejected else ERROR
-        if self.story is not None and in_cycle:
-            self.story.failed(queued.pod, failure)
-            self.story.extended(queued.pod, self._trace.extender_calls)
+        if self.decision_log is not None and in_cycle:
+            self.decision_log.failed(queued.pod, failure)
+            self.decision_log.extended(queued.pod, self._trace.extender_calls)
         if self.metrics is not None:
             self._profiles[profile].attempted(outcome, now - started)
             if in_cycle:

@@ -14,7 +14,7 @@ from mooring.scheduler.queue import Place, QueuedPod
 
 def explain(engine: Engine, key: str) -> Explanation | None:
     """Why a pod (namespace/name) is where it is; None if nothing is known of it."""
-    records = engine.watch.records if engine.watch is not None else None
+    records = engine.observer.records if engine.observer is not None else None
     decision = records.get(key) if records is not None else None
     shown = view(decision) if decision is not None else None
     found = engine.queue.find(key)

@@ -18,8 +18,7 @@ from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
 from mooring.framework.points import check_methods, points_of
 from mooring.loading.circuit_breaker import Guards
 from mooring.observe.plugin_metrics import PluginTimes
-from mooring.scheduler.answer_checks import check_of
-from mooring.scheduler.answers import failure
+from mooring.scheduler.answers import check_of, failure
 
 if TYPE_CHECKING:
     from mooring.config import Profile as ProfileConfig

@@ -44,7 +44,7 @@ from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.scoring import pick
 
 if TYPE_CHECKING:
-    from mooring.scheduler.observer import Watch
+    from mooring.scheduler.observer import Observer
     from mooring.scheduler.profiles import Profiles
 
 T = TypeVar("T")
@@ -342,7 +342,7 @@ class ScheduleOne:
     queue: SchedulingQueue
     profiles: Profiles
     guards: Guards
-    watch: Watch | None
+    observer: Observer | None
     #: The running PreBind plugins, which preemption may cancel.
     pre_binds: PreBinds
     _extenders: Extenders | None
@@ -399,7 +399,7 @@ class ScheduleOne:
         self, queued: QueuedPod, runner: PluginRunner, evaluation: Evaluation | None = None
     ) -> Steps[AssumedPod | FailedAttempt]:
         """Choose a node, assume the pod there and run Reserve and Permit; or handle the failure."""
-        started = self.watch.begin(queued) if self.watch is not None else 0.0
+        started = self.observer.begin(queued) if self.observer is not None else 0.0
         extenders = self._extenders.deciding(queued.pod) if self._extenders is not None else ()
         result = yield from SchedulePod(runner, queued.pod, extenders, evaluation).steps()
         outcome = (
@@ -419,22 +419,22 @@ class ScheduleOne:
         started: float,
         evaluation: Evaluation | None,
     ) -> AssumedPod | FailedAttempt:
-        node_name, state, profile, watch = result.node_name, result.state, runner.profile, self.watch
-        record = watch.placed(queued, runner, result) if watch is not None else None
+        node_name, state, profile, observer = result.node_name, result.state, runner.profile, self.observer
+        record = observer.placed(queued, runner, result) if observer is not None else None
         pod = self.cache.assume(queued.pod, node_name).pod
-        if watch is not None:
-            watch.start_lap()
+        if observer is not None:
+            observer.start_lap()
         status = binding.reserve(profile, state, pod, node_name)
         if evaluation is not None:
             evaluation.reserve = status
-        if watch is not None:
-            watch.lap(profile.name, "Reserve", status.code, record)
+        if observer is not None:
+            observer.lap(profile.name, "Reserve", status.code, record)
         if status.is_success:
             status = binding.permit(profile, state, pod, node_name)
             if evaluation is not None:
                 evaluation.permit = status
-            if watch is not None:
-                watch.lap(profile.name, "Permit", status.code, record)
+            if observer is not None:
+                observer.lap(profile.name, "Permit", status.code, record)
         if not status.is_success and status.code is not Code.WAIT:
             self.undo(runner, state, pod, node_name)
             return self.handle_failure(queued, _rejected_after_filter(status, state), started)
@@ -454,9 +454,15 @@ class ScheduleOne:
 
     async def bind(self, assumed: AssumedPod) -> FailedAttempt | None:
         """Run the binding cycle: wait for Permit, then PreBind, Bind and PostBind; None when the pod is bound."""
-        runner, state, pod, node_name, watch = assumed.runner, assumed.state, assumed.pod, assumed.node_name, self.watch
+        runner, state, pod, node_name, observer = (
+            assumed.runner,
+            assumed.state,
+            assumed.pod,
+            assumed.node_name,
+            self.observer,
+        )
         profile = runner.profile
-        points = watch.points(profile.name) if watch is not None else None
+        points = observer.points(profile.name) if observer is not None else None
         status, pre_binders = binding.pre_flight(profile, state, pod, node_name, points)
         rejected = False
         if status.is_success and self._expect is not None and (pre_binders or assumed.waits):
@@ -464,8 +470,8 @@ class ScheduleOne:
         if status.is_success:
             status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
             rejected = status.is_rejected
-            if watch is not None and assumed.waits:
-                watch.waited(status.code, assumed.assumed_at)
+            if observer is not None and assumed.waits:
+                observer.waited(status.code, assumed.assumed_at)
         if status.is_success:
             # From here on only an error can bring the pod back, and that needs no events to be replayed.
             self.queue.done(assumed.queued.uid)
@@ -479,8 +485,8 @@ class ScheduleOne:
         if status.is_success:
             await binding.post_bind(profile, state, pod, node_name)
             binding.observe(points, "PostBind", SUCCESS, started)
-            if watch is not None:
-                watch.bound(assumed.queued, assumed.started, assumed.assumed_at, assumed.record)
+            if observer is not None:
+                observer.bound(assumed.queued, assumed.started, assumed.assumed_at, assumed.record)
             if state.pods_to_activate:
                 self.queue.activate(state.pods_to_activate)
             return None
@@ -521,9 +527,9 @@ class ScheduleOne:
         self, queued: QueuedPod, failure: ScheduleFailure, started: float, *, in_cycle: bool = False
     ) -> FailedAttempt:
         """Record a failed attempt, update the pod's nomination and put the pod back into the queue."""
-        result, pod, watch = failure.result, queued.pod, self.watch
-        if watch is not None:
-            watch.failed(queued, failure, started, in_cycle=in_cycle)
+        result, pod, observer = failure.result, queued.pod, self.observer
+        if observer is not None:
+            observer.failed(queued, failure, started, in_cycle=in_cycle)
         if result.nominated_node:
             self.cache.nominate(pod, result.nominated_node)
         elif result.nominated_node == "":
@@ -537,8 +543,8 @@ class ScheduleOne:
             )
         else:
             self.queue.done(pod.uid)
-            if watch is not None:
-                watch.left(pod)
+            if observer is not None:
+                observer.left(pod)
         return FailedAttempt(queued, failure, result.victims, result.nominated_node)
 
     def _is_waiting(self, pod: Pod | None, uid: str) -> bool:

@@ -15,7 +15,7 @@ from mooring.framework.plugin import Plugin
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.explanation import Explanation
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.observer import Watch
+from mooring.scheduler.observer import Observer
 from mooring.scheduler.pod_explanation import explain
 from mooring.simulate.sources import InputError
 
@@ -32,8 +32,8 @@ def explain_again(
     seed: int = 0,
 ) -> Explanation:
     """Decide about a pod (namespace/name) once more; one that has a node is taken off it first. Raises InputError."""
-    watch = Watch(records=DecisionRecords(), clock=clock)
-    engine = Engine(config, plugins=plugins, clock=clock, rng=random.Random(seed), watch=watch)
+    watch = Observer(records=DecisionRecords(), clock=clock)
+    engine = Engine(config, plugins=plugins, clock=clock, rng=random.Random(seed), observer=watch)
     target: Pod | None = None
     for item in objects:
         if not isinstance(item, Pod):

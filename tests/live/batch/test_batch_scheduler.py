@@ -166,8 +166,8 @@ async def test_a_gang_is_bound_whole_or_not_at_all(world: World, definition: dic
         status = await until(lambda: world.group("huge"))
         await until(lambda: _phase(world, "fits", "Running"))
         assert await world.count("huge") == 0
-        assert scheduler.engine.watch is not None
-        metrics = scheduler.engine.watch.metrics
+        assert scheduler.engine.observer is not None
+        metrics = scheduler.engine.observer.metrics
         assert metrics is not None
         # One of the nine may be promised a node that has room, if the four did not take some of each.
         waiting = re.compile(r'volcano_unschedule_task_count{job_id="default/huge"} [89]\.0')
@@ -184,8 +184,8 @@ async def test_sessions_and_cycles_keep_the_same_records(world: World) -> None:
     await world.gang("huge", 9, cpu="5")
     async with scheduling(world) as scheduler:
         engine = scheduler.engine
-        assert engine.watch is not None
-        records = engine.watch.records
+        assert engine.observer is not None
+        records = engine.observer.records
         assert records is not None
 
         def outcome(name: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from mooring.config import default_config
 from mooring.kube import ConnectionFailed
 from mooring.live.endpoints.endpoint_server import ServerSettings
-from mooring.live.endpoints.scheduler_endpoints import make_server, make_watch
+from mooring.live.endpoints.scheduler_endpoints import make_observer, make_server
 from mooring.scheduler.engine import Engine
 from tests.live.endpoints.serving import CERTS, GIVEN, Cluster, statuses
 
@@ -35,7 +35,7 @@ async def test_the_client_ca_is_reloaded_from_the_cluster(monkeypatch):
     cluster = Telling(alice=("/metrics",))
     endpoints = make_server(
         ServerSettings(port=0, tls=GIVEN),
-        engine=Engine(default_config(), watch=make_watch(time.time)),
+        engine=Engine(default_config(), observer=make_observer(time.time)),
         config=default_config,
         client=cast(Any, cluster),
         informers=cast(Any, SimpleNamespace(lagging=list)),

@@ -11,14 +11,14 @@ from typing import Any, cast
 import aiohttp
 
 from mooring.config import default_config
-from mooring.live.endpoints.scheduler_endpoints import make_server, make_watch
+from mooring.live.endpoints.scheduler_endpoints import make_observer, make_server
 from mooring.scheduler.engine import Engine
 from mooring.testing import make_node, make_pod
 from tests.live.endpoints.serving import GUARDED, PLAIN, Cluster, get
 
 
 async def test_the_endpoints_of_an_engine():
-    engine = Engine(default_config(), rng=random.Random(0), watch=make_watch(time.time))
+    engine = Engine(default_config(), rng=random.Random(0), observer=make_observer(time.time))
     engine.put(make_node("n").capacity(cpu="2", memory="4Gi", pods="5").obj())
     engine.put(make_pod("web").req(cpu="1").obj())
     engine.schedule_one()

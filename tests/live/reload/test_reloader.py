@@ -279,7 +279,7 @@ async def test_reloads_are_counted(world: World) -> None:
         await reloaded(scheduler)
         (world.plugins / "pick.py").write_text("class")
         await reloaded(scheduler, 1, failed=1)
-        text = scheduler._live.engine.watch.metrics.render("")[0].decode()
+        text = scheduler._live.engine.observer.metrics.render("")[0].decode()
         assert 'mooring_plugin_reloads_total{result="ok"} 1.0' in text
         assert 'mooring_plugin_reloads_total{result="failed"} 1.0' in text
 

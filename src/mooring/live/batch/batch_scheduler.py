@@ -34,10 +34,10 @@ from mooring.batch.task import PENDING, TaskInfo
 from mooring.framework.api_clients import VolumeWriter
 from mooring.framework.handle import Handle
 from mooring.kube import AlreadyExists, Change, Client, KubeError, NotFound
+from mooring.live.api_adapters import ApiBinder
 from mooring.live.batch.batch_settings import BatchSettings, ConfFile, session_actions, session_plugins
 from mooring.live.batch.batch_writer import BatchWriter
 from mooring.live.batch.session_records import SessionRecords
-from mooring.live.binder import ApiBinder
 from mooring.live.custom import CustomInformers
 from mooring.live.reporter import Reporter
 from mooring.loading import Catalog

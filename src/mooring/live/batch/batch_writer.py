@@ -16,7 +16,7 @@ from mooring.api.volcano import PodGroup, PodGroupStatus, Queue
 from mooring.batch.run import PodNote
 from mooring.framework.api_clients import Binding
 from mooring.kube import Client, KubeError, NotFound
-from mooring.live.binder import ApiBinder
+from mooring.live.api_adapters import ApiBinder
 from mooring.live.reporter import Reporter, condition_patch
 
 log = structlog.get_logger("mooring.batch")

@@ -36,7 +36,7 @@ def _counters(engine: Engine) -> dict[str, dict[str, Any]]:
     """Return by plugin the counters of its guard, and for built-in plugins the number of calls."""
     health = engine.guards.health
     found: dict[str, dict[str, Any]] = {}
-    times = engine.watch.plugin_times if engine.watch is not None else None
+    times = engine.observer.plugin_times if engine.observer is not None else None
     for plugin, _, _, count in times.calls() if times is not None else ():
         row = found.setdefault(plugin, {"calls": 0})
         row["calls"] += count

@@ -19,8 +19,8 @@ from mooring.observe.explanation import view
 from mooring.observe.logs import verbosity
 from mooring.observe.pod_resource_metrics import render_resources
 from mooring.observe.scheduler_metrics import SchedulerMetrics
-from mooring.scheduler.decision_log import Story
-from mooring.scheduler.observer import Watch
+from mooring.scheduler.decision_log import DecisionLog
+from mooring.scheduler.observer import Observer
 from mooring.scheduler.pod_explanation import explain
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ class Endpoints:
             await server.stop()
 
 
-def make_watch(clock: Callable[[], float], *, records: bool = True) -> Watch:
+def make_observer(clock: Callable[[], float], *, records: bool = True) -> Observer:
     """What a live scheduler keeps of its decisions; ``records=False`` for one that need not explain any."""
-    return Watch(
+    return Observer(
         records=DecisionRecords() if records else None,
         metrics=SchedulerMetrics(),
-        story=Story.at(verbosity()),
+        decision_log=DecisionLog.at(verbosity()),
         clock=clock,
     )
 
@@ -110,7 +110,7 @@ def make_server(
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Endpoints:
     """Return the endpoints, not started yet. Raises ServerError."""
-    watch = engine.watch
+    watch = engine.observer
 
     def metrics(accept: str) -> tuple[bytes, str]:
         if watch is None or watch.metrics is None:

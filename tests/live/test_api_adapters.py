@@ -10,7 +10,7 @@ from mooring.api import ObjectMeta, Pod, PodSpec
 from mooring.framework.api_clients import Binding
 from mooring.kube import Conflict, ConnectionFailed, Forbidden, KubeError, NotFound, OutcomeUnknown, Unavailable
 from mooring.live import binder
-from mooring.live.binder import ApiBinder
+from mooring.live.api_adapters import ApiBinder
 
 HERE = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"), spec=PodSpec(node_name="here"))
 THERE = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"), spec=PodSpec(node_name="there"))

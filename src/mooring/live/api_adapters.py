@@ -1,0 +1,105 @@
+"""The API server as plugins use it: binding pods, patching volumes and claims, reading."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import structlog
+
+from mooring.api.meta import KubeObject
+from mooring.api.pod import Pod
+from mooring.framework.api_clients import Binding, ObjectPatch
+from mooring.framework.status import Status
+from mooring.kube import Backoff, Client, Conflict, ConnectionFailed, KubeError, NotFound, TooManyRequests
+
+log = structlog.get_logger("mooring.live")
+
+#: After this many refused reads of a pod, a refusal is final: about twenty seconds.
+_REFUSALS = 8
+
+
+class ApiBinder:
+    """Binds pods through their ``binding`` subresource."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        #: How many binds the server has not answered yet.
+        self.in_flight = 0
+
+    async def bind(self, binding: Binding) -> Status | None:
+        """Bind a pod; None when it is bound to this node.
+
+        If the answer is lost, the pod is read until that succeeds, however long the server is unavailable: the node's
+        resources must not be given to another pod before the outcome is certain. The pod is also read after a conflict,
+        because a proxy may have sent the request twice.
+        """
+        self.in_flight += 1
+        try:
+            return await self._bind(binding, binding.target.name)
+        finally:
+            self.in_flight -= 1
+
+    async def _bind(self, binding: Binding, node: str) -> Status | None:
+        try:
+            await self._client.bind(binding, node)
+        except KubeError as error:
+            if (error.outcome_unknown or isinstance(error, Conflict)) and await self._is_bound(binding, node):
+                log.info(
+                    "the pod is bound although the request failed",
+                    pod=f"{binding.namespace}/{binding.name}",
+                    error=str(error),
+                )
+                return None
+            return Status.error(str(error))
+        return None
+
+    async def _is_bound(self, binding: Binding, node: str) -> bool:
+        backoff = Backoff(first=0.2, cap=5.0, random=self._client.random)
+        while True:
+            try:
+                pod = await self._client.get(Pod, binding.name, namespace=binding.namespace)
+            except NotFound:
+                return False
+            except KubeError as error:
+                # A server that has just started may refuse all requests for a moment.
+                passing = error.outcome_unknown or isinstance(error, ConnectionFailed | TooManyRequests)
+                if not passing and backoff.tries >= _REFUSALS:
+                    return False  # reading is forbidden; the watch will deliver the outcome
+                await asyncio.sleep(backoff.next())
+            else:
+                return pod.uid == binding.uid and pod.node_name == node
+
+
+class ApiVolumeWriter:
+    """Patches volumes and claims. A patch names the version it is based on, so a lost race is a Conflict."""
+
+    def __init__(self, client: Client, pod: Callable[[str], Pod | None]) -> None:
+        self._client = client
+        self._pod = pod
+
+    async def patch(self, patch: ObjectPatch) -> KubeObject:
+        """Patch an object and return its new version."""
+        return await self._client.patch(patch.kind, patch.name, patch.body, namespace=patch.namespace, idempotent=False)
+
+    async def pause(self, seconds: float) -> None:
+        """Sleep."""
+        await asyncio.sleep(seconds)
+
+    def exists(self, pod: Pod) -> bool:
+        """Whether the pod still exists with the same uid."""
+        known = self._pod(pod.key)
+        return known is not None and known.uid == pod.uid
+
+
+class LiveApiReader:
+    """Reads from the API server with the scheduler's client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def get(self, path: str) -> Any:
+        """Return the decoded JSON at a path. Raises KubeError."""
+        return msgspec.json.decode(await self._client.call("GET", path))
