@@ -9,7 +9,7 @@ import pytest
 from mooring.api import ObjectMeta, Pod, PodSpec
 from mooring.framework.api_clients import Binding
 from mooring.kube import Conflict, ConnectionFailed, Forbidden, KubeError, NotFound, OutcomeUnknown, Unavailable
-from mooring.live import binder
+from mooring.live import api_adapters
 from mooring.live.api_adapters import ApiBinder
 
 HERE = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"), spec=PodSpec(node_name="here"))
@@ -66,7 +66,7 @@ async def test_what_became_of_it(
     async def at_once(seconds: float) -> None:
         pass
 
-    monkeypatch.setattr(binder.asyncio, "sleep", at_once)
+    monkeypatch.setattr(api_adapters.asyncio, "sleep", at_once)
     client = Client(error, list(looks))
     binding = Binding.of(NOWHERE, "here")
     status = await ApiBinder(client).bind(binding)  # type: ignore[arg-type]  # a stand-in
