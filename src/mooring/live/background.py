@@ -1,4 +1,4 @@
-"""What plugins do beside the decisions: each one's ``run`` as a task, started again when it breaks."""
+"""Background tasks of plugins: runs each plugin's ``run``, and restarts it after a failure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mooring.kube import Backoff
 
 log = structlog.get_logger("mooring.live")
 
-#: A task that ran this long before it broke is started again soon, as if for the first time.
+#: The backoff of a task that ran at least this long is reset.
 _LONG_SECONDS = 60.0
 
 
 class Background:
-    """The tasks of the plugins that are in force."""
+    """The background tasks of the active plugins."""
 
     def __init__(self) -> None:
         self._group: asyncio.TaskGroup
@@ -29,7 +29,7 @@ class Background:
         self._group = tasks
 
     async def keep(self, plugins: Iterable[Plugin]) -> None:
-        """Run exactly these: new ones are started, those that are no longer in force are cancelled."""
+        """Run exactly the tasks of these plugins: start new ones, cancel the others."""
         wanted = {id(plugin): plugin for plugin in plugins if inspect.iscoroutinefunction(getattr(plugin, "run", None))}
         for gone in self._tasks.keys() - wanted.keys():
             _, task = self._tasks.pop(gone)
@@ -50,7 +50,7 @@ async def _keep_running(plugin: Plugin) -> None:
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             if text != said:
-                log.warning("a plugin's background task failed and is tried again", plugin=plugin.name, error=text)
+                log.warning("background task of a plugin failed; retrying", plugin=plugin.name, error=text)
             said = text
         else:
             return

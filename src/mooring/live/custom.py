@@ -25,7 +25,7 @@ _LOOK_SECONDS = 2.0
 
 
 class CustomInformers:
-    """Keeps what plugins read beside the scheduler's own kinds current."""
+    """Informers of the additional kinds that plugins read."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class CustomInformers:
 
 
 class Informer:
-    """One kind, from the moment that it is served, for as long as it is."""
+    """The informer of one kind, which runs while the kind is served."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Informer:
         return self._served and not (self._reflector.synced.is_set() and self._reflector.last_error is None)
 
     async def run(self) -> None:
-        """Keep up until cancelled."""
+        """List and watch until cancelled."""
         while True:
             await self._wait_until_served()
             task = asyncio.get_running_loop().create_task(self._reflector.run())
@@ -131,7 +131,7 @@ class Informer:
             try:
                 self._served = await self._client.serves(self._resource)
             except Forbidden:
-                self._served = True  # who may not ask what is served may still be allowed to read it
+                self._served = True  # discovery may be forbidden although reading the kind is allowed
             except KubeError as error:
                 self._say(f"cannot ask whether {self._resource} is served: {error}")
                 await asyncio.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Asks extenders over HTTP. What goes wrong is told in the words of kube-scheduler, which people search for."""
+"""Calls extenders over HTTP. Errors are worded as in kube-scheduler, so that users can search for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mooring.kube.environment_proxy import environment_proxy
 from mooring.kube.identity import IdentitySource, identity_source
 from mooring.scheduler.extenders import Extender, Reply, Request
 
-#: Go keeps an idle connection for so long.
+#: How long an idle connection is kept, as in Go.
 _IDLE_SECONDS: Final = 90.0
 _TLS_PORT, _PORT = 443, 80
 _UNTRUSTED: Final = frozenset({18, 19, 20, 21})
@@ -126,7 +126,7 @@ def _access(config: ExtenderConfig) -> Access:
             key_file="" if tls.key_data else tls.key_file,
         ),
         ca=ca or None,
-        # As kube-scheduler: enableHTTPS without a CA means that nobody looks at the extender's certificate.
+        # As in kube-scheduler, enableHTTPS without a CA means that the certificate is not verified.
         insecure=tls.insecure or (config.enable_https and not ca),
         tls_server_name=tls.server_name,
         origin=f"extender {config.url_prefix}",
@@ -135,7 +135,7 @@ def _access(config: ExtenderConfig) -> Access:
 
 def _session() -> aiohttp.ClientSession:
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS)
-    # The time-out of each extender is kept by ourselves.
+    # Each extender has its own timeout, applied in ExtenderClient.
     limits = aiohttp.ClientTimeout(total=None)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=limits)
 

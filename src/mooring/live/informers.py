@@ -79,7 +79,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Informers:
-    """Keeps the engine's view of the cluster current."""
+    """Lists and watches the scheduler's kinds, and passes changes to the engine."""
 
     def __init__(
         self, client: Client, engine: Engine, changed: Callable[[], None], shown: Shown, *, finished: bool = False
@@ -105,7 +105,7 @@ class Informers:
         tasks.create_task(self._tell_of_missing_rights(), name="missing rights")
 
     async def _tell_of_missing_rights(self) -> None:
-        """Say once what to do where the cluster lets us read something not, while that keeps us from starting."""
+        """Log once how to grant missing permissions that prevent the start."""
         while any(not reflector.synced.is_set() for reflector in self._reflectors.values()):
             refused = {kind for kind, each in self._reflectors.items() if isinstance(each.last_error, Forbidden)}
             if refused:

@@ -1,4 +1,4 @@
-"""Tells people what became of a pod: events, the PodScheduled condition, the nominated node."""
+"""Reports the outcome of attempts: events, the PodScheduled condition, the nominated node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONFLICT_SECONDS = 0.05
 
 
 class Reporter:
-    """Writes what users look at; nothing waits for it."""
+    """Writes events and pod status."""
 
     def __init__(self, client: Client, events: EventRecorder, clock: Callable[[], float]) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class Reporter:
     def record(
         self, regarding: KubeObject, *, type: EventKind, reason: str, action: str, note: str, component: str
     ) -> None:
-        """Record an event in somebody's name."""
+        """Record an event in the name of a component."""
         self._events.record(regarding, type=type, reason=reason, action=action, note=note, component=component)
 
     async def failed(self, failed: FailedAttempt, pod: Pod) -> None:
@@ -69,7 +69,7 @@ class Reporter:
             component=pod.scheduler_name,
         )
         if pod.node_name:
-            return  # somebody else bound it, or the answer was lost: that it is not scheduled would be wrong
+            return  # bound by another scheduler, or the answer was lost: the condition would be wrong
         patch = condition_patch(
             pod,
             reason=failed.reason,
@@ -82,7 +82,7 @@ class Reporter:
             await self._in_turn(pod, patch)
 
     async def expect(self, pod: Pod, node: str) -> None:
-        """Tell where a pod will be whose binding takes a while, so that nobody makes another node for it."""
+        """Publish the node of a pod whose binding takes a while, so that no autoscaler adds a node for it."""
         if pod.status.nominated_node_name != node:
             self._expected[pod.uid] = node
             await self._in_turn(pod, {"nominatedNodeName": node})
@@ -105,7 +105,7 @@ class Reporter:
             writing.set_result(None)
 
     def preempted(self, victim: Pod, preemptor: Pod, node: str, *, in_memory: bool = False) -> None:
-        """A pod had to go; ``in_memory`` if it had not been bound yet."""
+        """Report a preempted pod; ``in_memory`` if it was not bound yet."""
         note = f"Preempted by pod {preemptor.uid} on node {node}"
         note += " (in kube-scheduler memory)." if in_memory else ""
         self._events.record(
@@ -128,7 +128,7 @@ class Reporter:
             except NotFound:
                 return
             except Conflict:
-                # Somebody else writes to the pod at this moment; or it is another pod by now, and stays as it is.
+                # Another client writes to the pod, or the name belongs to another pod by now.
                 if not again:
                     raise
                 await asyncio.sleep(_CONFLICT_SECONDS)

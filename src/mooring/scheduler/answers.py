@@ -18,11 +18,11 @@ Ints = npt.NDArray[np.int64]
 
 
 class BadAnswerError(TypeError):
-    """A plugin answered something that its extension point does not know."""
+    """An answer that the extension point does not accept."""
 
 
 def as_status(answer: object) -> Status:
-    """None is fine, a string is a reason not to, a Status is what it says."""
+    """Convert None (success), a string (a reason to reject) or a Status to a Status."""
     if answer is None:
         return SUCCESS
     if isinstance(answer, Status):
@@ -33,14 +33,14 @@ def as_status(answer: object) -> Status:
 
 
 def pre_filter_answer(answer: object) -> tuple[Status, PreFilterResult | None]:
-    """What PreFilter may answer: a status, or the nodes that are left."""
+    """Convert an answer of PreFilter: a status, or the remaining nodes."""
     if isinstance(answer, PreFilterResult):
         return SUCCESS, answer
     return as_status(answer), None
 
 
 def post_filter_answer(answer: object) -> tuple[PostFilterResult, Status]:
-    """What PostFilter may answer: a status, a result, or both."""
+    """Convert an answer of PostFilter: a status, a result, or both."""
     if isinstance(answer, tuple) and len(answer) == 2:
         result, status = answer
         if isinstance(result, PostFilterResult):
@@ -55,7 +55,7 @@ def post_filter_answer(answer: object) -> tuple[PostFilterResult, Status]:
 
 
 def permit_answer(answer: object) -> Status | PermitWait:
-    """What Permit may answer: a status, or how long to wait."""
+    """Convert an answer of Permit: a status, or how long to wait."""
     if isinstance(answer, tuple) and len(answer) == 2:  # (Status.wait(...), seconds), as in Go
         status, seconds = answer
         if isinstance(status, Status) and status.code is Code.WAIT:
@@ -96,7 +96,7 @@ def checked_scores(answer: object, count: int, method: str = "score_nodes") -> I
 
 
 def check_columns(answer: object, count: int) -> None:
-    """Refuse what ``filter_nodes`` must not answer about so many nodes."""
+    """Check the answer of ``filter_nodes`` about a number of nodes."""
     if answer is not None and (type(answer) is not Verdicts or len(answer.codes) != count):
         size = f" of {len(answer)}" if hasattr(answer, "__len__") else ""
         raise BadAnswerError(
@@ -105,7 +105,7 @@ def check_columns(answer: object, count: int) -> None:
 
 
 class PluginFailure(Exception):
-    """A plugin broke or gave an Error: the attempt is over."""
+    """A plugin raised or returned an Error: the attempt fails."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -113,7 +113,7 @@ class PluginFailure(Exception):
 
 
 def failure(where: str, plugin: str, error: Exception) -> PluginFailure:
-    """An exception in a plugin, as the status that ends the attempt."""
+    """Convert an exception in a plugin to the failure of the attempt."""
     if isinstance(error, PluginFailure):
         return error
     return PluginFailure(Status.error(f"{where}: {type(error).__name__}: {error}").by(plugin))
@@ -126,7 +126,7 @@ _MAX_SCORE = 100
 
 
 def check_of(method: str, *, ranged: bool = False) -> Check | None:
-    """The check for the answers of a method, if there is one."""
+    """Return the check of a method's answers, if there is one."""
     return _RANGED.get(method) or _CHECKS.get(method) if ranged else _CHECKS.get(method)
 
 

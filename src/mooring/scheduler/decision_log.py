@@ -1,7 +1,7 @@
-"""The story of each decision in the log, for somebody who wants to follow it: ``-v=5``.
+"""The decision log: attempts, bindings and, with ``-v=5``, every plugin's answer about every node.
 
-What plugins said of each node is asked for again after the decision, with a state of its own, so that an engine
-without a story does nothing for it. On many nodes the lines are summed up.
+An attempt is evaluated again for the log, with its own cycle state, so that an engine without a log does no extra
+work. For many nodes the lines are summarized.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ from mooring.scheduler.schedule_one import schedule_pod
 
 log = structlog.get_logger("mooring.scheduler")
 
-#: Up to so many nodes have a line each.
+#: The most nodes that get a line each.
 _LINES = 50
 #: From these verbosities on: pods and attempts, bindings, nodes and scores. As kube-scheduler's, where it has them.
 _ATTEMPTS, _BINDINGS, _NODES = 3, 4, 5
 
 
 class DecisionLog:
-    """Tells what happens to pods, in as much detail as asked for."""
+    """Logs what happens to pods, depending on the verbosity."""
 
     def __init__(self, verbosity: int) -> None:
         self._verbosity = verbosity
 
     @classmethod
     def at(cls, verbosity: int) -> DecisionLog | None:
-        """A story, if there is anything to tell at this verbosity."""
+        """Return a log, or None if nothing is logged at this verbosity."""
         return cls(verbosity) if verbosity >= _ATTEMPTS else None
 
     def noticed(self, pod: Pod) -> None:
-        """A pod without a node appeared."""
+        """Log an added pod without a node."""
         log.info("Add event for unscheduled pod", pod=pod.key, scheduler=pod.scheduler_name)
 
     def settled(self, pod: Pod, *, waited: bool) -> None:
-        """A pod with a node appeared, which may be one that had waited for it."""
+        """Log a pod with a node; ``waited`` if it was unscheduled before."""
         if waited:
             log.info("Delete event for unscheduled pod", pod=pod.key)
         log.info("Add event for scheduled pod", pod=pod.key)
 
     def attempt(self, queued: QueuedPod) -> None:
-        """An attempt begins."""
+        """Log the start of an attempt."""
         if self._verbosity >= _BINDINGS:
             log.info("About to try and schedule pod", pod=queued.key)
         log.info("Attempting to schedule pod", pod=queued.key, attempt=queued.attempts)
 
     def placed(self, runner: PluginRunner, pod: Pod, result: ScheduleResult, *, scored: bool) -> None:
-        """A node was chosen, which the pod is not on yet."""
+        """Log the chosen node."""
         if self._verbosity >= _NODES:
             self._nodes(runner, pod, scored=scored)
         if self._verbosity >= _BINDINGS:
             log.info("Attempting to bind pod to node", pod=pod.key, node=result.node_name)
 
     def failed(self, pod: Pod, failure: ScheduleFailure) -> None:
-        """No node was found."""
+        """Log a failed attempt."""
         if self._verbosity < _NODES:
             return
         if failure.statuses is not None:
@@ -76,7 +76,7 @@ class DecisionLog:
             )
 
     def extended(self, pod: Pod, said: tuple[ExtenderCall, ...]) -> None:
-        """What extenders said in an attempt."""
+        """Log the extender calls of an attempt."""
         if self._verbosity < _NODES:
             return
         for each in said:
@@ -114,7 +114,7 @@ class DecisionLog:
 
 
 def _verdicts(pod: Pod, statuses: NodeStatuses, passing: frozenset[int] = frozenset()) -> None:
-    """A line for each node that was turned down; for many nodes one for each reason."""
+    """Log each rejected node; for many nodes, each reason."""
     nodes = statuses.table.nodes
     each = len(nodes) <= _LINES
     for status, rows in statuses.groups():

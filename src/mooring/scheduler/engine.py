@@ -65,7 +65,7 @@ class Engine(ScheduleOne):
         self.cache = Cache()
         self.observer = observer
         self._extenders = extenders or None
-        #: Pods that can still be called back while their PreBind plugins work.
+        #: The running PreBind plugins, which preemption may cancel.
         self.pre_binds = PreBinds()
         #: Held by an attempt that awaits extenders and by a batch session.
         self.lock = DecisionLock()
@@ -73,7 +73,7 @@ class Engine(ScheduleOne):
         self.preempting: set[str] = set()
         metrics = observer.metrics if observer is not None else None
         health = metrics.health if metrics is not None else None
-        #: What stands between the engine and users' plugins.
+        #: The circuit breakers of users' plugins.
         self.guards = Guards(options, clock=clock, health=health, log=tell)
         self._on_error = on_error
         self.profiles = Profiles(
@@ -102,7 +102,7 @@ class Engine(ScheduleOne):
             if self._extenders is not None and observer.metrics is not None:
                 self._extenders.observe = observer.metrics.extender_called
 
-    # What happens in the cluster
+    # Cluster events
 
     def put(self, item: KubeObject) -> None:
         """Apply an object that was added or updated; deferred while the lock is held."""
@@ -122,7 +122,7 @@ class Engine(ScheduleOne):
         self.queue.activate(keys)
 
     def adopt(self, profiles: Profiles, queue: dict[str, Any]) -> None:
-        """Other profiles are in force from now on (``swap`` makes them), and these settings of the queue."""
+        """Activate other profiles (built by ``swap``) and their queue settings."""
         self.profiles = profiles
         profiles.activate()
         if self.observer is not None:
@@ -132,7 +132,7 @@ class Engine(ScheduleOne):
         self._handlers.replace_profiles(profiles)
 
     def report_broken(self, plugin: str, what: str, pod: Pod, error: Exception) -> None:
-        """A plugin raised in the queue: a hint, a gate, or the order of pods."""
+        """Handle an exception of a plugin in the queue: a hint, a gate, or the order of pods."""
         self.guards.failed(plugin, what, error)
         if self._on_error is not None:
             self._on_error(plugin, what, pod, error)

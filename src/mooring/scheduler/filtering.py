@@ -1,9 +1,8 @@
-"""Filtering: which nodes will do, and why the others will not.
+"""Filtering: the feasible nodes, and why the others are not.
 
-Hot path. The declared filters come from the template's findings; the others are asked in columns; plugins that answer
-node by node are asked last, about the nodes that are left, in sampling order, until enough are found. When no node is
-left, ``diagnose`` goes through the plugins in their configured order and attributes each node to the first that
-rejected it, which is what kube-scheduler reports.
+Hot path. Declared filters are cached per template; the others run on columns. Plugins that evaluate single nodes run
+last, on the remaining nodes in sampling order, until enough are found. If no node is feasible, ``diagnose`` runs the
+plugins in their configured order and attributes each node to the first that rejected it, as kube-scheduler reports.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ class Filtering:
         in_bulk = [f for f in singles if f.filter_nodes is not None]
         singles = [f for f in singles if f.filter_nodes is None]
         start = 0
-        while start < len(places):  # few of many nodes are needed: do not convert them all, nor ask about them
+        while start < len(places):  # few of many nodes are needed: do not convert or evaluate all of them
             size = min(_CHUNK, limit - len(chosen)) if in_bulk else _CHUNK
             chunk = self._passing(in_bulk, state, pod, order, places[start : start + size])
             start += size
@@ -179,7 +178,7 @@ class Filtering:
                 copy.add_pod(info)
         return copy
 
-    # One node, as it is or as it might be
+    # One node, real or hypothetical
 
     def verdict(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
         """What the filters say of one node, nominated pods included."""

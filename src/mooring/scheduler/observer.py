@@ -21,14 +21,14 @@ from mooring.scheduler.decision_log import DecisionLog
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 
-#: The chosen node and so many others are kept with their scores.
+#: How many nodes are recorded with their scores beside the chosen one.
 _RUNNERS_UP = 3
-#: So many nodes are named for each reason.
+#: How many nodes are named for each reason.
 _NAMES = 5
 
 
 class Observer:
-    """Everything that is kept of the decisions of one engine; each part may be left out."""
+    """Decision records, metrics and the decision log of one engine; each is optional."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Observer:
 
     @property
     def plugin_times(self) -> PluginTimes | None:
-        """Where plugins' calls are counted."""
+        """The metrics of plugin calls."""
         return self.metrics.plugins if self.metrics is not None else None
 
     def attach(self, cache: Cache, queue: SchedulingQueue, runners: Mapping[str, PluginRunner]) -> None:
@@ -66,34 +66,34 @@ class Observer:
         read.cache_size = lambda: {
             "nodes": len(table), "pods": len(table.pods), "assumed_pods": len(cache.assumed)
         }  # fmt: skip
-        # Profiles that are gone may still have pods on their way.
+        # Removed profiles may still have pods in their binding cycle.
         self._profiles.update({name: self.metrics.profile(name) for name in runners})
 
     def points(self, profile: str) -> ProfileMetrics | None:
-        """Where the binding cycle notes how long its extension points took."""
+        """Return the metrics of a profile's extension points."""
         return self._profiles.get(profile)
 
     # Pods
 
     def noticed(self, pod: Pod) -> None:
-        """A pod without a node appeared."""
+        """Log an added pod without a node."""
         if self.decision_log is not None:
             self.decision_log.noticed(pod)
 
     def settled(self, pod: Pod, *, waited: bool) -> None:
-        """A pod with a node appeared, which may be one that had waited for it."""
+        """Log a pod with a node; ``waited`` if it was unscheduled before."""
         if self.decision_log is not None:
             self.decision_log.settled(pod, waited=waited)
 
     def left(self, pod: Pod) -> None:
-        """A pod is gone, or has a node."""
+        """Mark the record of a pod that was deleted or bound."""
         if self.records is not None:
             self.records.settle(pod.key, pod.uid)
 
     # The scheduling cycle
 
     def begin(self, queued: QueuedPod) -> float:
-        """An attempt begins; the moment."""
+        """Start observing an attempt; return the time."""
         if self.metrics is not None:
             self.metrics.plugins.begin()
         if self.decision_log is not None:
@@ -103,7 +103,7 @@ class Observer:
         return now
 
     def placed(self, queued: QueuedPod, runner: PluginRunner, result: ScheduleResult) -> Decision | None:
-        """A node was chosen; the pod is not there yet."""
+        """Record the chosen node."""
         trace, now = self._trace, perf_counter()
         if self.decision_log is not None:
             self.decision_log.placed(runner, queued.pod, result, scored=trace.scored > 0)
@@ -145,11 +145,11 @@ class Observer:
         return decision
 
     def start_lap(self) -> None:
-        """The next extension point begins."""
+        """Start timing an extension point."""
         self._lap = perf_counter()
 
     def lap(self, profile: str, point: str, code: Code, decision: Decision | None) -> None:
-        """An extension point is over, and the next begins."""
+        """Record an extension point and start timing the next."""
         now = perf_counter()
         if self.metrics is not None:
             self._profiles[profile].point(point, code, now - self._lap)
@@ -160,12 +160,12 @@ class Observer:
     # Outcomes
 
     def waited(self, code: Code, since: float) -> None:
-        """A pod that was held back at Permit was let go, or turned down."""
+        """Record that a pod waiting at Permit was allowed or rejected."""
         if self.metrics is not None:
             self.metrics.permit_wait(code).observe(perf_counter() - since)
 
     def bound(self, queued: QueuedPod, started: float, decided: float, decision: Decision | None) -> None:
-        """A pod was bound."""
+        """Record a bound pod."""
         now = perf_counter()
         if decision is not None:
             decision.outcome = "bound"
@@ -180,7 +180,7 @@ class Observer:
         metrics.after_flush += queued.was_flushed
 
     def failed(self, queued: QueuedPod, failure: ScheduleFailure, started: float, *, in_cycle: bool) -> None:
-        """An attempt came to nothing, in the scheduling cycle or while binding."""
+        """Record a failed attempt; ``in_cycle`` if it failed in the scheduling cycle."""
         now, profile = perf_counter(), queued.profile
         outcome = UNSCHEDULABLE if failure.status.is_rejected else ERROR
         if self.decision_log is not None and in_cycle:
@@ -210,7 +210,7 @@ class Observer:
         self.records.put(decision)
 
     def _failed_points(self, points: ProfileMetrics, failure: ScheduleFailure, now: float) -> None:
-        """What the extension points of an attempt without a node answered."""
+        """Record the extension points of a failed scheduling cycle."""
         trace = self._trace
         broke = not failure.status.is_rejected
         if not trace.pre_filtered:
@@ -247,7 +247,7 @@ class Observer:
 
 
 def verdicts(failure: ScheduleFailure) -> tuple[Verdict, ...]:
-    """What each plugin said, with how many nodes it said it of, and the names of a few."""
+    """Group the statuses of a failed attempt, each with the number of nodes and some names."""
     statuses = failure.statuses
     if statuses is None:
         status = failure.status
@@ -259,12 +259,12 @@ def verdicts(failure: ScheduleFailure) -> tuple[Verdict, ...]:
 
 
 def _said(said: tuple[ExtenderCall, ...]) -> tuple[Verdict, ...]:
-    """What extenders had against nodes, although a node was found."""
+    """Group the nodes that extenders rejected although a node was found."""
     return grouped((status, 1, [node]) for each in said for node, status in each.rejected.items())
 
 
 def grouped(verdicts: Iterable[tuple[Status, int, list[str]]], *, names_kept: int = _NAMES) -> tuple[Verdict, ...]:
-    """What was said of how many nodes, and some of their names: alike verdicts as one."""
+    """Merge equal statuses; add up their nodes and keep some names."""
     found: dict[tuple[str, str, tuple[str, ...]], tuple[int, list[str]]] = {}
     for status, count, names in verdicts:
         key = (status.plugin, status.code.title, status.reasons)

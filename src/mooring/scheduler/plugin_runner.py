@@ -127,7 +127,7 @@ class PluginRunner:
                 if not names:
                     return PreFiltered(_no_nodes_left(narrowed))
         if constant_answers and calls.lasting:
-            calls.settle(constant_answers, skipped, entries)
+            calls.cache(constant_answers, skipped, entries)
         return PreFiltered(rejected or SUCCESS, names, tuple(narrowed)) if rejected or narrowed else _ALL_NODES
 
     # Filter

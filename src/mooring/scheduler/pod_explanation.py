@@ -1,4 +1,4 @@
-"""Why: what an engine knows of one pod, as an explanation for people."""
+"""Explains the state of one pod from an engine's records, queue and cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mooring.scheduler.queue import Place, QueuedPod
 
 
 def explain(engine: Engine, key: str) -> Explanation | None:
-    """Why a pod (namespace/name) is where it is; None if nothing is known of it."""
+    """Explain the state of a pod (namespace/name); None if the pod is unknown."""
     records = engine.observer.records if engine.observer is not None else None
     decision = records.get(key) if records is not None else None
     shown = view(decision) if decision is not None else None
@@ -41,7 +41,7 @@ def explain(engine: Engine, key: str) -> Explanation | None:
 
 
 def _placed(engine: Engine, key: str, uid: str) -> Pod | None:
-    """The pod of a name that is on a node, assumed ones included; ``uid`` is a guess that saves looking for it."""
+    """Return the pod of a name that is on a node, assumed ones included; ``uid`` is a guess that avoids a search."""
     pods = engine.cache.table.pods
     known = pods.get(uid)
     if known is not None and known.pod.key == key:
@@ -60,7 +60,7 @@ def _on_node(engine: Engine, pod: Pod, shown: DecisionView | None) -> Explanatio
 
 
 def waiting(engine: Engine, place: Place, queued: QueuedPod) -> WaitingView:
-    """Where in the queue a pod is, what wakes it, and when it is tried at the latest."""
+    """Describe a pod's place in the queue, the events that requeue it, and its latest retry."""
     held = place in (Place.UNSCHEDULABLE, Place.GATED)
     ends = engine.queue.backoff_ends(queued)
     latest = queued.timestamp + engine.queue.max_in_unschedulable
@@ -90,7 +90,7 @@ def _woken_by(engine: Engine, queued: QueuedPod) -> list[WakeView]:
 
 
 def event_text(event: ClusterEvent) -> str:
-    """A registration in words: ``Node added, labels changed``."""
+    """Describe a registered event: ``Node added, labels changed``."""
     if event.actions == ActionType.ALL:
         return f"{event.resource} (any change)"
     words = []

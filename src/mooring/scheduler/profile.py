@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mooring.config import Profile as ProfileConfig
 
 
-#: The plugin name under which kube-scheduler keeps that an extender turned nodes down: any event wakes the pod.
+#: The plugin name that kube-scheduler uses for rejections by extenders: any event requeues the pod.
 EXTENDER = "Extender"
 
 
@@ -40,7 +40,7 @@ class FilterPlugin(msgspec.Struct, frozen=True):
     filter_nodes: Callable[..., Any] | None
     filter: Callable[..., Any] | None
     depends: Dependence | None
-    #: Whether every node has its price, so that it is asked last and about few.
+    #: Whether it is expensive per node, so that it runs last and on few nodes.
     per_node: bool
 
 
@@ -70,7 +70,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class Profile:
-    """What runs at each extension point, in order."""
+    """The plugins of one scheduler name, by extension point, in order."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class Profile:
                 handle.close()
 
     def _weighted(self, point: str) -> list[tuple[Plugin, int]]:
-        """What is enabled at a point and serves it here (an old configuration may name plugins that are gone)."""
+        """Return the plugins enabled at a point; an old configuration may name plugins that no longer exist."""
         entries = self.config.plugins.get(point, ())
         found = [(self.plugins[entry.name], entry.weight or 1) for entry in entries if entry.name in self.plugins]
         return [(plugin, weight) for plugin, weight in found if point in points_of(type(plugin))]
@@ -189,20 +189,20 @@ class Profile:
         return ScorePlugin(plugin.name, plugin, weight, columns, single, normalize, depends, trusted)
 
     def _guarded(self, call: Any, plugin: Plugin, method: str, *, ranged: bool = False) -> Any:
-        """The same call; a user's plugin is guarded."""
+        """Wrap the call of a user's plugin with its guard."""
         if call is None or self._guards is None or plugin.name in self._builtin:
             return call
         return self._guards.of(plugin.name).wrap(call, method, check=check_of(method, ranged=ranged))
 
     def extension(self, plugin: Plugin, method: str) -> Callable[..., Any] | None:
-        """A method that belongs to a point but is no point of its own (``add_pod``), if the plugin has it."""
+        """Return an optional method that is not an extension point itself (``add_pod``), or None."""
         key = (plugin.name, method)
         if key not in self._extensions:
             self._extensions[key] = self._guarded(getattr(plugin, method, None), plugin, method)
         return self._extensions[key]
 
     def signer(self, name: str) -> Callable[[PodTemplate], Hashable]:
-        """What tells how far answers of a plugin can be shared by templates."""
+        """Return the function that computes a plugin's cache key for a template."""
         sign = self.plugins[name].signature
         if name in self._builtin:
             return sign
@@ -218,7 +218,7 @@ class Profile:
         return guarded
 
     def _watched(self, call: Any, plugin: Plugin, method: str) -> Any:
-        """The same call, counted and timed if somebody wants to know."""
+        """Wrap a call with metrics, if there are any."""
         point = _WATCHED.get(method)
         if call is None or self._times is None or point is None:
             return call
@@ -254,7 +254,7 @@ class Profile:
         return found
 
     def events(self) -> dict[str, tuple[ClusterEvent, ...]]:
-        """What each plugin that can turn a pod down wants to be woken by."""
+        """Return the events that requeue pods, by the plugin that rejected them."""
         found: dict[str, tuple[ClusterEvent, ...]] = {}
         for point in ("preEnqueue", "preFilter", "filter", "reserve", "permit"):
             for plugin in self._at(point):
@@ -266,7 +266,7 @@ class Profile:
         return found
 
 
-#: Methods whose calls are watched -> the extension point's name in metrics.
+#: Methods with metrics -> the extension point's name in metrics.
 _WATCHED = {
     "pre_filter": "PreFilter",
     "filter": "Filter",

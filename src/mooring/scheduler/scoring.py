@@ -1,7 +1,7 @@
-"""Scoring: how good the feasible nodes are.
+"""Scoring: PreScore, Score, the selection of the best node, and the scores for decision records.
 
-Hot path. What the template's findings hold is taken from there; the other scorers are asked about the feasible nodes
-only. All arithmetic is on integers, as kube-scheduler's.
+Hot path. Cached scores are reused; the other scorers run on the feasible nodes only. All arithmetic is on integers, as
+in kube-scheduler.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Scoring:
         self._places: list[int] = []
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
-        """Run PreScore; plugins that answer Skip are left out of Score."""
+        """Run the PreScore plugins; those that return Skip do not score. Raises PluginFailure."""
         calls = self._pre_score.of(self.table.template(pod), state)
         state.skip_score |= calls.skipped
         settled: list[str] = []
@@ -79,7 +79,7 @@ class Scoring:
                 settled.append(bound.name)
                 entries |= state.written_since(before) if before is not None else {}
         if settled and calls.lasting:
-            calls.settle(settled, skipped, entries)
+            calls.cache(settled, skipped, entries)
 
     def totals(
         self, state: CycleState, pod: Pod, template: PodTemplate, rows: Rows | None, trace: Trace | None = None
@@ -125,7 +125,7 @@ class Scoring:
         return total, same
 
     def note(self, name: str, scores: Ints) -> None:
-        """Somebody else added scores to what ``totals`` just gave."""
+        """Record scores that extenders added to the last ``totals``."""
         self._kept.append((name, scores))
 
     def rank(
@@ -139,14 +139,14 @@ class Scoring:
         same: int,
         place: int,
     ) -> None:
-        """Keep the chosen node and the next best with their scores; ``totals`` must just have been asked for them."""
+        """Record the chosen node and the next best with their scores. Call it right after ``totals``."""
         places = self._places = best_places(totals, place, trace.ranks, self._places)
         trace.scorers, trace.candidates = self._ranking.candidates(
             state, pod, template, rows, totals, same, places, self._kept
         )
 
     def _finish(self, plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints | int) -> Ints | int:
-        """Normalise, check and weigh."""
+        """Normalize, check and weight scores."""
         if plugin.normalize is not None:
             if isinstance(scores, int):
                 scores = self._normalize_same(plugin, state, pod, scores)
@@ -157,7 +157,7 @@ class Scoring:
         return scores * plugin.weight
 
     def _normalize_same(self, plugin: ScorePlugin, state: CycleState, pod: Pod, score: int) -> int:
-        """The same for all nodes stays the same for all nodes: ask about one."""
+        """Normalize a score that all nodes share by normalizing one."""
         known = self._same.get((plugin.name, score)) if plugin.trusted else None
         if known is None:
             one = self._normalize(plugin, state, pod, np.full(1, score, dtype=np.int64))
@@ -174,7 +174,7 @@ class Scoring:
             raise failure(f'normalizing scores of plugin "{plugin.name}"', plugin.name, error) from error
 
     def by_plugin(self, state: CycleState, pod: Pod, rows: Rows | None) -> dict[str, Ints]:
-        """Each plugin's weighted scores, asked afresh: for people, not for the hot path. PreScore must have run."""
+        """Return each plugin's weighted scores without the cache; not for the hot path. PreScore must have run."""
         nodes = Nodes(self.table, rows)
         found: dict[str, Ints] = {}
         for plugin in self.profile.scorers:
@@ -197,7 +197,7 @@ def _check_range(plugin: ScorePlugin, scores: Ints | int) -> None:
 
 
 def pick(totals: Ints, rng: random.Random) -> int:
-    """The place of the highest total; a tie is broken at random, all tied places being equally likely."""
+    """Return the position of the highest total; ties are broken uniformly at random."""
     best = int(totals.argmax())
     (tied,) = (totals == totals.item(best)).nonzero()
     return best if len(tied) == 1 else tied.item(int(rng.random() * len(tied)))
@@ -241,7 +241,7 @@ def _next_best(totals: Ints, taken: list[int], count: int) -> list[int]:
 
 
 class _Known:
-    """Scores of some rows for one template, as long as nothing changes about them."""
+    """Cached scores of unchanged rows for one template."""
 
     __slots__ = ("position", "scores", "structure")
 
@@ -252,7 +252,7 @@ class _Known:
 
 
 class Ranking:
-    """Makes candidates for one profile."""
+    """Builds the candidates of decision records for one profile."""
 
     def __init__(self, profile: Profile, table: NodeTable) -> None:
         self._table = table
@@ -299,9 +299,9 @@ class Ranking:
         return names, tuple(found)
 
     def _known(self, template: PodTemplate, names: tuple[str, ...]) -> dict[int, tuple[int, ...]]:
-        """What is known of a template's rows: the next best nodes are mostly those of the decision before."""
+        """Return the cached scores of a template's rows: the next best nodes are mostly those of the last attempt."""
         key, table = (self, names), self._table
-        known: _Known | None = template.cache.get(key)  # type: ignore[assignment]  # nobody else has this key
+        known: _Known | None = template.cache.get(key)  # type: ignore[assignment]  # the key is private to this class
         if known is None:
             known = template.cache[key] = _Known()
         changed = table.changes.since(known.position, _MANY) if known.structure == table.structure else None
@@ -321,7 +321,7 @@ class Ranking:
         row: int,
         sum_: int,
     ) -> tuple[int, ...]:
-        """What each plugin gave a row. The last one's part is what is left of the sum."""
+        """Return each plugin's score of a row; the last one is the rest of the sum."""
         parts = []
         for scorer, score in active[:-1]:
             if score is not None:
@@ -332,5 +332,5 @@ class Ranking:
         return (*parts, sum_ - sum(parts))
 
 
-#: So many rows are kept for a template, and so many changes looked through, before it is begun anew.
+#: The most rows cached for a template, and the most changes applied to them, before the cache is rebuilt.
 _MANY = 256

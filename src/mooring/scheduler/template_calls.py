@@ -1,8 +1,7 @@
-"""Which plugins of PreFilter or PreScore have to be asked for a template, and what the others would say.
+"""The PreFilter and PreScore plugins to call for a template, and the cached answers of the others.
 
-Hot path. Most of these plugins look at nothing but the pod: for the second pod of a template their answers, and what
-they leave in the cycle state, are known. Two ways to say so: ``@depends_on("template")`` on the method, or the answer
-``Status.skip(template=True)``.
+Hot path. Most of these plugins read nothing but the pod, so that their answers and cycle state entries are cached per
+template. A plugin declares this with ``@depends_on("template")`` or by returning ``Status.skip(template=True)``.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from mooring.scheduler.profile import Bound
 
 
 class Calls:
-    """The plugins to ask for pods of one template; for the rest, the names of those that skip and what they wrote."""
+    """The plugins to call for pods of one template; of the others, the names of those that skip and their entries."""
 
     __slots__ = ("asked", "constant", "entries", "lasting", "skipped")
 
     def __init__(self, asked: tuple[Bound, ...], constant: frozenset[str] = frozenset(), *, lasting: bool) -> None:
         self.asked = asked
-        #: Plugins whose answer depends on the template alone, if answers are remembered at all.
+        #: Plugins whose answer depends on the template alone, if answers are cached.
         self.constant = constant
         self.lasting = lasting
         self.skipped: frozenset[str] = frozenset()
         self.entries: dict[StateKey[Any], Any] = {}
 
-    def settle(self, settled: list[str], skipped: list[str], entries: dict[StateKey[Any], Any]) -> None:
-        """Do not ask some plugins again: their answer is known."""
+    def cache(self, cached: list[str], skipped: list[str], entries: dict[StateKey[Any], Any]) -> None:
+        """Cache the answers of some plugins, which are not called again."""
         self.entries.update(entries)
         self.skipped = self.skipped.union(skipped)
-        self.asked = tuple([bound for bound in self.asked if bound.name not in settled])
+        self.asked = tuple([bound for bound in self.asked if bound.name not in cached])
 
 
 class TemplateCalls:
@@ -46,14 +45,14 @@ class TemplateCalls:
         self.constant = frozenset(bound.name for bound in plugins if dependence(bound.call) == "template")
 
     def of(self, template: PodTemplate, state: CycleState) -> Calls:
-        """The calls for a template; what is known already goes into the state."""
+        """Return the calls for a template; cached entries are added to the state."""
         calls = template.cache.get(self)
         if calls is None:
-            # Many templates have one pod only: remembering begins with the second.
+            # Many templates have only one pod: caching begins with the second.
             template.cache[self] = self._second
             return self._first
         if calls is self._second:
             calls = template.cache[self] = Calls(self._plugins, self.constant, lasting=True)
-        if calls.entries:  # type: ignore[attr-defined]  # nobody else has this key
+        if calls.entries:  # type: ignore[attr-defined]  # the key is private to this class
             state.preload(calls.entries)  # type: ignore[attr-defined]
         return calls  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""One decision about one pod, made again from what is known of a cluster, with the reasons."""
+"""Repeat the scheduling decision of one pod on the objects of a cluster, and explain it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _without_node(pod: Pod) -> Pod:
 
 
 def _as_it_is(found: Explanation, pod: Pod) -> Explanation:
-    """The decision that would be made now, on the pod as it is now."""
+    """Adapt the explanation of the repeated decision to the pod's actual state."""
     chosen = ""
     if found.decision is not None:
         chosen = found.decision.node

@@ -1,4 +1,4 @@
-"""What a simulation came to: every pod, every node, and the sums."""
+"""The outcome of a simulation: every pod, every node, and totals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PodOutcome(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     workload: Workload | None
-    #: The scheduler name that it asked for.
+    #: The scheduler name of the pod.
     profile: str
     priority: int
     state: State
@@ -42,7 +42,7 @@ class PodOutcome(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     #: Why it is not on a node, in kube-scheduler's words.
     message: str = ""
-    #: The node where room is kept for it.
+    #: The node it is nominated to.
     nominated_node: str | None = None
     #: The pods (namespace/name) that had to leave for it.
     victims: tuple[str, ...] = ()
@@ -56,14 +56,14 @@ class PodOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Use(msgspec.Struct, frozen=True):
-    """How much of a resource is asked for, of how much there is: millicores for cpu, whole units for the rest."""
+    """The requested and the allocatable amount of a resource: millicores for cpu, units for the others."""
 
     requested: int
     allocatable: int
 
     @property
     def share(self) -> float:
-        """The part that is asked for; 0 where there is none."""
+        """The requested share; 0 if nothing is allocatable."""
         return self.requested / self.allocatable if self.allocatable else 0.0
 
     def texts(self, resource: str) -> tuple[str, str]:

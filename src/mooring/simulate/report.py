@@ -210,7 +210,7 @@ def pods(outcome: Outcome) -> Grid:
 
 
 def pending(outcome: Outcome, *, wide: bool) -> Listing:
-    """Why pods have no node: each message once, with whom it concerns."""
+    """Render why pods have no node: each message once, with its pods."""
     items = []
     for message, concerned in outcome.reasons():
         who = ", ".join(pod.key for pod in concerned) if wide else _who(concerned)
@@ -226,7 +226,7 @@ def _who(pods: Sequence[PodOutcome]) -> str:
 
 
 def evicted(outcome: Outcome) -> Grid:
-    """Who had to leave for whom."""
+    """Render the evicted pods and their preemptors."""
     priorities = {pod.key: pod.priority for pod in outcome.pods}
     columns = (
         Column("pod"),

@@ -1,4 +1,4 @@
-"""The books of a run: what became of each pod so far, and the outcome at the end."""
+"""Collects the results of a run: the state of each pod, and the outcome at the end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Entry(msgspec.Struct):
 
 
 class Books:
-    """Keeps an entry for each pod of a scenario."""
+    """The results of a run so far: an entry for each pod of a scenario."""
 
     def __init__(self, scenario: Scenario, *, seed: int, profiles: tuple[str, ...]) -> None:
         self._scenario = scenario

@@ -1,9 +1,8 @@
-"""A run: the engine with a cluster that exists on paper only.
+"""A simulation: the engine with a cluster in memory.
 
-Nothing is waited for. When no pod is ready, the clock jumps to the moment at which the queue, or a pod held at Permit,
-has something to do. A binding succeeds at once, a victim is gone at once, and both are told to the engine as an API
-server would tell them. The run is over when every pod that is left was turned down by the cluster as it now is: what
-would follow would be the same attempts again.
+The clock is simulated: when no pod is ready, it jumps to the next time of the queue or of a pod at Permit. Bindings and
+evictions succeed at once and are reported to the engine as watch events. The run ends when the final cluster has
+rejected every remaining pod, because further attempts would repeat.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from mooring.simulate.outcome import Outcome
 from mooring.simulate.results import Books
 from mooring.simulate.scenario import Scenario
 
-#: Failures without any change in the cluster after which a pod is left alone: what is turned down will be turned down
-#: again, but what broke or was kept waiting may go better next time.
+#: Failures without a change in the cluster after which a pod is not tried again. A rejection repeats; an error or a
+#: timeout at Permit may not.
 _TURNED_DOWN, _BROKEN = 1, 3
 #: Attempts a pod, and seconds, after which a cluster that does not change is taken to be at rest, whatever plugins do.
 _MOST_IN_VAIN: Final = 20
@@ -185,10 +184,10 @@ class Run:
         return True
 
     def _is_over(self) -> bool:
-        """Whether every pod without a node was turned down by the cluster as it is."""
+        """Whether the current cluster has rejected every pod without a node."""
         queue, waiting = self._engine.queue, self._books.waiting
         if len(self._settled) + queue.pending()["gated"] < len(waiting):
-            # Plugins can keep pods busy for ever: by waking each other up, or by holding and dropping them in turn.
+            # Plugins can requeue pods for ever: by activating each other, or by waiting and rejecting in turn.
             return self._in_vain > _MOST_IN_VAIN * (1 + len(waiting)) or self._now - self._changed_at > _LONGEST_WAIT
         return all(uid in self._settled or _is_gated(queue.find(pod.key)) for uid, pod in waiting.items())
 

@@ -29,7 +29,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Given(msgspec.Struct, frozen=True):
-    """An object that somebody wrote, and where."""
+    """An object and the file it was read from."""
 
     item: Loaded
     source: Source

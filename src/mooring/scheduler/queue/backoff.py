@@ -69,7 +69,7 @@ class BackoffQueue:
         return queued if queued is not None else self._broken.remove(key)
 
     def pop_early(self) -> QueuedPod | None:
-        """Take the first of the pods that were turned down, before its time."""
+        """Pop the first rejected pod before its backoff ends."""
         return self._rejected.pop()
 
     def pop_completed(self, now: float) -> list[QueuedPod]:

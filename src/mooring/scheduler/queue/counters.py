@@ -1,4 +1,4 @@
-"""What the queue counts, for metrics to read whenever somebody asks."""
+"""Counters of the queue, for metrics."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from mooring.scheduler.queue.queued_pod import QueuedPod
 
 
 class QueueCounters:
-    """Plain numbers; whoever exports metrics reads them."""
+    """Plain numbers that the metrics read."""
 
     __slots__ = ("hints", "incoming", "rejected")
 
     def __init__(self) -> None:
         #: (queue, event) -> pods that came there: ``queue_incoming_pods_total``.
         self.incoming: Counter[tuple[str, str]] = Counter()
-        #: (plugin, event, Queue|QueueSkip|Error) -> hints asked.
+        #: (plugin, event, Queue|QueueSkip|Error) -> calls of hints.
         self.hints: Counter[tuple[str, str, str]] = Counter()
-        #: (plugin, profile) -> waiting pods that the plugin turned down or holds back: ``unschedulable_pods``.
+        #: (plugin, profile) -> waiting pods that the plugin rejected or gates: ``unschedulable_pods``.
         self.rejected: Counter[tuple[str, str]] = Counter()
 
     def came(self, queue: str, event: str) -> None:

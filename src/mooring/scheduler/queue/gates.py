@@ -27,7 +27,7 @@ class Gates:
         self._on_error = on_error
 
     def check(self, queued: QueuedPod) -> bool:
-        """Whether the pod may go on. The plugin that held it back last time is asked first."""
+        """Whether no PreEnqueue plugin gates the pod. The plugin that gated it last time runs first."""
         plugins = self._plugins.get(queued.profile, {})
         last = queued.gating_plugin
         order = [last, *(name for name in plugins if name != last)] if last in plugins else plugins

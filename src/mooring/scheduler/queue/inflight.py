@@ -1,7 +1,7 @@
-"""InFlight: pods being tried, and what happened meanwhile.
+"""InFlight: popped pods and the events since.
 
-An event that comes while a pod is being tried may be the very one it is about to wait for. So events are kept as long
-as any pod that was popped before them is in flight, and a pod that is turned down hears of those it missed.
+An event during an attempt may be the one that makes the pod schedulable. Events are stored as long as any pod that was
+popped before them is in flight, and are replayed for a pod that is rejected.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Flight(msgspec.Struct, eq=False):
     queued: QueuedPod
     #: How many events there had been when it was popped.
     start: int
-    #: The pod as it is now, if it changed since.
+    #: The newest version of the pod, if it changed since.
     latest: Pod | None = None
-    #: Whether the pod was deleted, or bound by somebody else, since.
+    #: Whether the pod was deleted or bound since.
     gone: bool = False
 
 

@@ -17,7 +17,7 @@ from mooring.scheduler.queue.queued_pod import QueuedPod
 
 #: Profile -> plugin -> the events that the plugin registered for.
 HintMap: TypeAlias = Mapping[str, Mapping[str, Sequence[ClusterEvent]]]
-#: Told when a plugin's code raises: plugin, what was asked (``hint``, ``pre_enqueue``), pod, exception.
+#: Called when a plugin raises: plugin, method (``hint``, ``pre_enqueue``), pod, exception.
 ErrorReport: TypeAlias = Callable[[str, str, Pod, Exception], None]
 
 _WILDCARD = "*"
@@ -104,10 +104,10 @@ class Interests:
             meant = event.new is None or (isinstance(event.new, Pod) and event.new.uid == queued.uid)
             return Strategy.AFTER_BACKOFF if meant else Strategy.SKIP
         wanted = interest.hints.get(queued.profile)
-        if wanted is None:  # Nobody can say for a profile that nobody knows, so the pod must not get stuck.
+        if wanted is None:  # The profile is unknown: the pod must not get stuck.
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
-        # Plugins are asked in the profile's order, so that every run asks the same.
+        # Plugins run in the profile's order, so that every run is the same.
         plugins = rejectors if len(rejectors) == 1 else [plugin for plugin in wanted if plugin in rejectors]
         for plugin in plugins:
             if not self._worth(plugin, wanted.get(plugin, ()), queued.pod, event):
@@ -128,7 +128,7 @@ class Interests:
                 try:
                     result = _result(hint(pod, event.old, event.new))
                 except Exception as error:
-                    # A hint that breaks must not keep the pod from being tried.
+                    # A failing hint must not prevent a retry.
                     result = "Error"
                     if self._on_error is not None:
                         self._on_error(plugin, "hint", pod, error)

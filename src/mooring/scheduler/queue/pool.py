@@ -23,7 +23,7 @@ def _last_tried(queued: QueuedPod) -> float:
 
 
 class UnschedulablePool:
-    """Pods that were turned down or are held back."""
+    """Pods that were rejected or are gated."""
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[QueuedPod, tuple[_Label, ...]]] = {}
@@ -77,7 +77,7 @@ class UnschedulablePool:
         buckets: list[_Bucket] = []
         for profile, by_plugin in self._rejected.items():
             wanted = interest.hints.get(profile)
-            # Pods of a profile that nobody knows are woken by anything.
+            # Pods of an unknown profile are requeued by any event.
             buckets += by_plugin.values() if wanted is None else (by_plugin.get(plugin, {}) for plugin in wanted)
         # A pod that is held back hears only what its gating plugin registered for, in whatever profile.
         buckets += (self._gated.get(plugin, {}) for plugin in interest.plugins)

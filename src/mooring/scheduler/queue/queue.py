@@ -65,7 +65,7 @@ class SchedulingQueue:
         self._clock = clock
         self._on_error = on_error
         self._pop_from_backoff = pop_from_backoff
-        #: For so many seconds a pod waits for an event at most.
+        #: The most seconds that a pod waits for an event.
         self.max_in_unschedulable = max_in_unschedulable
         self._next_flush = clock() + FLUSH_INTERVAL
         self.counters = QueueCounters()
@@ -93,9 +93,9 @@ class SchedulingQueue:
         )
 
     def renew(self, **settings: Any) -> None:
-        """Other plugins are in force (settings as for a new queue): pods are ordered and gated by these.
+        """Apply the settings of other plugins: pods are ordered and gated by these.
 
-        All whom the old ones turned down are woken.
+        Pods that the old plugins rejected are requeued.
         """
         active, backing_off = list(self._active), list(self._backoff)
         self._adopt(**settings)
@@ -324,7 +324,7 @@ class SchedulingQueue:
                 return
 
     def _requeue(self, queued: QueuedPod, strategy: Strategy, event: str, now: float | None = None) -> Place:
-        """Put a pod where a strategy wants it, or where its gates keep it."""
+        """Move a pod according to a strategy and its gates."""
         if strategy is Strategy.SKIP:
             return self._to_pool(queued, event)
         if strategy is Strategy.AFTER_BACKOFF:
@@ -406,7 +406,7 @@ class SchedulingQueue:
         }
 
     def in_flight_events(self) -> Counter[str]:
-        """How many events are kept for pods in flight, by label."""
+        """The number of stored events for pods in flight, by label."""
         return self._in_flight.events()
 
     def backoff_ends(self, queued: QueuedPod) -> float:

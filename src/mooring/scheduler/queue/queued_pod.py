@@ -18,7 +18,7 @@ class Place(Enum):
     ACTIVE = "active"
     #: Will be ready when its back-off is over.
     BACKOFF = "backoff"
-    #: Turned down; waits for an event that may help.
+    #: Rejected; waits for an event that may help.
     UNSCHEDULABLE = "unschedulable"
     #: Held back by a PreEnqueue plugin; not tried at all.
     GATED = "gated"
@@ -59,7 +59,7 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
     was_flushed: bool = False
     #: When that was; minus infinity if it was not since the last attempt.
     flush_timestamp: float = float("-inf")
-    #: When the pod's back-off is over; None until it is asked for.
+    #: When the pod's backoff ends; None until computed.
     backoff_expiration: float | None = None
 
     @classmethod
