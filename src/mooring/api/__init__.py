@@ -1,6 +1,6 @@
-"""Kubernetes objects as typed, read-only structs, with quantities and selectors. Knows nothing else.
+"""Kubernetes objects as typed, read-only structs, with quantities and selectors.
 
-What most code wants is here; reading manifests and JSON is in `mooring.api.codec`, which not everybody needs.
+Reading manifests and JSON is in `mooring.api.codec`.
 """
 
 from mooring.api.affinity import (

@@ -1,4 +1,4 @@
-"""Where a pod wants to be: node and pod affinity, spread, taints and tolerations."""
+"""Node and pod affinity, topology spread constraints, taints and tolerations."""
 
 from mooring.api.meta import LabelSelector, Model
 
@@ -12,27 +12,27 @@ class NodeSelectorRequirement(Model, kw_only=True):
 
 
 class NodeSelectorTerm(Model, kw_only=True):
-    """Expressions that must all hold; a term with none chooses nothing."""
+    """Expressions that must all match; an empty term matches nothing."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(Model, kw_only=True):
-    """Terms of which one must hold."""
+    """Terms of which at least one must match."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class PreferredSchedulingTerm(Model, kw_only=True):
-    """A node term worth `weight` where it holds."""
+    """A node term with a weight."""
 
     weight: int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(Model, kw_only=True):
-    """Nodes a pod must or would like to run on."""
+    """Required and preferred nodes of a pod."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
@@ -60,14 +60,14 @@ class PodAffinityTerm(Model, kw_only=True):
 
 
 class WeightedPodAffinityTerm(Model, kw_only=True):
-    """A pod affinity term worth `weight` for each pod it finds."""
+    """A pod affinity term with a weight for each matching pod."""
 
     weight: int = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
 class PodAffinity(Model, kw_only=True):
-    """Pods this pod must or would like to be near to."""
+    """Required and preferred pod affinity."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
@@ -84,7 +84,7 @@ class PodAffinity(Model, kw_only=True):
 
 
 class PodAntiAffinity(PodAffinity, kw_only=True):
-    """Pods this pod must not or would rather not be near to."""
+    """Required and preferred pod anti-affinity."""
 
 
 class Affinity(Model, kw_only=True):
@@ -96,7 +96,7 @@ class Affinity(Model, kw_only=True):
 
 
 class TopologySpreadConstraint(Model, kw_only=True):
-    """How unevenly matching pods may be spread over the domains of a topology key."""
+    """The allowed skew of matching pods over the domains of a topology key."""
 
     max_skew: int = 0
     topology_key: str = ""
@@ -109,7 +109,7 @@ class TopologySpreadConstraint(Model, kw_only=True):
 
 
 class Taint(Model, kw_only=True):
-    """Keeps pods off a node unless they tolerate it."""
+    """A taint, which repels pods that do not tolerate it."""
 
     key: str = ""
     value: str = ""
@@ -118,7 +118,7 @@ class Taint(Model, kw_only=True):
 
 
 class Toleration(Model, kw_only=True):
-    """Lets a pod onto nodes with matching taints."""
+    """A toleration of matching taints."""
 
     key: str = ""
     operator: str = ""

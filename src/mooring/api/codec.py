@@ -1,8 +1,7 @@
-"""Objects from and to text: JSON from an API server, manifests from people.
+"""Decodes and encodes objects: JSON of an API server, and manifests.
 
-Two ways in. `decode_json` is for what an API server sends: typed, quick, unchecked beyond types. `load_manifests` and
-`decode_object` are for what people write: they also check what a scheduler will later compute with, and every fault is
-a ManifestError that says where it is.
+`decode_json` is for objects of an API server: fast, and it checks only types. `load_manifests` and `decode_object` are
+for manifests: they also validate values that a scheduler computes with, and raise a ManifestError with the place.
 """
 
 import functools
@@ -49,7 +48,7 @@ ObjectT = TypeVar("ObjectT", bound=KubeObject)
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """An object of a kind that has no struct here, as it was written."""
+    """An object of a kind without a struct."""
 
     kind: str
     api_version: str
@@ -63,7 +62,7 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def namespace(self) -> str:
-        """The namespace the object says it is in."""
+        """The namespace in the metadata."""
         return self.metadata.namespace
 
 
@@ -78,32 +77,32 @@ class Manifest(NamedTuple):
 
 
 def decode_json(data: bytes | str, kind: type[ObjectT]) -> ObjectT:
-    """Decode one JSON object of a known kind, quickly. Raises ManifestError if it cannot be one."""
+    """Decode one JSON object of a known kind. Raises ManifestError."""
     decoder: msgspec.json.Decoder[ObjectT] = _decoder(kind)
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:
-        # Probably a null where a list or mapping should be, which Kubernetes takes for an absent field.
+        # Probably a null for a list or mapping, which Kubernetes treats as an absent field.
         return _convert(_parse_json(data, "JSON"), kind, _Place("JSON"))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ManifestError(f"not valid JSON: {error}", source="JSON") from None
 
 
 def encode_json(value: KubeObject) -> bytes:
-    """Write an object as Kubernetes JSON; absent fields are left out."""
+    """Encode an object as JSON without absent fields."""
     return msgspec.json.encode(value)
 
 
 def to_dict(value: KubeObject) -> dict[str, Any]:
-    """Write an object as plain dictionaries and lists with Kubernetes' field names."""
+    """Return an object as plain dictionaries and lists with Kubernetes' field names."""
     result: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return result
 
 
 def decode_object(value: dict[str, Any] | bytes | str, *, source: str = "object", check: bool = True) -> Loaded:
-    """Make an object of its JSON text or of plain dictionaries; its own `apiVersion` and `kind` say which.
+    """Decode an object from JSON text or plain dictionaries, by its `apiVersion` and `kind`.
 
-    `check` looks at names, quantities and times too. Raises ManifestError.
+    `check` also validates names, quantities and times. Raises ManifestError.
     """
     if isinstance(value, bytes | str):
         value = _parse_json(value, source)
@@ -121,8 +120,8 @@ def load_manifests(text: str | bytes, *, source: str) -> list[Loaded]:
 def read_manifests(text: str | bytes, *, source: str) -> list[Manifest]:
     """Read a file of YAML documents, or of JSON, with lists of objects unwrapped. Empty documents are skipped.
 
-    `source` is the name of the file, for messages. Kinds without a struct come as Unknown. Raises ManifestError at the
-    first fault.
+    `source` is the name of the file, for messages. Kinds without a struct become Unknown. Raises ManifestError at the
+    first error.
     """
     text = _as_text(text, source)
     loaded: list[Manifest] = []
@@ -138,7 +137,7 @@ def read_manifests(text: str | bytes, *, source: str) -> list[Manifest]:
 
 
 class _Place(NamedTuple):
-    """Where an object stands: in which text, which document, how deep."""
+    """The place of an object: the text, the document and the path."""
 
     source: str
     text: str | None = None
@@ -146,7 +145,7 @@ class _Place(NamedTuple):
     steps: tuple[Step, ...] = ()
 
     def error(self, problem: str, *steps: Step, value: Any = None, remedy: str = "") -> ManifestError:
-        """A ManifestError about a field of the object `value` that is here."""
+        """Return a ManifestError about a field of the object `value` at this place."""
         line = None
         if self.text is not None and self.document is not None:
             line = find_line(self.text, self.document, (*self.steps, *steps))
@@ -162,7 +161,7 @@ class _Place(NamedTuple):
 
 
 def _unwrapped(value: Any, place: _Place) -> Iterator[Manifest]:
-    """The object, or all objects of a list."""
+    """Yield the object, or all objects of a list."""
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or not kind.endswith("List") or not (kind == "List" or "items" in value):
         yield Manifest(_decode(value, place, check=True), value)
@@ -214,7 +213,7 @@ def _convert(value: Any, cls: type[ObjectT], place: _Place, *, shown: Any = None
 
 
 class Misfit(ValueError):
-    """A value that does not have the shape of its kind; ``fault`` says where and why."""
+    """A value that does not match its kind; ``fault`` has the place and the reason."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.problem)
@@ -222,7 +221,7 @@ class Misfit(ValueError):
 
 
 def fit(value: Any, cls: type[ObjectT]) -> ObjectT:
-    """Make an object of plain dictionaries; nulls count as absent. Raises Misfit."""
+    """Convert plain dictionaries to an object; nulls count as absent. Raises Misfit."""
     try:
         return msgspec.convert(value, cls)
     except msgspec.ValidationError:
@@ -240,7 +239,7 @@ _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
 def _explained(message: str, value: Any) -> tuple[tuple[Step, ...], str, str]:
-    """Turn msgspec's complaint into where, what and what to do."""
+    """Return the path, the problem and the remedy for an error of msgspec."""
     parts = _AT.fullmatch(message)
     steps = _steps(parts["path"] or "" if parts else "", value, message)
     for step in steps:
@@ -252,7 +251,7 @@ def _explained(message: str, value: Any) -> tuple[tuple[Step, ...], str, str]:
 
 
 def _steps(path: str, value: Any, message: str) -> tuple[Step, ...]:
-    """The path of a complaint as steps; where it only says "some key of this mapping", the first that fits."""
+    """Return the path of an error as steps. If msgspec reports no key of a mapping, use the first that matches."""
     types = _EXPECTED.search(message)
     steps: list[Step] = []
     for name, index in _STEP.findall(path):

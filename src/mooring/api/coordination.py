@@ -1,4 +1,4 @@
-"""Leases, by which one of several schedulers leads."""
+"""Leases, for leader election."""
 
 from msgspec import field
 
@@ -6,7 +6,7 @@ from mooring.api.meta import Model, NamespacedObject
 
 
 class LeaseSpec(Model, kw_only=True):
-    """Who holds the lease, since when, and until when if it is not renewed."""
+    """The holder of a lease and its times."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -18,7 +18,7 @@ class LeaseSpec(Model, kw_only=True):
 
 
 class Lease(NamespacedObject, kw_only=True):
-    """A lock that runs out."""
+    """A lease."""
 
     api_version: str = field(default_factory=lambda: "coordination.k8s.io/v1")
     kind: str = field(default_factory=lambda: "Lease")

@@ -1,4 +1,4 @@
-"""Small core objects that a scheduler looks up: namespaces, services, replication controllers."""
+"""Namespaces, services and replication controllers."""
 
 from msgspec import field
 
@@ -7,13 +7,13 @@ from mooring.api.pod import PodTemplateSpec
 
 
 class NamespaceStatus(Model, kw_only=True):
-    """Whether the namespace is in use or going away."""
+    """The phase of a namespace."""
 
     phase: str = ""
 
 
 class Namespace(KubeObject, kw_only=True):
-    """A namespace, whose labels pod affinity can select by."""
+    """A namespace. Pod affinity can select its labels."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "Namespace")
@@ -21,7 +21,7 @@ class Namespace(KubeObject, kw_only=True):
 
 
 class ServiceSpec(Model, kw_only=True):
-    """Which pods a service reaches; no selector means it does not choose them itself."""
+    """The pod selector of a service; it may be absent."""
 
     selector: dict[str, str] | None = None
     cluster_ip: str = ""
@@ -29,7 +29,7 @@ class ServiceSpec(Model, kw_only=True):
 
 
 class Service(NamespacedObject, kw_only=True):
-    """A service; its pods are spread by default."""
+    """A service. Its pods are spread by default."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "Service")
@@ -37,7 +37,7 @@ class Service(NamespacedObject, kw_only=True):
 
 
 class ReplicationControllerSpec(Model, kw_only=True):
-    """How many pods of which template."""
+    """The replicas and the pod template."""
 
     replicas: int | None = None
     selector: dict[str, str] | None = None
@@ -45,7 +45,7 @@ class ReplicationControllerSpec(Model, kw_only=True):
 
 
 class ReplicationController(NamespacedObject, kw_only=True):
-    """The oldest way to keep a number of pods running."""
+    """A replication controller."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "ReplicationController")

@@ -1,4 +1,4 @@
-"""What msgspec complains about, said with the whole path: it leaves out the keys of mappings."""
+"""Adds the keys of mappings, which msgspec omits, to the paths of its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
 def complaint(error: msgspec.ValidationError, value: Any, cls: Any) -> tuple[str, str]:
-    """The path of the field and what is wrong with it, given what ``msgspec.convert(value, cls)`` raised."""
+    """Return the path of the field and the problem for an error of ``msgspec.convert(value, cls)``."""
     parts = _AT.fullmatch(str(error))
     if parts is None:
         return "", str(error)
@@ -28,7 +28,7 @@ def complaint(error: msgspec.ValidationError, value: Any, cls: Any) -> tuple[str
 
 
 def _wrong_key(error: msgspec.ValidationError, value: Any, cls: Any, steps: list[Step]) -> str:
-    """The key of the mapping at some steps without which there would be another complaint, or none."""
+    """Return the key of the mapping at some steps that causes the error."""
     mapping = value
     for step in steps:
         mapping = mapping[step]
@@ -42,7 +42,7 @@ def _wrong_key(error: msgspec.ValidationError, value: Any, cls: Any, steps: list
 
 
 def _only(value: Any, steps: list[Step], key: object) -> Any:
-    """The same value with one key alone in the mapping at some steps."""
+    """Return the value with only one key in the mapping at some steps."""
     if not steps:
         return {key: value[key]}
     first, rest = steps[0], steps[1:]

@@ -1,4 +1,4 @@
-"""Events (events.k8s.io/v1), by which a scheduler tells users what it did."""
+"""Events (events.k8s.io/v1)."""
 
 from msgspec import field
 
@@ -6,14 +6,14 @@ from mooring.api.meta import Model, NamespacedObject, ObjectReference
 
 
 class EventSeries(Model, kw_only=True):
-    """How often the same thing has happened, and when last."""
+    """The count of a repeated event and its last time."""
 
     count: int = 0
     last_observed_time: str | None = None
 
 
 class Event(NamespacedObject, kw_only=True):
-    """Something that happened to an object."""
+    """An event about an object."""
 
     api_version: str = field(default_factory=lambda: "events.k8s.io/v1")
     kind: str = field(default_factory=lambda: "Event")

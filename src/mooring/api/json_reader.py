@@ -20,7 +20,7 @@ _LONE: Final = re.compile("[\ud800-\udfff]")
 
 
 def read_json(text: str) -> Node:
-    """Read the one value of a JSON text; raises ReadError."""
+    """Read the value of a JSON text. Raises ReadError."""
     return _Reader(text).read()
 
 

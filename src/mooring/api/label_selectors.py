@@ -1,7 +1,7 @@
-"""Label selectors, compiled once and compared by meaning.
+"""Compiled label selectors.
 
-Pods of one template carry equal selectors, so compiling is cached by content and a compiled selector can be a
-dictionary key: two are equal when they have the same requirements in whatever order.
+Pods of one template have equal selectors, so compiled selectors are cached by content. They can be dictionary keys: two
+selectors are equal if they have the same requirements in any order.
 """
 
 import functools
@@ -23,7 +23,7 @@ OPERATORS: Final = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT)
 
 
 class SelectorError(ValueError):
-    """A selector that means nothing; the text is Kubernetes' own."""
+    """An invalid selector; the message is that of Kubernetes."""
 
 
 class Requirement(NamedTuple):
@@ -35,11 +35,11 @@ class Requirement(NamedTuple):
 
     @property
     def number(self) -> int | None:
-        """What `Gt` and `Lt` compare with."""
+        """The number that `Gt` and `Lt` compare with."""
         return parse_int(next(iter(self.values), "")) if self.operator in {GT, LT} else None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet the condition."""
+        """Report whether labels meet the requirement."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -57,7 +57,7 @@ class Requirement(NamedTuple):
 
     @property
     def order(self) -> tuple[str, str, list[str]]:
-        """What requirements are sorted by, so that equal sets of them come out equal."""
+        """The sort key, so that equal sets of requirements are equal."""
         return self.key, self.operator, sorted(self.values)
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Requirement(NamedTuple):
 
 
 class Selector:
-    """A compiled label selector: all requirements must hold. Immutable; equal and hashable by meaning."""
+    """A compiled label selector: all requirements must match. Immutable and hashable."""
 
     __slots__ = ("_equals", "_hash", "_others", "matches_nothing", "requirements")
 
@@ -83,18 +83,18 @@ class Selector:
         ordered = () if nothing else tuple(sorted(set(requirements), key=lambda each: each.order))
         self.requirements = ordered
         self.matches_nothing = nothing
-        # Most requirements say "this label has this value", which needs no call.
+        # Most requirements compare one label with one value, which needs no call.
         self._equals = tuple((each.key, *each.values) for each in ordered if _is_equality(each))
         self._others = tuple(each for each in ordered if not _is_equality(each))
         self._hash = hash((ordered, nothing))
 
     @property
     def is_empty(self) -> bool:
-        """Whether the selector takes everything."""
+        """Report whether the selector matches everything."""
         return not self.requirements and not self.matches_nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is chosen."""
+        """Report whether labels match."""
         if self.matches_nothing:
             return False
         get = labels.get
@@ -104,7 +104,7 @@ class Selector:
         return all(requirement.matches(labels) for requirement in self._others)
 
     def with_requirements(self, *requirements: Requirement) -> "Selector":
-        """This selector narrowed by further requirements; one that takes nothing stays so."""
+        """Return this selector with further requirements."""
         return self if self.matches_nothing else Selector((*self.requirements, *requirements))
 
     def __eq__(self, other: object) -> bool:
@@ -129,7 +129,7 @@ NOTHING: Final = Selector(nothing=True)
 
 
 def compile_selector(selector: LabelSelector | None) -> Selector:
-    """Compile a label selector; absent takes nothing, empty takes everything. Raises SelectorError if it is invalid."""
+    """Compile a label selector. None matches nothing, an empty one everything. Raises SelectorError."""
     if selector is None:
         return NOTHING
     labels = selector.match_labels
@@ -140,14 +140,14 @@ def compile_selector(selector: LabelSelector | None) -> Selector:
 
 
 def selector_from_labels(labels: Mapping[str, str] | None) -> Selector:
-    """The selector of objects that have all these labels; without labels it takes everything. Nothing is checked."""
+    """Return a selector of objects with all these labels, without validation. Without labels it matches everything."""
     if not labels:
         return EVERYTHING
     return _from_pairs(tuple(sorted(labels.items())))
 
 
 def requirement(key: str, operator: str, values: Collection[str] = (), *, path: str = "") -> Requirement:
-    """Make a checked requirement; `path` is where it stands, for the message of the SelectorError."""
+    """Return a validated requirement; `path` is for error messages. Raises SelectorError."""
     if operator not in OPERATORS:
         raise SelectorError(f"{quote(operator)} is not a valid label selector operator")
     if errors := requirement_errors(key, operator, values, path=path):
@@ -156,7 +156,7 @@ def requirement(key: str, operator: str, values: Collection[str] = (), *, path: 
 
 
 def requirement_errors(key: str, operator: str, values: Collection[str] = (), *, path: str = "") -> list[str]:
-    """All that is wrong with a requirement, in Kubernetes' words."""
+    """Return the errors in a requirement, with the messages of Kubernetes."""
     prefix = f"{path}." if path else ""
     errors: list[str] = []
     if faults := label_key_errors(key):
@@ -169,13 +169,13 @@ def requirement_errors(key: str, operator: str, values: Collection[str] = (), *,
 
 
 def aggregate(errors: Iterable[str]) -> str:
-    """Several messages as Kubernetes prints them: one alone as it is, more in brackets."""
+    """Join messages as Kubernetes does: several are in brackets."""
     unique = list(dict.fromkeys(errors))
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
 
 def parse_int(text: str) -> int | None:
-    """Read a decimal 64-bit integer as Go does: an optional sign and ASCII digits, nothing else."""
+    """Parse a decimal 64-bit integer as Go does: an optional sign and ASCII digits, nothing else."""
     digits = text[1:] if text[:1] in {"+", "-"} else text
     if not digits.isascii() or not digits.isdigit() or len(digits.lstrip("0")) > 19:
         return None
@@ -189,7 +189,7 @@ def quote(text: str) -> str:
 
 
 def to_json(value: object) -> str:
-    """Show a value as Go's JSON encoder does, which escapes what HTML would trip over."""
+    """Encode a value as Go's JSON encoder does, with HTML escaping."""
     text = msgspec.json.encode(value).decode()
     return "".join(f"\\u{ord(char):04x}" if char in "<>&\u2028\u2029" else char for char in text)
 

@@ -1,4 +1,4 @@
-"""What may be a label key or value, in Kubernetes' words where it may not."""
+"""Validation of label keys and values, with the messages of Kubernetes."""
 
 import functools
 import re
@@ -28,7 +28,7 @@ _SUBDOMAIN_RULE: Final = (
 
 @functools.lru_cache(maxsize=4096)
 def label_key_errors(key: str) -> tuple[str, ...]:
-    """Why the text cannot be a label key; empty if it can."""
+    """Return the errors in a label key."""
     parts = key.split("/")
     if len(parts) > 2:
         return (
@@ -49,7 +49,7 @@ def label_key_errors(key: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def label_value_errors(value: str) -> tuple[str, ...]:
-    """Why the text cannot be a label value; empty if it can."""
+    """Return the errors in a label value."""
     errors = ["must be no more than 63 bytes"] if _size(value) > 63 else []
     if _VALUE_RE.fullmatch(value) is None:
         errors.append(_VALUE_RULE)
@@ -57,7 +57,7 @@ def label_value_errors(value: str) -> tuple[str, ...]:
 
 
 def is_label_key(key: str) -> bool:
-    """Whether the text can be a label key (Kubernetes also says: a qualified name)."""
+    """Report whether the text is a valid label key (a qualified name)."""
     return not label_key_errors(key)
 
 

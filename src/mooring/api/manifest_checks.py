@@ -1,7 +1,6 @@
-"""What is checked about objects that people wrote, beyond the types of their fields.
+"""Validation of manifests beyond the types of fields.
 
-An API server would have refused these; offline nobody else looks, and a scheduler that computes with them would fail
-much later and far from the cause.
+An API server would reject these values. Without one, a scheduler that computes with them would fail much later.
 """
 
 from collections.abc import Iterator
@@ -22,12 +21,12 @@ _TIMES: Final = frozenset({"creationTimestamp", "deletionTimestamp", "startTime"
 _TEXT_MAPS: Final = frozenset(
     {"labels", "annotations", "matchLabels", "nodeSelector", "parameters", "volumeAttributes"}
 )
-#: Holds keys that look like fields, and nothing a scheduler reads.
+#: Mappings whose keys may look like fields.
 _SKIPPED: Final = _TEXT_MAPS | {"managedFields"}
 
 
 class Fault(NamedTuple):
-    """Something wrong with a field, and what to do about it."""
+    """An error in a field, and the remedy."""
 
     steps: tuple[Step, ...]
     problem: str
@@ -35,7 +34,7 @@ class Fault(NamedTuple):
 
 
 def find_faults(decoded: KubeObject, raw: dict[str, Any]) -> Iterator[Fault]:
-    """Everything wrong with an object; `raw` is what it was decoded from."""
+    """Yield the errors in an object; `raw` is the document it was decoded from."""
     if not decoded.metadata.name:
         generated = "; generateName needs an API server" if decoded.metadata.generate_name else ""
         yield Fault(("metadata", "name"), f"is required{generated}", "give the object a name")
@@ -82,12 +81,12 @@ def _time(value: str, steps: tuple[Step, ...]) -> Iterator[Fault]:
 
 
 def without_nulls(value: Any) -> Any:
-    """A copy without nulls, which Kubernetes takes for absent fields, for empty text or for zero, by where they are."""
+    """Return a copy without nulls, which mean an absent field, empty text or zero, depending on the field."""
     return _strip(value, "", {})
 
 
 def _strip(value: Any, field: str, done: dict[int, Any]) -> Any:
-    # YAML aliases make one value stand in many places: each is copied once, or a small file could become a huge one.
+    # The same value may occur many times: copy it once, so that the copy does not grow.
     if isinstance(value, dict):
         if (known := done.get(id(value))) is not None:
             return known

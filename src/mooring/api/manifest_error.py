@@ -1,4 +1,4 @@
-"""What is said about a manifest that cannot be used."""
+"""Errors in manifests and their messages."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -19,7 +19,7 @@ _NAMES: Final = {
 
 
 class ManifestError(ValueError):
-    """An object that cannot be read: what is wrong, where, and what to do. Its text is one line for a person."""
+    """An invalid manifest: the place, the problem and the remedy, as one line."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ManifestError(ValueError):
 
 
 def path_text(steps: Iterable[Step]) -> str:
-    """A field path as Kubernetes writes it: `spec.containers[0].image`, with odd keys in brackets."""
+    """Return a field path such as `spec.containers[0].image`, with unusual keys in brackets."""
     text = ""
     for step in steps:
         if isinstance(step, int):
@@ -66,7 +66,7 @@ def path_text(steps: Iterable[Step]) -> str:
 
 
 def type_problem(expected: str, got: str, value: object) -> tuple[str, str]:
-    """Say that a value has the wrong type, and how to mend it; type names are msgspec's."""
+    """Return the problem and the remedy for a value of the wrong type; type names are msgspec's."""
     if expected.startswith("int | float | str"):
         return "must be a quantity", "write a number with an optional suffix, such as 250m or 1.5Gi"
     wanted = " or ".join(dict.fromkeys(_NAMES.get(each, each) for each in expected.split(" | ") if each != "null"))

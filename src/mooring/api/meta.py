@@ -1,8 +1,8 @@
-"""What all Kubernetes objects share: the struct base, metadata, label selectors, timestamps.
+"""The base of all objects: structs, metadata, label selectors, timestamps.
 
-The structs carry every field a scheduler reads and no other: unknown fields are skipped while decoding, which is what
-makes decoding quick and objects small. They are frozen, so any number of plugins can hold the same object. Mappings are
-plain dictionaries for speed; treat them as read-only.
+The structs have only the fields that a scheduler reads. Other fields are skipped, which makes decoding fast and objects
+small. They are frozen, so that plugins can share them. Mappings are plain dictionaries for speed; treat them as
+read-only.
 """
 
 import functools
@@ -12,7 +12,7 @@ from typing import Final, dataclass_transform
 import msgspec
 from msgspec import field
 
-#: Pieces of field names that Kubernetes writes in capitals unless they come first (`hostIP`, `volumeID`).
+#: Parts of field names that Kubernetes capitalizes unless they come first (`hostIP`, `volumeID`).
 _ACRONYMS: Final = {
     "api": "API",
     "cidr": "CIDR",
@@ -29,18 +29,18 @@ _ACRONYMS: Final = {
 
 
 def kubernetes_name(name: str) -> str:
-    """Turn a Python field name into Kubernetes' spelling: `host_ip` becomes `hostIP`."""
+    """Convert a Python field name to that of Kubernetes: `host_ip` becomes `hostIP`."""
     first, *rest = name.rstrip("_").split("_")
     return first + "".join(_ACRONYMS.get(piece, piece.capitalize()) for piece in rest)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, rename=kubernetes_name):
-    """Base of every struct here: frozen, camelCase on the wire, absent fields left out when written."""
+    """The base of all structs: frozen, camelCase in JSON, absent fields omitted."""
 
 
 class OwnerReference(Model, kw_only=True):
-    """Points to the object that owns this one; `controller` marks the one that manages it."""
+    """A reference to an owner; `controller` marks the managing one."""
 
     api_version: str = ""
     kind: str = ""
@@ -69,7 +69,7 @@ class ObjectMeta(Model, kw_only=True):
 
 
 class ObjectReference(Model, kw_only=True):
-    """Names another object, as in a volume's `claimRef` or what an event is about."""
+    """A reference to an object, as in `claimRef` of a volume or in an event."""
 
     api_version: str = ""
     kind: str = ""
@@ -89,14 +89,14 @@ class LabelSelectorRequirement(Model, kw_only=True):
 
 
 class LabelSelector(Model, kw_only=True):
-    """Chooses objects by label; both parts must hold. Empty chooses everything, absent chooses nothing."""
+    """A label selector. Both parts must match. Empty matches everything, absent matches nothing."""
 
     match_labels: dict[str, str] = field(default_factory=dict)
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
 class Condition(Model, kw_only=True):
-    """One entry of a status' `conditions`, of pods, nodes and budgets alike."""
+    """A condition of a status."""
 
     type: str = ""
     status: str = ""
@@ -109,7 +109,7 @@ class Condition(Model, kw_only=True):
 
 
 class KubeObject(Model, kw_only=True):
-    """A top-level object: what every kind has, and shortcuts to what everybody asks for."""
+    """A top-level object: the fields of every kind, and shortcuts to common ones."""
 
     api_version: str = ""
     kind: str = ""
@@ -122,7 +122,7 @@ class KubeObject(Model, kw_only=True):
 
     @property
     def namespace(self) -> str:
-        """The namespace the object says it is in; empty for cluster-wide kinds."""
+        """The namespace in the metadata; empty for cluster-scoped kinds."""
         return self.metadata.namespace
 
     @property
@@ -137,27 +137,27 @@ class KubeObject(Model, kw_only=True):
 
     @property
     def uid(self) -> str:
-        """The identity of this object among all that had its name."""
+        """The UID of the object."""
         return self.metadata.uid
 
 
 class NamespacedObject(KubeObject, kw_only=True):
-    """A top-level object that lives in a namespace, `default` where none is written."""
+    """A namespaced object. The default namespace is `default`."""
 
     @property
     def namespace(self) -> str:
-        """The namespace the object is in."""
+        """The namespace of the object."""
         return self.metadata.namespace or "default"
 
     @property
     def key(self) -> str:
-        """`namespace/name`, unique among objects of the kind at any one time."""
+        """`namespace/name`, which is unique among objects of the kind."""
         return f"{self.namespace}/{self.metadata.name}"
 
 
 @functools.lru_cache(maxsize=65536)
 def parse_time(text: str) -> float:
-    """Read an RFC 3339 timestamp as seconds since the epoch, with what sub-second digits it has."""
+    """Parse an RFC 3339 timestamp to seconds since the epoch."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -168,6 +168,6 @@ def parse_time(text: str) -> float:
 
 
 def format_time(seconds: float, *, micros: bool = False) -> str:
-    """Write seconds since the epoch as Kubernetes does: RFC 3339 in UTC, with microseconds where a MicroTime is due."""
+    """Format seconds since the epoch as RFC 3339 in UTC, with microseconds for a MicroTime."""
     moment = datetime.fromtimestamp(seconds, tz=UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micros else "%Y-%m-%dT%H:%M:%SZ")

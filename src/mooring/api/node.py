@@ -1,4 +1,4 @@
-"""Nodes: what they offer, what they hold, and whom they keep out."""
+"""Nodes: capacity, images, volumes and taints."""
 
 from msgspec import field
 
@@ -8,7 +8,7 @@ from mooring.api.quantity import QuantityLike
 
 
 class NodeSpec(Model, kw_only=True):
-    """What administrators decide about a node."""
+    """The specification of a node."""
 
     provider_id: str = ""
     unschedulable: bool = False
@@ -16,14 +16,14 @@ class NodeSpec(Model, kw_only=True):
 
 
 class ContainerImage(Model, kw_only=True):
-    """An image the node has already, under all its names."""
+    """An image on the node, with all its names."""
 
     names: tuple[str, ...] = ()
     size_bytes: int = 0
 
 
 class NodeFeatures(Model, kw_only=True):
-    """What the node's container runtime can do."""
+    """The features of the node's container runtime."""
 
     supplemental_groups_policy: bool | None = None
 
@@ -36,7 +36,7 @@ class AttachedVolume(Model, kw_only=True):
 
 
 class NodeStatus(Model, kw_only=True):
-    """What a node has and how it is."""
+    """The status of a node."""
 
     capacity: dict[str, QuantityLike] = field(default_factory=dict)
     allocatable: dict[str, QuantityLike] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class NodeStatus(Model, kw_only=True):
 
 
 class Node(KubeObject, kw_only=True, dict=True, gc=True):
-    """A machine that pods run on. Like a pod, it has a dictionary beside its fields."""
+    """A node. Like a pod, it has a dictionary for cached values."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "Node")
@@ -63,10 +63,10 @@ class Node(KubeObject, kw_only=True, dict=True, gc=True):
 
     @property
     def unschedulable(self) -> bool:
-        """Whether the node was cordoned."""
+        """Whether the node is cordoned."""
         return self.spec.unschedulable
 
     @property
     def is_ready(self) -> bool:
-        """Whether the node's own Ready condition is True."""
+        """Whether the Ready condition is True."""
         return any(condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions)

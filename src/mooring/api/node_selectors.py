@@ -1,8 +1,7 @@
-"""Node selectors, compiled: which nodes a pod or a volume may be on.
+"""Compiled node selectors of pods and volumes.
 
-Terms are ORed, what is in a term is ANDed, and a term with nothing in it matches no node. A term that makes no sense
-never matches either; what is wrong with it is kept as `error`, since kube-scheduler reports it only where no other term
-matches.
+Terms are ORed, the requirements of a term are ANDed, and an empty term matches no node. An invalid term matches no node
+either. Its problem is stored as `error`, because kube-scheduler reports it only if no other term matches.
 """
 
 import functools
@@ -25,7 +24,7 @@ from mooring.api.label_selectors import (
 )
 from mooring.api.pod import Pod
 
-#: A condition on a node's label, or on its field `metadata.name` where it stands among a term's `fields`.
+#: A condition on a node's label, or on `metadata.name` in the `fields` of a term.
 NodeRequirement: TypeAlias = Requirement
 
 NODE_NAME_FIELD: Final = "metadata.name"
@@ -42,21 +41,21 @@ class NodeTerm(NamedTuple):
 
     @property
     def error(self) -> str | None:
-        """What is wrong with the term, if anything."""
+        """The problem of an invalid term."""
         return aggregate(self.errors) if self.errors else None
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in the term."""
+        """Whether the term is empty."""
         return not (self.expressions or self.fields or self.errors)
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether a node with these labels and this name is chosen."""
+        """Report whether a node with these labels and this name matches."""
         if self.errors or self.is_empty:
             return False
         if not all(each.matches(labels) for each in self.expressions):
             return False
-        # A node without a name has no fields, and then upstream does not look at them.
+        # Upstream ignores fields if the node has no name.
         return not name or all(field_matches(each, name) for each in self.fields)
 
 
@@ -67,42 +66,42 @@ class NodeMatcher(NamedTuple):
 
     @property
     def error(self) -> str | None:
-        """All that is wrong with the terms; it matters only for a node that no term matches."""
+        """The problems of invalid terms, for a node that no term matches."""
         errors = [error for term in self.terms for error in term.errors]
         return aggregate(errors) if errors else None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether a node with these labels and this name is chosen."""
+        """Report whether a node with these labels and this name matches."""
         return any(term.matches(labels, name) for term in self.terms)
 
 
 class RequiredNodeAffinity(NamedTuple):
-    """What a pod's `nodeSelector` and its required node affinity say together; None is no restriction."""
+    """The `nodeSelector` and the required node affinity of a pod; None means no restriction."""
 
     selector: Selector | None = None
     affinity: NodeMatcher | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether every node will do."""
+        """Whether every node matches."""
         return self.selector is None and self.affinity is None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether the pod may be on a node with these labels and this name."""
+        """Report whether the pod can run on a node with these labels and this name."""
         if self.selector is not None and not self.selector.matches(labels):
             return False
         return self.affinity is None or self.affinity.matches(labels, name)
 
 
 class WeightedNodeTerm(NamedTuple):
-    """A compiled preferred term and what it is worth."""
+    """A compiled preferred term with its weight."""
 
     weight: int
     term: NodeTerm
 
 
 def field_matches(field: NodeRequirement, name: str) -> bool:
-    """Whether the node of that name meets a `matchFields` condition; a field unknown to Kubernetes reads as empty."""
+    """Report whether a node meets a `matchFields` condition; an unknown field is empty."""
     actual = name if field.key == NODE_NAME_FIELD else ""
     return (actual in field.values) == (field.operator == IN)
 
@@ -120,7 +119,7 @@ def compile_node_selector(selector: NodeSelector) -> NodeMatcher:
 
 @functools.lru_cache(maxsize=16384)
 def compile_node_term(term: NodeSelectorTerm, *, path: str = "") -> NodeTerm:
-    """Compile one term; `path` is where it stands, for its error messages."""
+    """Compile one term; `path` is for error messages."""
     prefix = f"{path}." if path else ""
     errors: list[str] = []
     expressions: list[NodeRequirement] = []
@@ -135,7 +134,7 @@ def compile_node_term(term: NodeSelectorTerm, *, path: str = "") -> NodeTerm:
 
 
 def compile_preferred_terms(terms: Iterable[PreferredSchedulingTerm]) -> tuple[WeightedNodeTerm, ...]:
-    """Compile preferred terms, leaving out empty and worthless ones. Raises SelectorError if any other is invalid."""
+    """Compile preferred terms except empty ones and those of weight 0. Raises SelectorError if one is invalid."""
     compiled = [
         WeightedNodeTerm(each.weight, compile_node_term(each.preference, path=f"[{index}]"))
         for index, each in enumerate(terms)
@@ -148,7 +147,7 @@ def compile_preferred_terms(terms: Iterable[PreferredSchedulingTerm]) -> tuple[W
 
 
 def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
-    """What the pod demands of its node's labels and name."""
+    """Return the compiled requirements of a pod on its node."""
     affinity = pod.spec.affinity
     required = affinity.node_affinity.required if affinity is not None and affinity.node_affinity is not None else None
     return RequiredNodeAffinity(

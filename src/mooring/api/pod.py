@@ -1,4 +1,4 @@
-"""Pods: what they run, what they ask for, where they may go, and how they fare."""
+"""Pods: specification and status."""
 
 import functools
 from typing import Final
@@ -15,7 +15,7 @@ DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 
 
 class ContainerPort(Model, kw_only=True):
-    """A port a container listens on, and the port of the node it is reachable at."""
+    """A port of a container, and the host port."""
 
     name: str = ""
     container_port: int = 0
@@ -25,19 +25,19 @@ class ContainerPort(Model, kw_only=True):
 
     @property
     def host_key(self) -> tuple[str, str, int]:
-        """What the port takes of the node: address, protocol and port, with Kubernetes' defaults."""
+        """The host address, protocol and port, with Kubernetes' defaults."""
         return self.host_ip or "0.0.0.0", self.protocol or "TCP", self.host_port
 
 
 class ResourceClaimUse(Model, kw_only=True):
-    """A claim of the pod that a container uses."""
+    """A resource claim of the pod that a container uses."""
 
     name: str = ""
     request: str = ""
 
 
 class ResourceRequirements(Model, kw_only=True):
-    """What a container or a whole pod asks for and may use at most."""
+    """Requests and limits of a container or a pod."""
 
     requests: dict[str, QuantityLike] = field(default_factory=dict)
     limits: dict[str, QuantityLike] = field(default_factory=dict)
@@ -45,14 +45,14 @@ class ResourceRequirements(Model, kw_only=True):
 
 
 class RestartRuleExitCodes(Model, kw_only=True):
-    """The exit codes a restart rule is about."""
+    """The exit codes of a restart rule."""
 
     operator: str = ""
     values: tuple[int, ...] = ()
 
 
 class ContainerRestartRule(Model, kw_only=True):
-    """What happens when a container exits with certain codes."""
+    """A restart rule of a container."""
 
     action: str = ""
     exit_codes: RestartRuleExitCodes | None = None
@@ -70,12 +70,12 @@ class Container(Model, kw_only=True):
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether, as an init container, it keeps running beside the others (`restartPolicy: Always`)."""
+        """Whether the init container is a sidecar (`restartPolicy: Always`)."""
         return self.restart_policy == "Always"
 
 
 class PodSchedulingGate(Model, kw_only=True):
-    """Holds a pod back until somebody removes it."""
+    """A scheduling gate, which blocks scheduling until it is removed."""
 
     name: str = ""
 
@@ -95,13 +95,13 @@ class PodSchedulingGroup(Model, kw_only=True):
 
 
 class PodOS(Model, kw_only=True):
-    """The operating system a pod is made for."""
+    """The operating system of a pod."""
 
     name: str = ""
 
 
 class PodSpec(Model, kw_only=True):
-    """What a pod wants, as far as placing it is concerned."""
+    """The specification of a pod."""
 
     volumes: tuple[Volume, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -133,7 +133,7 @@ class PodSpec(Model, kw_only=True):
 
 
 class ContainerStatus(Model, kw_only=True):
-    """How a container fares, and what the node really gave it."""
+    """The status of a container."""
 
     name: str = ""
     image: str = ""
@@ -146,14 +146,14 @@ class ContainerStatus(Model, kw_only=True):
 
 
 class PodResourceClaimStatus(Model, kw_only=True):
-    """The claim that was made for an entry of `spec.resourceClaims`."""
+    """The claim that was created for an entry of `spec.resourceClaims`."""
 
     name: str = ""
     resource_claim_name: str | None = None
 
 
 class ContainerExtendedResourceRequest(Model, kw_only=True):
-    """Which request of a generated claim serves which extended resource of which container."""
+    """The request of a generated claim for an extended resource of a container."""
 
     container_name: str = ""
     resource_name: str = ""
@@ -161,14 +161,14 @@ class ContainerExtendedResourceRequest(Model, kw_only=True):
 
 
 class ExtendedResourceClaimStatus(Model, kw_only=True):
-    """The claim that was made for a pod's extended resources."""
+    """The claim that was created for extended resources of a pod."""
 
     request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
     resource_claim_name: str = ""
 
 
 class PodStatus(Model, kw_only=True):
-    """How a pod fares."""
+    """The status of a pod."""
 
     observed_generation: int = 0
     phase: str = ""
@@ -190,14 +190,14 @@ class PodStatus(Model, kw_only=True):
 
 
 class PodTemplateSpec(Model, kw_only=True):
-    """The pods that a workload makes."""
+    """A pod template."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
 
 
 class Pod(NamespacedObject, kw_only=True, dict=True, gc=True):
-    """A pod. It has a dictionary beside its fields, so that what was computed from it can be kept on it."""
+    """A pod. It has a dictionary for cached values."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "Pod")
@@ -216,31 +216,31 @@ class Pod(NamespacedObject, kw_only=True, dict=True, gc=True):
 
     @property
     def scheduler_name(self) -> str:
-        """The profile that places the pod."""
+        """The scheduler name of the pod."""
         return self.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
 
     @property
     def may_preempt(self) -> bool:
-        """Whether the pod's policy lets it push out pods of lower priority."""
+        """Whether the preemption policy allows preemption."""
         return self.spec.preemption_policy != "Never"
 
     @property
     def is_terminating(self) -> bool:
-        """Whether the pod was told to go."""
+        """Whether the pod is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def is_finished(self) -> bool:
-        """Whether the pod has run to its end and holds nothing on its node any more."""
+        """Whether the pod has succeeded or failed."""
         return self.status.phase in {"Succeeded", "Failed"}
 
     @functools.cached_property
     def requests(self) -> dict[str, int]:
-        """What the pod asks for as a whole: CPU in thousandths, all else in whole units. Read-only."""
+        """The requests of the pod: CPU in millicores, other resources in whole units. Read-only."""
         return pod_requests(self)
 
     def condition(self, kind: str) -> Condition | None:
-        """The status condition of that type, if there is one."""
+        """Return the condition of a type, or None."""
         for condition in self.status.conditions:
             if condition.type == kind:
                 return condition

@@ -1,4 +1,4 @@
-"""Policies: what may be disrupted, and who goes first."""
+"""Pod disruption budgets and priority classes."""
 
 from msgspec import field
 
@@ -6,7 +6,7 @@ from mooring.api.meta import Condition, KubeObject, LabelSelector, Model, Namesp
 
 
 class PodDisruptionBudgetSpec(Model, kw_only=True):
-    """Which pods a budget protects, and how many of them."""
+    """The selector and the limits of a budget."""
 
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
@@ -15,7 +15,7 @@ class PodDisruptionBudgetSpec(Model, kw_only=True):
 
 
 class PodDisruptionBudgetStatus(Model, kw_only=True):
-    """How many disruptions are left, and which pods are being disrupted (name to time)."""
+    """The allowed disruptions, and the pods being disrupted (name to time)."""
 
     observed_generation: int = 0
     disrupted_pods: dict[str, str] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class PodDisruptionBudgetStatus(Model, kw_only=True):
 
 
 class PodDisruptionBudget(NamespacedObject, kw_only=True):
-    """How many of some pods may be down at a time."""
+    """A pod disruption budget."""
 
     api_version: str = field(default_factory=lambda: "policy/v1")
     kind: str = field(default_factory=lambda: "PodDisruptionBudget")
@@ -36,7 +36,7 @@ class PodDisruptionBudget(NamespacedObject, kw_only=True):
 
 
 class PriorityClass(KubeObject, kw_only=True):
-    """A name for a priority."""
+    """A priority class."""
 
     api_version: str = field(default_factory=lambda: "scheduling.k8s.io/v1")
     kind: str = field(default_factory=lambda: "PriorityClass")

@@ -1,4 +1,4 @@
-"""The quality-of-service class of a pod, from what its containers ask for and are held to."""
+"""The quality-of-service class of a pod."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNTED: Final = ("cpu", "memory")
 
 
 def qos_class(pod: Pod) -> str:
-    """`Guaranteed`, `Burstable` or `BestEffort`."""
+    """Return `Guaranteed`, `Burstable` or `BestEffort`."""
     spec, whole = pod.spec, pod.spec.resources
     if whole is not None and (whole.requests or whole.limits):
         return qos_of([(whole.requests, whole.limits)])
@@ -26,7 +26,7 @@ def qos_class(pod: Pod) -> str:
 
 
 def qos_of(resources: Iterable[Bounds]) -> str:
-    """The class that follows from requests and limits: of the containers, or of the pod as a whole."""
+    """Return the class for requests and limits of the containers, or of the pod."""
     asked = False
     guaranteed = True
     for given, bounds in resources:

@@ -1,10 +1,10 @@
-"""Amounts as Kubernetes writes them: `500m`, `1.5Gi`, `2e3`.
+"""Quantities of Kubernetes: `500m`, `1.5Gi`, `2e3`.
 
-A quantity here behaves as Kubernetes' own, oddities included: it is kept either as a 64-bit integer and a power of ten
-(`big` false) or, where that does not fit, as an integer of any size (`big` true), and the two differ in what happens
-when a value overflows 64 bits. Which of the two a text becomes therefore matters, if only for absurd amounts.
+Hand-written because results must equal those of Kubernetes, including rounding and overflow. As there, a quantity is
+a 64-bit integer and a power of ten (`big` false) or, if that does not fit, an integer of any size (`big` true). The two
+differ when a value overflows 64 bits.
 
-Few distinct texts occur in a cluster, so parsing is cached: use `value` and `milli_value` freely.
+Parsing is cached, because a cluster has few distinct quantities.
 """
 
 import functools
@@ -12,7 +12,7 @@ import math
 import re
 from typing import Final, NamedTuple, TypeAlias
 
-#: How a quantity stands in a decoded object: text, or a bare number where somebody wrote one.
+#: A quantity in a decoded object: text or a number.
 QuantityLike: TypeAlias = str | int | float
 
 _MAX_INT64: Final = 2**63 - 1
@@ -20,7 +20,7 @@ _MIN_INT64: Final = -(2**63)
 _SINGLE_STEPS: Final = frozenset({1, 2, 3, 6, 9})
 _NANO: Final = -9
 _MILLI: Final = -3
-#: Beyond this exponent an amount is nonsense, and computing with it would take for ever.
+#: The largest exponent. Computing with a larger one would take too long.
 _MAX_EXPONENT: Final = 10_000
 _MAX_LENGTH: Final = 1_000
 
@@ -33,7 +33,7 @@ _REMEDY: Final = "write a number with an optional suffix, such as 250m, 2, 1.5Gi
 
 
 class QuantityError(ValueError):
-    """A text that is no quantity; the message says which and what to write instead."""
+    """Text that is not a quantity; the message has the text and the remedy."""
 
 
 class Quantity(NamedTuple):
@@ -44,7 +44,7 @@ class Quantity(NamedTuple):
     big: bool = False
 
     def scaled(self, scale: int) -> int:
-        """The amount in units of ten to the power of `scale`, fractions rounded away from zero as upstream does."""
+        """Return the amount in units of ten to the power of `scale`, rounded away from zero as upstream does."""
         shift = self.scale - scale
         if self.big:
             return _scale_big(self.unscaled, shift)
@@ -54,13 +54,13 @@ class Quantity(NamedTuple):
             result = self.unscaled * _power(shift)
             if _MIN_INT64 <= result <= _MAX_INT64:
                 return result
-            # Upstream multiplies in one go for the usual shifts, and the result wraps; otherwise it gives up with 0.
+            # Upstream multiplies once for common shifts, and the result wraps; otherwise it returns 0.
             return _wrap(result) if shift in _SINGLE_STEPS else 0
         quotient, rest = divmod(abs(self.unscaled), _power(-shift))
         return (quotient + bool(rest)) * (1 if self.unscaled > 0 else -1)
 
     def plus(self, other: "Quantity") -> "Quantity":
-        """The exact sum."""
+        """Return the exact sum."""
         if not (self.big or other.big):
             if other.unscaled == 0:
                 return self
@@ -73,14 +73,14 @@ class Quantity(NamedTuple):
         return Quantity(total, scale, self.big or other.big or not fits)
 
     def exceeds(self, other: "Quantity") -> bool:
-        """Whether this amount is the greater one."""
+        """Report whether this amount is greater."""
         if self.scale == other.scale:
             return self.unscaled > other.unscaled
         scale = min(self.scale, other.scale)
         return self._at(scale) > other._at(scale)
 
     def larger(self, other: "Quantity") -> "Quantity":
-        """The greater of the two, this one if they are equal. Comparing with a big amount makes the winner big."""
+        """Return the greater amount, or this one if they are equal. A big operand makes the result big."""
         if not other.exceeds(self):
             return self
         return other._replace(big=True) if self.big else other
@@ -93,23 +93,23 @@ ZERO: Final = Quantity(0)
 
 
 def _power(exponent: int) -> int:
-    """Ten to a power that is not negative."""
+    """Return ten to a non-negative power."""
     return int(10**exponent)
 
 
 def _wrap(value: int) -> int:
-    """Keep the low 64 bits, as Go does when a large integer becomes an int64."""
+    """Return the low 64 bits, as Go does when a large integer becomes an int64."""
     return (value - _MIN_INT64) % 2**64 + _MIN_INT64
 
 
 def _scale_big(unscaled: int, shift: int) -> int:
-    """Multiply by ten to the power of `shift`; fractions are rounded up the way upstream's division does it."""
+    """Multiply by ten to the power of `shift`; round fractions up as upstream does."""
     if shift >= 0:
         factor = _power(shift) if shift <= 18 else _MIN_INT64
         return _wrap(_wrap(unscaled) * factor)
     divisor = _power(-shift)
     if unscaled < _MAX_INT64 and shift > -19:
-        # This branch of upstream truncates toward zero and then adds one, also below zero.
+        # Upstream truncates toward zero and then adds one, also for negative values.
         unscaled = _wrap(unscaled)
         quotient = abs(unscaled) // divisor * (1 if unscaled >= 0 else -1)
         return _wrap(quotient + bool(unscaled % divisor))
@@ -119,7 +119,7 @@ def _scale_big(unscaled: int, shift: int) -> int:
 
 @functools.lru_cache(maxsize=65536)
 def parse_quantity(text: QuantityLike) -> Quantity:
-    """Read a quantity exactly; bare numbers count as their text. Raises QuantityError for anything else."""
+    """Parse a quantity exactly; a number counts as its text. Raises QuantityError."""
     if not isinstance(text, str):
         if isinstance(text, bool) or not math.isfinite(text):
             raise QuantityError(f"{text!r} is not a quantity: {_REMEDY}")
@@ -141,7 +141,7 @@ def parse_quantity(text: QuantityLike) -> Quantity:
 
 
 def _shown(text: str) -> str:
-    """The text for a message, shortened where it is absurdly long."""
+    """Return the text for a message, truncated if it is long."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
@@ -154,17 +154,17 @@ class _Number(NamedTuple):
 
     @property
     def missing(self) -> bool:
-        """Whether there is no digit at all, which upstream reads as zero as long as the value is small."""
+        """Whether there are no digits, which upstream reads as zero for small values."""
         return not self.digits and not self.decimals
 
     @property
     def significant(self) -> int:
-        """How many digits upstream counts: leading zeros do not, but a lone zero does."""
+        """The number of digits as upstream counts them: without leading zeros, but a single zero counts."""
         return max(len(self.digits.lstrip("0")), 1) + len(self.decimals)
 
     @property
     def unscaled(self) -> int:
-        """The digits as one integer, sign applied."""
+        """The digits as one signed integer."""
         value = int((self.digits + self.decimals) or "0")
         return -value if self.negative else value
 
@@ -181,7 +181,7 @@ def _decimal(number: _Number, exponent: int, text: str) -> Quantity:
 
 
 def _binary(number: _Number, exponent: int, text: str) -> Quantity:
-    # Upstream's estimate of how many decimal digits the shifted number may have and still be handled as 64 bits.
+    # Upstream's estimate of the decimal digits that a shifted number may have to fit into 64 bits.
     if not number.decimals and 15 - number.significant - exponent * 3 // 10 - 1 >= 0:
         return Quantity(number.unscaled << exponent)
     if number.missing:
@@ -194,7 +194,7 @@ def _binary(number: _Number, exponent: int, text: str) -> Quantity:
 
 
 def _round_to_nano(unscaled: int, scale: int) -> Quantity:
-    """Keep nine decimals, rounding away from zero: who asks for something gets something."""
+    """Round to nine decimals, away from zero, so that a small request does not become zero."""
     if unscaled == 0:
         return Quantity(0, scale, big=True)
     if scale >= _NANO:
@@ -205,18 +205,18 @@ def _round_to_nano(unscaled: int, scale: int) -> Quantity:
 
 @functools.lru_cache(maxsize=65536)
 def value(quantity: QuantityLike) -> int:
-    """The amount in whole units, fractions rounded up (away from zero)."""
+    """Return the amount in whole units, rounded away from zero."""
     return parse_quantity(quantity).scaled(0)
 
 
 @functools.lru_cache(maxsize=65536)
 def milli_value(quantity: QuantityLike) -> int:
-    """The amount in thousandths, as CPU is counted, fractions rounded up (away from zero)."""
+    """Return the amount in thousandths, as for CPU, rounded away from zero."""
     return parse_quantity(quantity).scaled(_MILLI)
 
 
 def is_quantity(text: QuantityLike) -> bool:
-    """Whether the text would parse."""
+    """Report whether the text is a quantity."""
     try:
         parse_quantity(text)
     except QuantityError:
@@ -225,9 +225,9 @@ def is_quantity(text: QuantityLike) -> bool:
 
 
 def format_quantity(amount: int, *, binary: bool = False, milli: bool = False) -> str:
-    """Write an integer amount as Kubernetes prints it: the largest suffix that loses nothing.
+    """Format an integer amount as Kubernetes does: with the largest suffix that is exact.
 
-    `binary` uses Ki, Mi, Gi (memory, storage); `milli` says that the amount is in thousandths (CPU).
+    `binary` uses Ki, Mi, Gi (memory, storage); with `milli`, the amount is in thousandths (CPU).
     """
     if amount == 0:
         return "0"

@@ -1,7 +1,7 @@
-"""Whole objects: the JSON that an object was read from, for those who hand objects on to others.
+"""Raw objects: the JSON text that an object was decoded from.
 
-The structs have only the fields that a scheduler reads. Whoever has to show an object to somebody else (an extender)
-needs all of it, so a reader can be told to keep the text beside the struct.
+The structs have only the fields that a scheduler reads. Extenders get all fields, so the text can be stored with the
+struct.
 """
 
 from typing import Any
@@ -16,15 +16,15 @@ _READ, _SHOWN = "json as read", "json as shown"
 
 
 def keep_json(item: Pod | Node, text: bytes) -> None:
-    """Keep the text that an object was read from."""
+    """Store the text that an object was decoded from."""
     item.__dict__[_READ] = text
 
 
 def whole_json(item: KubeObject) -> msgspec.Raw:
-    """An object in full, as one inside another is written: without kind and version.
+    """Return an object with all fields, without kind and apiVersion, as nested objects are encoded.
 
-    Pods come without `managedFields`, which kube-scheduler drops too. Where the text was not kept, it is what the
-    struct has.
+    Pods have no `managedFields`, which kube-scheduler drops too. If the text was not stored, the fields are those of
+    the struct.
     """
     beside: dict[str, Any] = getattr(item, "__dict__", {})
     shown: msgspec.Raw | None = beside.get(_SHOWN)

@@ -1,8 +1,9 @@
-"""What a pod asks for as a whole, and the names of resources.
+"""The resource requests of pods, and the names of resources.
 
-The sum over a pod is more than the sum of its containers: init containers run before the others (their peak counts),
-sidecars run beside them, a pod may ask for a total, a runtime adds overhead, and a pod that is being resized counts
-with what it has and what it wants, whichever is more. Quantities are added exactly and rounded up once, at the end.
+The request of a pod is more than the sum of its containers. Init containers run before the others, so their maximum
+counts; sidecars run with them; a pod can have pod-level requests; the runtime class adds overhead; and a pod that is
+being resized counts with the maximum of allocated and requested resources. Quantities are added exactly and rounded up
+at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
 
-#: What a container that says nothing is assumed to use when nodes are scored (thousandths of a CPU; bytes).
+#: The assumed requests of a container without requests when nodes are scored (millicores; bytes).
 DEFAULT_MILLI_CPU: Final = 100
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
 
@@ -35,28 +36,28 @@ _Amounts = dict[str, Quantity]
 
 
 def is_native(name: str) -> bool:
-    """Whether the resource is Kubernetes' own: without a domain, or in `kubernetes.io/`."""
+    """Report whether the resource is native: without a domain, or in `kubernetes.io/`."""
     return "/" not in name or is_prefixed_native(name)
 
 
 def is_prefixed_native(name: str) -> bool:
-    """Whether the resource is Kubernetes' own and says so by its domain."""
+    """Report whether the resource has the domain of Kubernetes."""
     return "kubernetes.io/" in name
 
 
 def is_hugepages(name: str) -> bool:
-    """Whether the resource is huge pages of some size."""
+    """Report whether the resource is huge pages."""
     return name.startswith(_HUGEPAGES)
 
 
 def is_attachable(name: str) -> bool:
-    """Whether the resource counts attached volumes."""
+    """Report whether the resource counts attached volumes."""
     return name.startswith(_ATTACHABLE)
 
 
 @functools.lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
-    """Whether the resource is somebody else's, such as `nvidia.com/gpu`."""
+    """Report whether the resource is an extended resource, such as `nvidia.com/gpu`."""
     if is_native(name) or name.startswith("requests."):
         return False
     return is_label_key(f"requests.{name}")
@@ -64,37 +65,37 @@ def is_extended(name: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def is_scalar(name: str) -> bool:
-    """Whether kube-scheduler counts the resource although it is not CPU, memory, storage or pods."""
+    """Report whether kube-scheduler counts the resource as a scalar resource."""
     return is_extended(name) or is_hugepages(name) or is_prefixed_native(name) or is_attachable(name)
 
 
 @functools.lru_cache(maxsize=4096)
 def is_tracked(name: str) -> bool:
-    """Whether kube-scheduler counts requests for the resource at all; others it ignores."""
+    """Report whether kube-scheduler counts requests for the resource."""
     return name in {CPU, MEMORY, EPHEMERAL_STORAGE} or is_scalar(name)
 
 
 @functools.lru_cache(maxsize=4096)
 def is_pod_level(name: str) -> bool:
-    """Whether a pod can ask for the resource as a whole."""
+    """Report whether the resource is allowed in pod-level requests."""
     return name in {CPU, MEMORY} or is_hugepages(name)
 
 
 def amount(name: str, quantity: QuantityLike) -> int:
-    """A quantity in the unit a scheduler counts the resource in: CPU in thousandths, all else whole, rounded up."""
+    """Return a quantity in the unit of the resource: CPU in millicores, others in whole units, rounded up."""
     return milli_value(quantity) if name == CPU else value(quantity)
 
 
 def amounts(resources: Mapping[str, QuantityLike]) -> dict[str, int]:
-    """A resource list, such as a node's allocatable, in the units a scheduler counts in."""
+    """Return a resource list, such as a node's allocatable, in the units of a scheduler."""
     return {name: amount(name, quantity) for name, quantity in resources.items()}
 
 
 def pod_requests(pod: Pod, *, use_status: bool = False, pod_level: bool = True) -> dict[str, int]:
-    """What the pod asks for: CPU in thousandths, all else in whole units, each rounded up.
+    """Return the requests of a pod: CPU in millicores, others in whole units, rounded up.
 
-    `use_status` counts what the node gave the pod too, as is right for pods on a node; `pod_level` honours a request
-    for the pod as a whole. A resource asked for with 0 is in the answer, one not asked for is not.
+    `use_status` includes allocated resources, for pods on a node; `pod_level` includes pod-level requests. A request of
+    0 is in the result; an absent one is not.
     """
     if _is_simple(pod, use_status=use_status):
         return amounts(pod.spec.containers[0].resources.requests)
@@ -102,9 +103,9 @@ def pod_requests(pod: Pod, *, use_status: bool = False, pod_level: bool = True) 
 
 
 def pod_requests_nonzero(pod: Pod, *, use_status: bool = False, pod_level: bool = True) -> dict[str, int]:
-    """As `pod_requests`, with 100m CPU and 200Mi memory for each container that asks for none: what a node is charged.
+    """Return the requests with 100m CPU and 200Mi memory for each container without requests.
 
-    A pod with a request of its own is charged the default only for what neither it nor any container asks for.
+    A pod with pod-level requests gets the default only for resources that neither it nor a container requests.
     """
     if _is_simple(pod, use_status=use_status):
         asked = amounts(pod.spec.containers[0].resources.requests)
@@ -117,23 +118,23 @@ def pod_requests_nonzero(pod: Pod, *, use_status: bool = False, pod_level: bool 
 
 
 def pod_requests_for_score(pod: Pod, *, use_status: bool = True, pod_level: bool = True) -> dict[str, int]:
-    """As `pod_requests_nonzero`, as the allocation scorers count the pod they place: each container gets the defaults
-    even where the pod asks for some resource as a whole."""
+    """Return the requests as allocation scorers count them: each container gets the defaults, even with pod-level
+    requests."""
     return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, defaults=_NONZERO))
 
 
 def has_pod_level_requests(pod: Pod) -> bool:
-    """Whether the pod asks for anything as a whole."""
+    """Report whether the pod has pod-level requests."""
     return pod.spec.resources is not None and any(is_pod_level(name) for name in pod.spec.resources.requests)
 
 
 def is_resize_infeasible(pod: Pod) -> bool:
-    """Whether the node has said that it can never give the pod what it now asks for."""
+    """Report whether the node marked the resize as infeasible."""
     return _resize_reason(pod) == "Infeasible"
 
 
 def container_host_ports(pod: Pod) -> list[ContainerPort]:
-    """The node ports the pod takes for as long as it runs: sidecars' first, then containers'."""
+    """Return the host ports of sidecars and containers."""
     sidecars = [container for container in pod.spec.init_containers if container.is_sidecar]
     return [port for container in (*sidecars, *pod.spec.containers) for port in container.ports if port.host_port > 0]
 
@@ -146,7 +147,7 @@ def _resize_reason(pod: Pod) -> str | None:
 
 
 def _is_simple(pod: Pod, *, use_status: bool) -> bool:
-    """Whether the pod's request is that of its only container, as for most pods."""
+    """Report whether the request of the pod is that of its only container, as for most pods."""
     spec = pod.spec
     return (
         len(spec.containers) == 1
@@ -170,7 +171,7 @@ def _total(pod: Pod, *, use_status: bool, pod_level: bool, defaults: _Amounts) -
 
 
 def _pod_level_requests(pod: Pod, asked: ResourceRequirements, *, use_status: bool) -> _Amounts:
-    """What the pod asks for as a whole, which takes the place of what its containers ask for."""
+    """Apply pod-level requests, which replace those of the containers."""
     spec = {name: quantity for name, quantity in _parsed(asked.requests).items() if is_pod_level(name)}
     given = pod.status.resources
     if not use_status or given is None:
@@ -200,7 +201,7 @@ def _containers_total(pod: Pod, *, use_status: bool, defaults: _Amounts) -> _Amo
 
 
 def _container(pod: Pod, container: Container, statuses: Mapping[str, ContainerStatus], defaults: _Amounts) -> _Amounts:
-    """What one container counts with, as a dictionary of the caller's own."""
+    """Return the requests of one container as a new dictionary."""
     status = statuses.get(container.name)
     if status is None or status.resources is None:
         own = _parsed(container.resources.requests)
@@ -222,7 +223,7 @@ def _effective(
     given: Mapping[str, QuantityLike],
     allocated: Mapping[str, QuantityLike],
 ) -> _Amounts:
-    """The most of what is wished for, given and promised; a wish the node has refused does not count."""
+    """Return the maximum of requested, actual and allocated resources; an infeasible resize does not count."""
     result: _Amounts = {} if is_resize_infeasible(pod) else _parsed(spec)
     _raise(result, _parsed(given))
     _raise(result, _parsed(allocated))

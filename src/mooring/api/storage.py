@@ -1,4 +1,4 @@
-"""Storage: volumes, claims to them, classes they are made from, and what drivers can do on which node."""
+"""Persistent volumes, claims, storage classes, CSI drivers and attachments."""
 
 from msgspec import field
 
@@ -23,7 +23,7 @@ from mooring.api.volumes import (
 
 
 class CSIPersistentVolume(Model, kw_only=True):
-    """A volume that a CSI driver made."""
+    """A CSI volume."""
 
     driver: str = ""
     volume_handle: str = ""
@@ -33,13 +33,13 @@ class CSIPersistentVolume(Model, kw_only=True):
 
 
 class VolumeNodeAffinity(Model, kw_only=True):
-    """The nodes a volume can be reached from."""
+    """The node affinity of a volume."""
 
     required: NodeSelector | None = None
 
 
 class PersistentVolumeSpec(Model, kw_only=True):
-    """What a volume is, how large, who has it, and where it can be used."""
+    """The specification of a persistent volume."""
 
     capacity: dict[str, QuantityLike] = field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class PersistentVolumeSpec(Model, kw_only=True):
 
 
 class PersistentVolumeStatus(Model, kw_only=True):
-    """Whether a volume is free, taken, or done with."""
+    """The phase of a persistent volume."""
 
     phase: str = ""
     message: str = ""
@@ -74,7 +74,7 @@ class PersistentVolumeStatus(Model, kw_only=True):
 
 
 class PersistentVolume(KubeObject, kw_only=True):
-    """A piece of storage in the cluster."""
+    """A persistent volume."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "PersistentVolume")
@@ -83,7 +83,7 @@ class PersistentVolume(KubeObject, kw_only=True):
 
 
 class PersistentVolumeClaimStatus(Model, kw_only=True):
-    """Whether a claim has its volume, and how large that is."""
+    """The phase and the capacity of a claim."""
 
     phase: str = ""
     access_modes: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class PersistentVolumeClaimStatus(Model, kw_only=True):
 
 
 class PersistentVolumeClaim(NamespacedObject, kw_only=True):
-    """Somebody's claim to a volume."""
+    """A persistent volume claim."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "PersistentVolumeClaim")
@@ -102,20 +102,20 @@ class PersistentVolumeClaim(NamespacedObject, kw_only=True):
 
 
 class TopologySelectorLabelRequirement(Model, kw_only=True):
-    """A node label and the values it may have."""
+    """A node label and its allowed values."""
 
     key: str = ""
     values: tuple[str, ...] = ()
 
 
 class TopologySelectorTerm(Model, kw_only=True):
-    """Labels that must all match for a volume to be made there."""
+    """Labels that must all match for provisioning."""
 
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
 
 class StorageClass(KubeObject, kw_only=True):
-    """How and where volumes are made."""
+    """A storage class."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
     kind: str = field(default_factory=lambda: "StorageClass")
@@ -129,7 +129,7 @@ class StorageClass(KubeObject, kw_only=True):
 
 
 class VolumeNodeResources(Model, kw_only=True):
-    """How many volumes of a driver a node can take; absent means no limit."""
+    """The volume limit of a driver on a node; absent means no limit."""
 
     count: int | None = None
 
@@ -150,7 +150,7 @@ class CSINodeSpec(Model, kw_only=True):
 
 
 class CSINode(KubeObject, kw_only=True):
-    """What the node of the same name knows about CSI drivers."""
+    """The CSI drivers of the node of the same name."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
     kind: str = field(default_factory=lambda: "CSINode")
@@ -158,7 +158,7 @@ class CSINode(KubeObject, kw_only=True):
 
 
 class CSIDriverSpec(Model, kw_only=True):
-    """What a driver needs the rest of Kubernetes to do."""
+    """The specification of a CSI driver."""
 
     attach_required: bool | None = None
     pod_info_on_mount: bool | None = None
@@ -168,7 +168,7 @@ class CSIDriverSpec(Model, kw_only=True):
 
 
 class CSIDriver(KubeObject, kw_only=True):
-    """A CSI driver of the cluster."""
+    """A CSI driver."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
     kind: str = field(default_factory=lambda: "CSIDriver")
@@ -176,7 +176,7 @@ class CSIDriver(KubeObject, kw_only=True):
 
 
 class CSIStorageCapacity(NamespacedObject, kw_only=True):
-    """How much a driver can still make of a storage class in one part of the cluster."""
+    """The available capacity of a storage class in one topology segment."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
     kind: str = field(default_factory=lambda: "CSIStorageCapacity")
@@ -187,14 +187,14 @@ class CSIStorageCapacity(NamespacedObject, kw_only=True):
 
 
 class VolumeAttachmentSource(Model, kw_only=True):
-    """The volume that is to be attached."""
+    """The volume to attach."""
 
     persistent_volume_name: str | None = None
     inline_volume_spec: PersistentVolumeSpec | None = None
 
 
 class VolumeAttachmentSpec(Model, kw_only=True):
-    """Which volume goes to which node, by whom."""
+    """The attacher, the volume and the node."""
 
     attacher: str = ""
     source: VolumeAttachmentSource = VolumeAttachmentSource()
@@ -208,7 +208,7 @@ class VolumeAttachmentStatus(Model, kw_only=True):
 
 
 class VolumeAttachment(KubeObject, kw_only=True):
-    """The wish to attach a volume to a node, and what came of it."""
+    """A volume attachment."""
 
     api_version: str = field(default_factory=lambda: "storage.k8s.io/v1")
     kind: str = field(default_factory=lambda: "VolumeAttachment")

@@ -1,4 +1,4 @@
-"""Which taints a pod puts up with."""
+"""Matching of taints and tolerations."""
 
 from collections.abc import Collection, Iterable
 from typing import Final
@@ -11,9 +11,9 @@ NO_EXECUTE: Final = "NoExecute"
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether the toleration covers the taint. An empty effect or key covers all of them.
+    """Report whether a toleration matches a taint. An empty effect or key matches all.
 
-    `Lt` and `Gt` never match: kube-scheduler 1.36 has them behind a feature gate that is off.
+    `Lt` and `Gt` never match: their feature gate is disabled by default in kube-scheduler 1.36.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -29,7 +29,7 @@ def untolerated(
     tolerations: Collection[Toleration],
     effects: Collection[str] = (NO_SCHEDULE, NO_EXECUTE),
 ) -> Taint | None:
-    """The first taint with one of the effects that no toleration covers, or None."""
+    """Return the first taint with one of the effects that is not tolerated, or None."""
     for taint in taints:
         if taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint

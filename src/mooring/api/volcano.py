@@ -1,4 +1,4 @@
-"""Volcano's objects: queues that share a cluster, groups of pods that start together; and resource quotas."""
+"""Volcano's queues and pod groups, and resource quotas."""
 
 from typing import Final
 
@@ -9,14 +9,14 @@ from mooring.api.quantity import QuantityLike
 
 SCHEDULING_GROUP: Final = "scheduling.volcano.sh"
 SCHEDULING_VERSION: Final = f"{SCHEDULING_GROUP}/v1beta1"
-#: Which PodGroup a pod belongs to, by name.
+#: The annotation with the name of the PodGroup of a pod.
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 
 Amounts = dict[str, QuantityLike]
 
 
 class NetworkTopology(Model, kw_only=True):
-    """How near to each other, in the network, the pods of a group must be."""
+    """The network topology constraint of a pod group."""
 
     mode: str = ""
     highest_tier_allowed: int | None = None
@@ -24,7 +24,7 @@ class NetworkTopology(Model, kw_only=True):
 
 
 class SubGroupPolicy(Model, kw_only=True):
-    """Splits the pods of a group into smaller gangs, by labels."""
+    """A policy that splits the pods of a group into smaller gangs, by labels."""
 
     name: str = ""
     sub_group_size: int | None = None
@@ -35,7 +35,7 @@ class SubGroupPolicy(Model, kw_only=True):
 
 
 class PodGroupSpec(Model, kw_only=True):
-    """How many pods must start together, in which queue, and what they need at least."""
+    """The specification of a pod group."""
 
     min_member: int = 0
     min_task_member: dict[str, int] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class PodGroupCondition(Model, kw_only=True):
 
 
 class PodGroupStatus(Model, kw_only=True):
-    """Where a group is in its life, and how many of its pods run or are done."""
+    """The status of a pod group."""
 
     phase: str = ""
     conditions: tuple[PodGroupCondition, ...] = ()
@@ -68,7 +68,7 @@ class PodGroupStatus(Model, kw_only=True):
 
 
 class PodGroup(NamespacedObject, kw_only=True):
-    """Pods that are scheduled together or not at all."""
+    """A pod group: pods that are scheduled together or not at all."""
 
     api_version: str = field(default_factory=lambda: SCHEDULING_VERSION)
     kind: str = field(default_factory=lambda: "PodGroup")
@@ -77,27 +77,27 @@ class PodGroup(NamespacedObject, kw_only=True):
 
 
 class Guarantee(Model, kw_only=True):
-    """What is kept for a queue, used or not."""
+    """The guaranteed resources of a queue."""
 
     resource: Amounts = field(default_factory=dict)
 
 
 class GroupAffinity(Model, kw_only=True):
-    """Names of node groups that a queue must or would like to use (or not use)."""
+    """Required and preferred node groups of a queue."""
 
     required_during_scheduling_ignored_during_execution: tuple[str, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[str, ...] = ()
 
 
 class QueueAffinity(Model, kw_only=True):
-    """Which node groups a queue uses."""
+    """The node group affinity of a queue."""
 
     node_group_affinity: GroupAffinity | None = None
     node_group_anti_affinity: GroupAffinity | None = None
 
 
 class QueueSpec(Model, kw_only=True):
-    """What a queue may use: its weight, what it deserves, its floor and its ceiling, its place in the tree."""
+    """The specification of a queue."""
 
     weight: int = 1
     capability: Amounts = field(default_factory=dict)
@@ -111,7 +111,7 @@ class QueueSpec(Model, kw_only=True):
 
 
 class QueueStatus(Model, kw_only=True):
-    """Whether a queue takes jobs, what it has, and how many groups it holds."""
+    """The status of a queue."""
 
     state: str = ""
     allocated: Amounts = field(default_factory=dict)
@@ -123,7 +123,7 @@ class QueueStatus(Model, kw_only=True):
 
 
 class Queue(KubeObject, kw_only=True):
-    """A share of the cluster that jobs wait for."""
+    """A queue: a share of the cluster."""
 
     api_version: str = field(default_factory=lambda: SCHEDULING_VERSION)
     kind: str = field(default_factory=lambda: "Queue")
@@ -132,20 +132,20 @@ class Queue(KubeObject, kw_only=True):
 
 
 class ResourceQuotaSpec(Model, kw_only=True):
-    """What a namespace may use at most."""
+    """The limits of a resource quota."""
 
     hard: Amounts = field(default_factory=dict)
 
 
 class ResourceQuotaStatus(Model, kw_only=True):
-    """The limits in force, and what is used of them."""
+    """The limits in effect, and their usage."""
 
     hard: Amounts = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
 
 
 class ResourceQuota(NamespacedObject, kw_only=True):
-    """A namespace's share."""
+    """A resource quota."""
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "ResourceQuota")

@@ -1,4 +1,4 @@
-"""Volcano's jobs: tasks that run as one gang, with rules for what happens when pods end; and commands to them."""
+"""Volcano's jobs and commands."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ COMMAND_VERSION: Final = "bus.volcano.sh/v1alpha1"
 
 
 class LifecyclePolicy(Model, kw_only=True):
-    """What to do when something happens to a pod; by event or by exit code, at once or after a while."""
+    """A lifecycle policy: an action for an event or an exit code, with an optional timeout."""
 
     action: str = ""
     event: str = ""
@@ -23,14 +23,14 @@ class LifecyclePolicy(Model, kw_only=True):
 
 
 class DependsOn(Model, kw_only=True):
-    """The tasks that must run before this one starts; all of them, or any."""
+    """The tasks that must run before this one starts: all, or any."""
 
     name: tuple[str, ...] = ()
     iteration: str = ""
 
 
 class PartitionPolicy(Model, kw_only=True):
-    """Splits the pods of a task into smaller gangs of equal size."""
+    """A policy that splits the pods of a task into smaller gangs of equal size."""
 
     total_partitions: int = 0
     partition_size: int = 0
@@ -39,12 +39,12 @@ class PartitionPolicy(Model, kw_only=True):
 
 
 class TaskSpec(Model, kw_only=True):
-    """A number of equal pods."""
+    """A task: a number of equal pods."""
 
     name: str = ""
     replicas: int = 0
     min_available: int | None = None
-    #: As it was written: every field of it ends up in the pods.
+    #: Not decoded, because every field is copied to the pods.
     template: dict[str, Any] = field(default_factory=dict)
     policies: tuple[LifecyclePolicy, ...] = ()
     topology_policy: str = ""
@@ -62,7 +62,7 @@ class JobVolume(Model, kw_only=True):
 
 
 class VolcanoJobSpec(Model, kw_only=True):
-    """The tasks of a job, and how they are run together."""
+    """The specification of a job."""
 
     scheduler_name: str = ""
     min_available: int = 0
@@ -79,7 +79,7 @@ class VolcanoJobSpec(Model, kw_only=True):
 
 
 class JobState(Model, kw_only=True):
-    """Where a job is in its life."""
+    """The state of a job."""
 
     phase: str = ""
     reason: str = ""
@@ -88,20 +88,20 @@ class JobState(Model, kw_only=True):
 
 
 class TaskState(Model, kw_only=True):
-    """How many pods of a task are in which phase."""
+    """The number of pods of a task by phase."""
 
     phase: dict[str, int] = field(default_factory=dict)
 
 
 class JobCondition(Model, kw_only=True):
-    """When a job was last in a phase."""
+    """A condition of a job."""
 
     status: str = ""
     last_transition_time: str | None = None
 
 
 class VolcanoJobStatus(Model, kw_only=True):
-    """How a job and its pods fare."""
+    """The status of a job."""
 
     state: JobState = JobState()
     min_available: int = 0
@@ -112,7 +112,7 @@ class VolcanoJobStatus(Model, kw_only=True):
     failed: int = 0
     terminating: int = 0
     unknown: int = 0
-    #: Grows whenever all pods are stopped: what happens to older ones no longer counts.
+    #: Increased when all pods are stopped; events of older pods are ignored.
     version: int = 0
     retry_count: int = 0
     running_duration: str | None = None
@@ -121,7 +121,7 @@ class VolcanoJobStatus(Model, kw_only=True):
 
 
 class VolcanoJob(NamespacedObject, kw_only=True):
-    """Runs tasks together until they are done."""
+    """A Volcano job."""
 
     api_version: str = field(default_factory=lambda: JOB_VERSION)
     kind: str = field(default_factory=lambda: "Job")
@@ -130,7 +130,7 @@ class VolcanoJob(NamespacedObject, kw_only=True):
 
 
 class Command(NamespacedObject, kw_only=True):
-    """Asks for something to be done to a job or a queue, once."""
+    """A command to a job or a queue."""
 
     api_version: str = field(default_factory=lambda: COMMAND_VERSION)
     kind: str = field(default_factory=lambda: "Command")

@@ -1,4 +1,4 @@
-"""Volumes as pods and persistent volumes name them: every source that a scheduler or CSI migration looks into."""
+"""Volume sources of pods and persistent volumes that a scheduler or CSI migration reads."""
 
 from msgspec import field
 
@@ -98,7 +98,7 @@ class HostPath(Model, kw_only=True):
 
 
 class LocalVolume(Model, kw_only=True):
-    """A disk attached to one node for good."""
+    """A local disk of a node."""
 
     path: str = ""
     fs_type: str | None = None
@@ -136,21 +136,21 @@ class ImageVolume(Model, kw_only=True):
 
 
 class PersistentVolumeClaimVolume(Model, kw_only=True):
-    """Whatever volume the named claim is bound to."""
+    """The volume of a claim."""
 
     claim_name: str = ""
     read_only: bool = False
 
 
 class VolumeResources(Model, kw_only=True):
-    """How much storage a claim asks for."""
+    """The requested storage of a claim."""
 
     requests: dict[str, QuantityLike] = field(default_factory=dict)
     limits: dict[str, QuantityLike] = field(default_factory=dict)
 
 
 class TypedObjectReference(Model, kw_only=True):
-    """What a claim's volume is to be filled from."""
+    """The data source of a claim."""
 
     api_group: str | None = None
     kind: str = ""
@@ -159,7 +159,7 @@ class TypedObjectReference(Model, kw_only=True):
 
 
 class PersistentVolumeClaimSpec(Model, kw_only=True):
-    """What kind of volume a claim wants, and which one it got."""
+    """The specification of a claim."""
 
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
@@ -173,20 +173,20 @@ class PersistentVolumeClaimSpec(Model, kw_only=True):
 
 
 class PersistentVolumeClaimTemplate(Model, kw_only=True):
-    """The claim that an ephemeral volume has made for it."""
+    """The claim template of an ephemeral volume."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
 
 
 class EphemeralVolume(Model, kw_only=True):
-    """A volume with a claim of its own, named after pod and volume."""
+    """An ephemeral volume. Its claim is named after the pod and the volume."""
 
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
 class Volume(Model, kw_only=True):
-    """A pod's volume: a name and one source. Sources no scheduler looks into are not kept."""
+    """A volume of a pod: a name and one source. Sources that a scheduler does not read are not decoded."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolume | None = None

@@ -1,4 +1,4 @@
-"""Workloads: the objects that make pods."""
+"""Workloads: objects that create pods."""
 
 from msgspec import field
 
@@ -8,7 +8,7 @@ from mooring.api.storage import PersistentVolumeClaim
 
 
 class ReplicaSetSpec(Model, kw_only=True):
-    """How many pods of which template."""
+    """The replicas and the pod template."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
@@ -16,7 +16,7 @@ class ReplicaSetSpec(Model, kw_only=True):
 
 
 class ReplicaSet(NamespacedObject, kw_only=True):
-    """Keeps a number of equal pods running."""
+    """A replica set."""
 
     api_version: str = field(default_factory=lambda: "apps/v1")
     kind: str = field(default_factory=lambda: "ReplicaSet")
@@ -24,7 +24,7 @@ class ReplicaSet(NamespacedObject, kw_only=True):
 
 
 class Deployment(NamespacedObject, kw_only=True):
-    """Keeps a number of equal pods running and replaces them step by step."""
+    """A deployment."""
 
     api_version: str = field(default_factory=lambda: "apps/v1")
     kind: str = field(default_factory=lambda: "Deployment")
@@ -32,13 +32,13 @@ class Deployment(NamespacedObject, kw_only=True):
 
 
 class StatefulSetOrdinals(Model, kw_only=True):
-    """The number that counting starts at."""
+    """The first ordinal."""
 
     start: int = 0
 
 
 class StatefulSetSpec(Model, kw_only=True):
-    """How many pods of which template, each with claims of its own."""
+    """The replicas, the pod template and the claim templates."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
@@ -50,7 +50,7 @@ class StatefulSetSpec(Model, kw_only=True):
 
 
 class StatefulSet(NamespacedObject, kw_only=True):
-    """Keeps numbered pods with storage of their own running."""
+    """A stateful set."""
 
     api_version: str = field(default_factory=lambda: "apps/v1")
     kind: str = field(default_factory=lambda: "StatefulSet")
@@ -58,14 +58,14 @@ class StatefulSet(NamespacedObject, kw_only=True):
 
 
 class DaemonSetSpec(Model, kw_only=True):
-    """The template of the pod that every fitting node gets."""
+    """The pod template of a daemon set."""
 
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
 
 class DaemonSet(NamespacedObject, kw_only=True):
-    """Runs one pod on every fitting node."""
+    """A daemon set."""
 
     api_version: str = field(default_factory=lambda: "apps/v1")
     kind: str = field(default_factory=lambda: "DaemonSet")
@@ -73,7 +73,7 @@ class DaemonSet(NamespacedObject, kw_only=True):
 
 
 class JobSpec(Model, kw_only=True):
-    """How many pods run at a time and how many must succeed."""
+    """The parallelism and the completions."""
 
     parallelism: int | None = None
     completions: int | None = None
@@ -84,7 +84,7 @@ class JobSpec(Model, kw_only=True):
 
 
 class Job(NamespacedObject, kw_only=True):
-    """Runs pods until enough have succeeded."""
+    """A job."""
 
     api_version: str = field(default_factory=lambda: "batch/v1")
     kind: str = field(default_factory=lambda: "Job")

@@ -1,4 +1,7 @@
-"""Kubernetes' protobuf: kubectl sends some objects in it, and WebAssembly guests are given pods and nodes in it."""
+"""Kubernetes' protobuf encoding, which kubectl uses for some objects and WebAssembly plugins for pods and nodes.
+
+Hand-written because generated classes for all of Kubernetes are large and slow to import; a table of fields is enough.
+"""
 
 from mooring.api.protobuf.decode import ProtobufError, decode_message, decode_object
 from mooring.api.protobuf.encode import encode_list, encode_message, encode_object

@@ -1,7 +1,7 @@
-"""Reads an object in Kubernetes' protobuf and makes a JSON document of it.
+"""Decodes Kubernetes' protobuf to JSON documents.
 
-An envelope names the kind; inside, fields are numbered. `messages.json` says which number is which field. Values
-that Go would not write as JSON, because they are the zero of a field that is no pointer, are left out here too.
+An envelope has the kind. `messages.json` maps the numbers of fields to names. Zero values that Go omits in JSON are
+omitted here too.
 """
 
 import base64
@@ -24,11 +24,11 @@ Document: TypeAlias = dict[str, Any]
 
 
 class ProtobufError(ValueError):
-    """Bytes that are no object of Kubernetes."""
+    """Invalid protobuf."""
 
 
 def decode_object(body: bytes) -> Document:
-    """The object in an envelope, with its apiVersion and kind."""
+    """Decode an envelope to an object with apiVersion and kind."""
     if not body.startswith(MAGIC):
         raise ProtobufError("the body does not start with the mark of Kubernetes' protobuf")
     try:
@@ -43,7 +43,7 @@ def decode_object(body: bytes) -> Document:
 
 
 def decode_message(body: bytes, name: str) -> Document:
-    """A message without an envelope, by the name that `messages.json` has for it: `core.Pod`."""
+    """Decode a message without an envelope, by its name in `messages.json`, such as `core.Pod`."""
     try:
         return _message(body, name)
     except (IndexError, UnicodeDecodeError, struct.error) as error:
@@ -75,7 +75,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
-    """The numbered fields of a message, one after the other."""
+    """Yield the fields of a message."""
     at, end = 0, len(data)
     while at < end:
         key, at = _varint(data, at)

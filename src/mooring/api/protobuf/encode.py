@@ -1,8 +1,7 @@
-"""Writes an object as Kubernetes' protobuf, field by field as the API server's own marshaller does.
+"""Encodes objects as Kubernetes' protobuf, as the API server does.
 
-That one writes every field which is no pointer, even when it is empty, and readers rely on it: a WebAssembly guest
-that looks at a container's image does not ask whether there is one. So the zeros are written here too. What they look
-like is worked out once per message, which is also what makes this quick.
+The API server writes every field that is not a pointer, even if it is empty, and WebAssembly plugins rely on that. So
+zero values are written here too. Their encoding is computed once for each message.
 """
 
 import base64
@@ -22,22 +21,22 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
 def encode_object(value: KubeObject) -> bytes:
-    """One object of the core group (a pod, a node), without an envelope."""
+    """Encode an object of the core group without an envelope."""
     return encode_message(f"core.{value.kind}", msgspec.to_builtins(value))
 
 
 def encode_list(items: Iterable[bytes]) -> bytes:
-    """A list of encoded objects, such as a `NodeList`."""
+    """Encode a list of encoded objects, such as a `NodeList`."""
     return b"".join([_tagged(1, encode_message("meta.ListMeta", {})), *(_tagged(2, item) for item in items)])
 
 
 def encode_message(name: str, document: dict[str, Any]) -> bytes:
-    """A message, by the name that `messages.json` has for it, from its JSON document."""
+    """Encode a JSON document as a message, by its name in `messages.json`."""
     return _message(name).encode(document)
 
 
 def varint(value: int) -> bytes:
-    """A number of up to 64 bits; negative ones take ten bytes."""
+    """Encode a 64-bit integer; negative ones take ten bytes."""
     if 0 <= value < 0x80:
         return _SMALL[value]
     value &= 0xFFFFFFFFFFFFFFFF
@@ -57,7 +56,7 @@ def _tagged(number: int, content: bytes) -> bytes:
 
 
 class _Message:
-    """How one message is written."""
+    """The encoder of a message."""
 
     def __init__(self, message: str) -> None:
         #: A field's name ("" if its own fields stand among those of this message), what is written when it is absent,
@@ -69,7 +68,7 @@ class _Message:
             self._fields.append((name, b"" if zero is None or not name else encode(zero), encode))
 
     def encode(self, document: dict[str, Any]) -> bytes:
-        """The message's content."""
+        """Encode a message."""
         parts = []
         for name, absent, encode in self._fields:
             if name:
@@ -86,7 +85,7 @@ def _message(name: str) -> _Message:
 
 
 def _field(number: int, kind: str) -> Encoder:
-    """How a whole field is written, tag and all."""
+    """Return the encoder of a field, including its tag."""
     if kind.startswith("list:"):
         each = _field(number, kind[5:])
         return lambda values: b"".join([each(value) for value in values])

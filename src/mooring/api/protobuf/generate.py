@@ -1,4 +1,4 @@
-"""Makes `messages.json`, the field numbers of Kubernetes' protobuf messages, from the Go types that declare them.
+"""Generates `messages.json`, the field numbers of Kubernetes' protobuf messages, from Go types.
 
 Run `python -m mooring.api.protobuf.generate API APIMACHINERY` with the folders of the two Go modules
 (`k8s.io/api` and `k8s.io/apimachinery`) of a Kubernetes release. Only names, numbers and types are kept.
@@ -42,7 +42,7 @@ class _Package:
 
 
 def generate(api: Path, machinery: Path) -> dict[str, dict[str, list[str]]]:
-    """Message by message, the name and type of each field number."""
+    """Return the name and type of each field number of each message."""
     packages = {name: _Package(name, (api / name / "v1" / "types.go").read_text()) for name in PACKAGES}
     packages["meta"] = _Package("meta", (machinery / "pkg/apis/meta/v1/types.go").read_text())
     messages: dict[str, dict[str, list[str]]] = {}
@@ -54,7 +54,7 @@ def generate(api: Path, machinery: Path) -> dict[str, dict[str, list[str]]]:
                 name = re.search(r'json:"([^",]*)', tags)
                 if parts is None or name is None:
                     continue
-                # An embedded type has no name of its own: its fields stand among those of the message.
+                # The fields of an embedded type belong to the message.
                 fields[parts[1]] = [name[1], _kind(kind, package, packages)]
             if fields:
                 messages[f"{package.name}.{struct}"] = fields

@@ -1,4 +1,4 @@
-"""The field numbers of Kubernetes' protobuf messages, as `generate` wrote them down."""
+"""The field numbers of Kubernetes' protobuf messages, from `messages.json`."""
 
 import functools
 from pathlib import Path
@@ -8,6 +8,6 @@ import msgspec
 
 @functools.cache
 def messages() -> dict[str, dict[int, tuple[str, str]]]:
-    """Message by message (`core.Pod`), the name and type of each field number."""
+    """Return the name and type of each field number of each message (`core.Pod`)."""
     raw = msgspec.json.decode((Path(__file__).parent / "messages.json").read_bytes())
     return {name: {int(number): tuple(field) for number, field in fields.items()} for name, fields in raw.items()}
