@@ -121,7 +121,7 @@ async def test_watches_hear_only_of_what_is_safe(data: Path) -> None:
         cluster.store.listen(lambda _, change: heard.append(change.version))
         cluster.store.put("configmaps", "default", "x", make("v1", "ConfigMap", "x"))
         assert heard == []
-        await cluster.api.settle()
+        await cluster.api.flush()
         assert heard == [cluster.store.version]
     finally:
         await cluster.stop()

@@ -122,7 +122,10 @@ def test_ephemeral_volumes_have_claims() -> None:
             [{**node("n"), "status": {"allocatable": {"cpu": "1"}}}],
             "no pod can go to n: status.allocatable has no pods",
         ),
-        ([node("n"), pod("p", nodeName="m")], "not among the manifests, and so not counted: default/p"),
+        (
+            [node("n"), pod("p", nodeName="m")],
+            "not counted, because their nodes are not among the manifests: default/p",
+        ),
     ],
 )
 def test_notes(objects: list[Any], note: str) -> None:

@@ -90,7 +90,7 @@ class EmbeddedCluster:
         except OSError:
             await self.stop()
             raise
-        await self.api.settle()
+        await self.api.flush()
 
     async def _open(self, folder: Path) -> None:
         self._journal = journal = SqliteJournal(folder)

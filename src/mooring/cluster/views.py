@@ -1,4 +1,4 @@
-"""One stored object seen in another version of its API: custom resources, and events in their two groups."""
+"""Conversion of objects between the versions of an API: custom resources, and events of two groups."""
 
 from typing import Any, Final
 
@@ -6,7 +6,7 @@ from mooring.apiserver.documents import Document, replaced
 from mooring.cluster.resources import Resource
 from mooring.cluster.store import Stored, encode
 
-#: What events.k8s.io calls the fields of the core group's events.
+#: The fields of core events, and their names in events.k8s.io.
 _NAMES: Final = {
     "involvedObject": "regarding",
     "message": "note",
@@ -20,7 +20,7 @@ _BACK: Final = {value: key for key, value in _NAMES.items()}
 
 
 def seen_as(document: Document, resource: Resource) -> Document:
-    """The stored document in the version of the resource through which it is asked for."""
+    """Return a stored document in the version of a resource."""
     if document["apiVersion"] == resource.group_version:
         return document
     if resource.stored_as == "events":
@@ -29,7 +29,7 @@ def seen_as(document: Document, resource: Resource) -> Document:
 
 
 def encoded_as(stored: Stored, resource: Resource) -> bytes:
-    """The object as JSON in the version that is asked for; the usual one is at hand."""
+    """Return an object as JSON in the version of a resource, without encoding it again if that is the stored one."""
     if stored.document["apiVersion"] == resource.group_version:
         return stored.encoded
     return encode(seen_as(stored.document, resource))

@@ -1,7 +1,7 @@
-"""The scenario: a cluster and the pods that want to be in it, put together from manifests.
+"""Scenarios: the nodes, pods and other objects that a simulation starts with, built from manifests.
 
-Everything that stands between a manifest and a scheduler in a real cluster happens here: defaults, admission, and the
-controllers that make pods out of workloads. Objects that come from a cluster pass through as they are.
+Manifests get defaults, pass admission, and workloads are expanded into pods, as in a real cluster. Objects that come
+from a cluster stay unchanged.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from mooring.simulate.workloads import KINDS, Expander, claim_of, controller_of,
 
 _replace = msgspec.structs.replace
 
-#: When a simulation begins, unless the manifests speak of a later time.
+#: The time of a simulation, unless there is a later one in the manifests.
 BEGINNING: Final = "2026-01-01T00:00:00Z"
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _BOUND: Final = "pv.kubernetes.io/bind-completed"
 
 
 class Workload(msgspec.Struct, frozen=True, order=True):
-    """The object that a pod belongs to, in the eyes of the person who wrote it."""
+    """The workload that a pod belongs to, as the manifests name it."""
 
     kind: str
     namespace: str
@@ -46,28 +46,28 @@ class Workload(msgspec.Struct, frozen=True, order=True):
 
 
 class ScenarioPod(msgspec.Struct, frozen=True):
-    """A pod with its workload; None for a pod that somebody wrote as such."""
+    """A pod with its workload; None for a pod without one."""
 
     pod: Pod
     workload: Workload | None = None
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """What a simulation starts from."""
+    """The start of a simulation."""
 
     nodes: list[Node]
-    #: All that is neither a node nor a pod.
+    #: All objects but nodes and pods.
     objects: list[KubeObject]
-    #: In the order in which they come to the queue; those with a node are there already.
+    #: In the order in which they are queued; those with a node are running.
     pods: list[ScenarioPod]
-    #: What the person who wrote the manifests should know.
+    #: Notes for the user.
     notes: list[str]
     #: Seconds since the epoch.
     start: float
 
 
 def build(given: Sequence[Given], *, seed: int = 0, kinds: CustomKinds | None = None) -> Scenario:
-    """Make a scenario of manifests; ``kinds`` are those that plugins declare. Raises ManifestError or InputError."""
+    """Build a scenario from manifests; ``kinds`` are those that plugins declare. Raises ManifestError or InputError."""
     kinds = kinds or {}
     _refuse_twins(given)
     nodes = [_node(each.item) for each in given if isinstance(each.item, Node)]
@@ -118,7 +118,7 @@ _Parents = dict[tuple[str, str, str], tuple[str, str, str] | None]
 
 
 def _workload(pod: Pod, parents: _Parents) -> Workload | None:
-    """The topmost manager of a pod, as far as the manifests know."""
+    """Return the topmost controller of a pod in the manifests."""
     found = controller_of(pod)
     seen = set()
     while found is not None and (above := parents.get(found)) is not None and above not in seen:
@@ -160,7 +160,7 @@ def _node(node: Node) -> Node:
 
 
 def _fitted(given: Given, kind: type[CustomResource]) -> CustomResource:
-    """An object of a kind that a plugin declared."""
+    """Return an object of a kind that a plugin declares."""
     assert isinstance(given.item, Unknown)
     try:
         return fit(given.item.raw, kind)
@@ -169,7 +169,7 @@ def _fitted(given: Given, kind: type[CustomResource]) -> CustomResource:
 
 
 def _completed(objects: list[KubeObject], pods: Iterable[Pod]) -> list[KubeObject]:
-    """Add what is always there, and bring volumes to the state that their controllers would have brought them to."""
+    """Add the objects that always exist, and bring volumes to the state that their controllers would."""
     pods = list(pods)
     present = {(type(item), item.namespace, item.name) for item in objects}
     objects = objects + [
@@ -184,10 +184,10 @@ def _completed(objects: list[KubeObject], pods: Iterable[Pod]) -> list[KubeObjec
     spaces = {"default"} | {item.namespace for item in (*objects, *pods) if isinstance(item, NamespacedObject)}
     spaces -= {item.name for item in objects if isinstance(item, Namespace)}
     made = [Namespace(metadata=ObjectMeta(name=name)) for name in sorted(spaces)]
-    return [_settled(item, default_class, volumes) for item in (*made, *objects)]
+    return [_completed_object(item, default_class, volumes) for item in (*made, *objects)]
 
 
-def _settled(item: KubeObject, default_class: str | None, volumes: set[str]) -> KubeObject:
+def _completed_object(item: KubeObject, default_class: str | None, volumes: set[str]) -> KubeObject:
     match item:
         case Namespace():
             return _replace(item, metadata=_replace(item.metadata, labels={**item.labels, _NAME_LABEL: item.name}))
@@ -195,12 +195,14 @@ def _settled(item: KubeObject, default_class: str | None, volumes: set[str]) -> 
             phase = "Available" if item.spec.claim_ref is None else "Bound"
             return _replace(item, status=_replace(item.status, phase=phase))
         case PersistentVolumeClaim():
-            return _settled_claim(item, default_class, volumes)
+            return _completed_claim(item, default_class, volumes)
         case _:
             return item
 
 
-def _settled_claim(claim: PersistentVolumeClaim, default_class: str | None, volumes: set[str]) -> PersistentVolumeClaim:
+def _completed_claim(
+    claim: PersistentVolumeClaim, default_class: str | None, volumes: set[str]
+) -> PersistentVolumeClaim:
     spec, metadata = claim.spec, claim.metadata
     if spec.storage_class_name is None and default_class is not None and not spec.volume_name:
         spec = _replace(spec, storage_class_name=default_class)
@@ -210,7 +212,7 @@ def _settled_claim(claim: PersistentVolumeClaim, default_class: str | None, volu
     return _replace(claim, metadata=metadata, spec=spec)
 
 
-# What to tell
+# Notes
 
 
 def _notes(given: Sequence[Given], nodes: Sequence[Node], pods: Sequence[Pod], kinds: CustomKinds) -> list[str]:
@@ -219,14 +221,14 @@ def _notes(given: Sequence[Given], nodes: Sequence[Node], pods: Sequence[Pod], k
     ignored = Counter(each.kind for each in unknown if (each.api_version, each.kind) not in kinds)
     if ignored:
         listed = ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
-        notes.append(f"ignored: {listed} (kinds that the simulation does not know)")
+        notes.append(f"ignored: {listed} (kinds that the simulation does not support)")
     closed = [node.name for node in nodes if value(node.status.allocatable.get("pods", 0)) <= 0]
     if closed:
         notes.append(f"no pod can go to {_some(closed)}: status.allocatable has no pods; add for example pods: 110")
     names = {node.name for node in nodes}
     lost = [pod.key for pod in pods if pod.node_name and pod.node_name not in names]
     if lost:
-        notes.append(f"on nodes that are not among the manifests, and so not counted: {_some(lost)}")
+        notes.append(f"not counted, because their nodes are not among the manifests: {_some(lost)}")
     if not nodes:
         notes.append("there is no Node among the manifests, so no pod can be placed")
     return notes
@@ -237,7 +239,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _start(given: Sequence[Given]) -> float:
-    """The latest time that the manifests speak of: new pods are younger than all that are there."""
+    """Return the latest time in the manifests, so that new pods are younger than existing ones."""
     times = [parse_time(BEGINNING)]
     for each in given:
         written = [each.item.metadata.creation_timestamp]

@@ -1,1 +1,1 @@
-"""Who may do what: tokens, roles, and the questions that clients ask about them."""
+"""Authentication and authorization: tokens, RBAC and access reviews."""

@@ -1,4 +1,4 @@
-"""What the stored roles and bindings allow."""
+"""RBAC authorization by the stored roles and bindings."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -10,8 +10,8 @@ from mooring.cluster.store import Store
 _GROUP = "rbac.authorization.k8s.io"
 
 
-class Wish(NamedTuple):
-    """What somebody wants to do."""
+class Attributes(NamedTuple):
+    """The attributes of a request that are authorized."""
 
     verb: str
     group: str = ""
@@ -19,34 +19,34 @@ class Wish(NamedTuple):
     subresource: str = ""
     namespace: str = ""
     name: str = ""
-    #: A path that is no resource, such as `/healthz`.
+    #: A path that is not a resource, such as `/healthz`.
     path: str = ""
 
     @property
     def full_resource(self) -> str:
-        """`pods/status`, or just `pods`."""
+        """`pods/status`, or `pods` without a subresource."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
-def is_allowed(store: Store, user: User, wish: Wish) -> bool:
-    """Whether a role that the user has allows it."""
-    if user.is_admin or (wish.path and _is_open(wish.path)):
+def is_allowed(store: Store, user: User, attributes: Attributes) -> bool:
+    """Return whether a role of the user allows a request."""
+    if user.is_admin or (attributes.path and _is_open(attributes.path)):
         return True
-    if wish.resource == "selfsubjectaccessreviews" or wish.resource in {
+    if attributes.resource == "selfsubjectaccessreviews" or attributes.resource in {
         "selfsubjectrulesreviews",
         "selfsubjectreviews",
     }:
         return True
-    return any(_covers(rule, wish) for rule in rules_for(store, user, wish.namespace))
+    return any(_covers(rule, attributes) for rule in rules_for(store, user, attributes.namespace))
 
 
 def _is_open(path: str) -> bool:
-    """Whether everybody may look at a path: health, version and discovery."""
+    """Return whether all users may read a path: health, version and discovery."""
     return path.startswith(("/healthz", "/livez", "/readyz", "/version", "/api", "/openapi"))
 
 
 def rules_for(store: Store, user: User, namespace: str) -> Iterator[Document]:
-    """The rules of all roles that the user has in a namespace, or in the whole cluster."""
+    """Return the rules of all roles of a user in a namespace, or in the whole cluster."""
     for stored in store.objects(f"clusterrolebindings.{_GROUP}"):
         if any(_is_subject(each, user, "") for each in stored.document.get("subjects", ())):
             yield from _rules(store, stored.document["roleRef"], "")
@@ -57,24 +57,24 @@ def rules_for(store: Store, user: User, namespace: str) -> Iterator[Document]:
             yield from _rules(store, stored.document["roleRef"], namespace)
 
 
-def why_allowed(store: Store, user: User, wish: Wish) -> str:
-    """Which binding allows it, in Kubernetes' words; empty where no binding is needed."""
+def why_allowed(store: Store, user: User, attributes: Attributes) -> str:
+    """Return the binding that allows a request, as Kubernetes describes it; empty if no binding is needed."""
     if user.is_admin:
         return ""
     places: list[tuple[str, str, str | None]] = [("ClusterRoleBinding", f"clusterrolebindings.{_GROUP}", None)]
-    if wish.namespace:
-        places.append(("RoleBinding", f"rolebindings.{_GROUP}", wish.namespace))
+    if attributes.namespace:
+        places.append(("RoleBinding", f"rolebindings.{_GROUP}", attributes.namespace))
     for kind, storage, namespace in places:
         for stored in store.objects(storage, namespace):
             document = stored.document
             for subject in document.get("subjects", ()):
                 if _is_subject(subject, user, namespace or "") and any(
-                    _covers(rule, wish) for rule in _rules(store, document["roleRef"], namespace or "")
+                    _covers(rule, attributes) for rule in _rules(store, document["roleRef"], namespace or "")
                 ):
                     metadata, role = document["metadata"], document["roleRef"]
                     name = f"{metadata['name']}/{namespace}" if namespace else metadata["name"]
-                    whom = f'{subject["kind"]} "{subject["name"]}"'
-                    return f'RBAC: allowed by {kind} "{name}" of {role["kind"]} "{role["name"]}" to {whom}'
+                    bound = f'{subject["kind"]} "{subject["name"]}"'
+                    return f'RBAC: allowed by {kind} "{name}" of {role["kind"]} "{role["name"]}" to {bound}'
     return ""
 
 
@@ -115,28 +115,28 @@ def _is_subject(subject: Document, user: User, namespace: str) -> bool:
     return False
 
 
-def _covers(rule: Document, wish: Wish) -> bool:
+def _covers(rule: Document, attributes: Attributes) -> bool:
     verbs = rule.get("verbs", ())
-    if "*" not in verbs and wish.verb not in verbs:
+    if "*" not in verbs and attributes.verb not in verbs:
         return False
-    if wish.path:
+    if attributes.path:
         return any(
-            each in {"*", wish.path} or (each.endswith("*") and wish.path.startswith(each[:-1]))
+            each in {"*", attributes.path} or (each.endswith("*") and attributes.path.startswith(each[:-1]))
             for each in rule.get("nonResourceURLs", ())
         )
     groups = rule.get("apiGroups", ())
-    if "*" not in groups and wish.group not in groups:
+    if "*" not in groups and attributes.group not in groups:
         return False
     resources = rule.get("resources", ())
-    if not ({"*", wish.full_resource} & set(resources) or f"*/{wish.subresource}" in resources):
+    if not ({"*", attributes.full_resource} & set(resources) or f"*/{attributes.subresource}" in resources):
         return False
     names = rule.get("resourceNames")
-    return not names or wish.name in names
+    return not names or attributes.name in names
 
 
-def refusal(user: User, wish: Wish) -> str:
-    """Why not, in Kubernetes' words."""
-    if wish.path:
-        return f'User "{user.name}" cannot {wish.verb} path "{wish.path}"'
-    where = f'in the namespace "{wish.namespace}"' if wish.namespace else "at the cluster scope"
-    return f'User "{user.name}" cannot {wish.verb} resource "{wish.full_resource}" in API group "{wish.group}" {where}'
+def refusal(user: User, attributes: Attributes) -> str:
+    """Return the message for a denied request."""
+    if attributes.path:
+        return f'User "{user.name}" cannot {attributes.verb} path "{attributes.path}"'
+    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    return f'User "{user.name}" cannot {attributes.verb} resource "{attributes.full_resource}" in API group "{attributes.group}" {where}'

@@ -1,24 +1,24 @@
-"""Answers to questions about access: who am I, may I, may they, whose token is this."""
+"""Access and token reviews."""
 
 from collections.abc import Callable
 from typing import Final
 
 from mooring.apiserver.documents import Document, look
-from mooring.cluster.access.rbac import Wish, is_allowed, rules_for, why_allowed
+from mooring.cluster.access.rbac import Attributes, is_allowed, rules_for, why_allowed
 from mooring.cluster.access.tokens import Tokens
 from mooring.cluster.calls import User
 from mooring.cluster.store import Store
 
 
 class Reviews:
-    """Answers the questions."""
+    """Answers reviews."""
 
     def __init__(self, store: Store, tokens: Tokens) -> None:
         self._store = store
         self._tokens = tokens
 
     def answer(self, kind: str, document: Document, user: User) -> Document:
-        """The question with its answer in `status`."""
+        """Return a review with its `status`."""
         answers: dict[str, Callable[[Document, User], Document]] = {
             "TokenReview": self._token_review,
             "SelfSubjectReview": self._self_review,
@@ -51,10 +51,10 @@ class Reviews:
         return self._verdict(asked, spec)
 
     def _verdict(self, user: User, spec: Document) -> Document:
-        wish = _wish(spec)
-        if not is_allowed(self._store, user, wish):
+        attributes = _wish(spec)
+        if not is_allowed(self._store, user, attributes):
             return {"allowed": False}
-        reason = why_allowed(self._store, user, wish)
+        reason = why_allowed(self._store, user, attributes)
         return {"allowed": True, "reason": reason} if reason else {"allowed": True}
 
     def _rules_review(self, document: Document, user: User) -> Document:
@@ -80,12 +80,12 @@ def _user(user: User) -> Document:
     return shown
 
 
-def _wish(spec: Document) -> Wish:
+def _wish(spec: Document) -> Attributes:
     other = spec.get("nonResourceAttributes")
     if other:
-        return Wish(other.get("verb", ""), path=other.get("path", ""))
+        return Attributes(other.get("verb", ""), path=other.get("path", ""))
     asked = spec.get("resourceAttributes") or {}
-    return Wish(
+    return Attributes(
         asked.get("verb", ""),
         asked.get("group", ""),
         asked.get("resource", ""),

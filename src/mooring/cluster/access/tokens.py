@@ -1,4 +1,4 @@
-"""Who a token belongs to, and in whose name a request is made."""
+"""Bearer tokens and impersonation."""
 
 import secrets
 import time
@@ -12,18 +12,18 @@ ADMIN: Final = User("kubernetes-admin", ("system:masters", "system:authenticated
 
 
 class Tokens:
-    """The tokens that are valid now."""
+    """The valid tokens."""
 
     def __init__(self, admin: str, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._users: dict[str, tuple[User, float]] = {admin: (ADMIN, float("inf"))}
 
     def add(self, token: str, user: User) -> None:
-        """Let a further token be valid, for tests of what other users may do."""
+        """Add a token for a user, for tests of authorization."""
         self._users[token] = (user, float("inf"))
 
     def issue(self, namespace: str, account: str, uid: str, seconds: float) -> str:
-        """A fresh token for a service account."""
+        """Return a new token for a service account."""
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
         token = secrets.token_urlsafe(32)
         user = User(f"system:serviceaccount:{namespace}:{account}", groups, uid)
@@ -31,14 +31,14 @@ class Tokens:
         return token
 
     def user(self, token: str) -> User | None:
-        """Whose token it is, or None."""
+        """Return the user of a token, or None."""
         found = self._users.get(token)
         if found is None or found[1] < self._clock():
             return None
         return found[0]
 
     def authenticate(self, headers: Mapping[str, str]) -> User:
-        """Who makes a request, by its headers; an ApiError where that cannot be told."""
+        """Return the user of a request by its headers. Raises ApiError."""
         scheme, _, token = headers.get("Authorization", "").partition(" ")
         user = self.user(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:

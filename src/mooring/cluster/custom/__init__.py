@@ -1,1 +1,1 @@
-"""Custom resources: what a CustomResourceDefinition makes of a schema."""
+"""Custom resources: serving, validation and tables."""

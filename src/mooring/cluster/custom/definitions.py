@@ -1,4 +1,4 @@
-"""Serves the resources that CustomResourceDefinitions define, from the moment they are created until they are gone."""
+"""Serves the resources of CustomResourceDefinitions."""
 
 from typing import Any, Final, NamedTuple
 
@@ -21,7 +21,7 @@ DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class _Version(NamedTuple):
-    """What one version of a custom resource is like."""
+    """One version of a custom resource."""
 
     schema: Document
     scale: Document | None
@@ -29,7 +29,7 @@ class _Version(NamedTuple):
 
 
 class CustomResources:
-    """All custom resources that are served."""
+    """All served custom resources."""
 
     def __init__(self, registry: Registry, openapi: OpenApi, watches: Watches) -> None:
         self._registry = registry
@@ -39,7 +39,7 @@ class CustomResources:
         registry.store.listen(self._changed)
 
     def load(self) -> None:
-        """Serve what definitions in the store say, after they were read back."""
+        """Serve the stored definitions."""
         for stored in self._registry.store.objects(DEFINITIONS):
             self._serve(stored.document)
 
@@ -53,7 +53,7 @@ class CustomResources:
             self._serve(document)
 
     def stored(self, resource: Resource, stored: Stored) -> None:
-        """After a definition was written: say in its status that its names are accepted and served."""
+        """Accept the names of a new or changed definition in its status."""
         if resource.stored_as != DEFINITIONS:
             return
         self._serve(stored.document)
@@ -62,9 +62,9 @@ class CustomResources:
         self._registry.modify(DEFINITIONS, "", name, lambda each: _accepted(each, now))
 
     def removed(self, resource: Resource, stored: Stored, *, gone: bool) -> None:
-        """After a definition was deleted: its objects go, and then it does."""
+        """Delete the objects of a deleted definition, and then the definition."""
         if resource.stored_as != DEFINITIONS or gone:
-            # Without the finalizer that a deletion begins with there is nothing left to do.
+            # The definition has no finalizer, or is deleted already.
             return
         document = stored.document
         group, plural = document["spec"]["group"], document["spec"]["names"]["plural"]
@@ -107,20 +107,20 @@ class CustomResources:
         return self._versions.get((resource.group, resource.plural, resource.version))
 
     def native(self, resource: Resource) -> Resource:
-        """The version in which objects of a resource are stored."""
+        """Return the version in which objects of a resource are stored."""
         if resource.stored_as == "events" and resource.group:
             return self._registry.table.of("events")
         found = self._version(resource)
         return resource if found is None else found.storage
 
     def complete(self, resource: Resource, document: Document) -> None:
-        """Fill in the defaults of the schema in place."""
+        """Set the defaults of the schema in place."""
         found = self._version(resource)
         if found is not None:
             _set_defaults(document, found.schema)
 
     def scale(self, resource: Resource) -> Document | None:
-        """Where a custom resource keeps how many replicas it wants and has."""
+        """Return the paths of the replicas of a custom resource."""
         found = self._version(resource)
         return None if found is None else found.scale
 
@@ -192,7 +192,7 @@ def _without_cleanup(document: Document) -> Document:
 
 
 def _shape_of(schema: dict[str, Any]) -> Shape:
-    """The shape that a structural schema describes."""
+    """Return the shape of a structural schema."""
     kind = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
         return Shape(INT_OR_STRING)
@@ -225,7 +225,7 @@ def _object_shape(schema: dict[str, Any]) -> Shape:
 
 
 def _set_defaults(value: Any, schema: dict[str, Any]) -> None:
-    """Fill in the defaults of a schema in place. Null counts as absent where null is not allowed."""
+    """Set the defaults of a schema in place. Null counts as absent unless it is allowed."""
     if isinstance(value, dict):
         for key, each in (schema.get("properties") or {}).items():
             if value.get(key) is None and not each.get("nullable") and ("default" in each or key in value):

@@ -1,4 +1,4 @@
-"""The columns that a CustomResourceDefinition adds to the table of its resource."""
+"""Table columns of custom resources."""
 
 import re
 from typing import Any, Final
@@ -14,7 +14,7 @@ _AGE: Final[Document] = {"name": "Age", "type": "date", "description": "", "prio
 
 
 def custom_columns(version: Document) -> Columns:
-    """The columns of one version of a custom resource: its name, and what its definition says, or its age."""
+    """Return the columns of one version: the name, and the columns of its definition or the age."""
     given = version.get("additionalPrinterColumns")
     if not given:
         return Columns((_NAME, _AGE), lambda document, now: [document["metadata"]["name"], age(document, now)])
@@ -50,7 +50,7 @@ def _cell(found: list[Any], kind: str, now: float) -> Any:
 
 
 def find(document: Any, path: str) -> list[Any]:
-    """What a simple JSONPath such as `.status.conditions[?(@.type=="Ready")].status` finds."""
+    """Return the values at a simple JSONPath such as `.status.conditions[?(@.type=="Ready")].status`."""
     found = [document]
     for match in _STEP.finditer(path):
         name, index, quoted, condition = match.groups()

@@ -1,6 +1,6 @@
-"""Checks a custom resource against its schema, with the words that Kubernetes uses.
+"""Validation of custom resources by their schemas, with the messages of Kubernetes.
 
-CEL rules (`x-kubernetes-validations`) are not evaluated; a definition that has some is told so by a warning.
+CEL rules (`x-kubernetes-validations`) are not evaluated; a definition with such rules gets a warning.
 """
 
 import datetime
@@ -14,7 +14,7 @@ _TYPES: Final = {"string": str, "boolean": bool, "object": dict, "array": list}
 
 
 def schema_errors(value: Any, schema: dict[str, Any], path: str = "") -> list[FieldError]:
-    """All that is wrong with a value."""
+    """Return the errors of a value."""
     return list(_errors(value, schema, path))
 
 
@@ -147,10 +147,3 @@ def _combined(value: Any, schema: dict[str, Any], path: str) -> Iterator[FieldEr
         yield invalid(path, value, f"{path} in body must validate one and only one schema (oneOf)")
     if "not" in schema and not schema_errors(value, schema["not"], path):
         yield invalid(path, value, f"{path} in body must not validate the schema (not)")
-
-
-def uses_cel(schema: Any) -> bool:
-    """Whether a schema has CEL rules anywhere."""
-    if isinstance(schema, dict):
-        return "x-kubernetes-validations" in schema or any(uses_cel(each) for each in schema.values())
-    return isinstance(schema, list) and any(uses_cel(each) for each in schema)

@@ -1,1 +1,1 @@
-"""Who owns which field: sets of fields, how documents differ in them, and how a document is applied to another."""
+"""Field ownership: sets of fields, differences between documents, and merging."""

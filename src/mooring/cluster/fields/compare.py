@@ -1,4 +1,4 @@
-"""The fields of a document, and the fields in which two documents differ."""
+"""The fields of a document, and the differences between two documents."""
 
 from typing import Any, Final, NamedTuple
 
@@ -13,14 +13,14 @@ _UNKNOWN: Final = Shape(ANY)
 
 
 class Difference(NamedTuple):
-    """In which fields a document differs from an earlier one."""
+    """The fields that differ from an earlier document."""
 
     changed: FieldSet
     removed: FieldSet
 
 
 def is_leaf(value: Any, shape: Shape) -> bool:
-    """Whether the value is owned as a whole."""
+    """Return whether a value is owned as a whole."""
     if isinstance(value, dict):
         return shape.atomic or not value or shape.kind not in {OBJECT, MAP, ANY}
     if isinstance(value, list):
@@ -29,7 +29,7 @@ def is_leaf(value: Any, shape: Shape) -> bool:
 
 
 def below(shape: Shape, key: str) -> Shape:
-    """The shape of a field or value of a map."""
+    """Return the shape of a field or a map value."""
     found = shape.fields.get(key)
     if found is not None:
         return found
@@ -37,7 +37,7 @@ def below(shape: Shape, key: str) -> Shape:
 
 
 def element_step(element: Any, shape: Shape) -> str:
-    """The step that leads to an element of a list that is a set or a map."""
+    """Return the step to an element of a list that is a set or a map."""
     if shape.list_type == "set" or not isinstance(element, dict):
         return "v:" + _encode(element).decode()
     item = shape.item or _UNKNOWN
@@ -52,12 +52,12 @@ def element_step(element: Any, shape: Shape) -> str:
 
 
 def elements(value: list[Any], shape: Shape) -> dict[str, Any]:
-    """The elements of such a list by their steps, in order."""
+    """Return the elements of such a list by their steps, in order."""
     return {element_step(each, shape): each for each in value}
 
 
 def set_of(value: Any, shape: Shape) -> FieldSet:
-    """All fields that the value has."""
+    """Return all fields of a value."""
     result = FieldSet()
     if is_leaf(value, shape):
         result.member = True
@@ -73,10 +73,9 @@ def set_of(value: Any, shape: Shape) -> FieldSet:
 
 
 def written_fields(value: Any, shape: Shape) -> dict[str, Any]:
-    """All fields that the value has, as `managedFields` writes them: the same as `set_of(...).written()`, but
-    quicker.
+    """Return all fields of a value as in `managedFields`.
 
-    Every object that is created goes through here.
+    This is faster than `set_of(...).written()`, because it runs for every created object.
     """
     if is_leaf(value, shape):
         return {}
@@ -97,7 +96,7 @@ def written_fields(value: Any, shape: Shape) -> dict[str, Any]:
 
 
 def compare(old: Any, new: Any, shape: Shape) -> Difference:
-    """What was added or changed, and what was removed."""
+    """Return the fields that were added or changed, and those that were removed."""
     changed, removed = FieldSet(), FieldSet()
     _compare(old, new, shape, changed, removed)
     return Difference(changed, removed)
@@ -153,7 +152,7 @@ def _adopt(target: FieldSet, source: FieldSet) -> None:
     target.children.update(source.children)
 
 
-#: Metadata that nobody owns.
+#: Metadata that no manager owns.
 _UNOWNED: Final = frozenset(
     {
         "name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields", "resourceVersion",
@@ -163,7 +162,7 @@ _UNOWNED: Final = frozenset(
 
 
 def owned_part(document: Document, *, subresource: str = "", has_status: bool = True) -> Document:
-    """The part of an object whose fields somebody can own when it is written through an endpoint."""
+    """Return the part of an object that managers can own when it is written through an endpoint."""
     part = {key: value for key, value in document.items() if key not in {"apiVersion", "kind", "metadata"}}
     if subresource == "status":
         part = {"status": part["status"]} if "status" in part else {}

@@ -1,4 +1,4 @@
-"""One document laid over another, and fields taken out of one, by the rules of server-side apply."""
+"""Merging and removing fields by the rules of server-side apply."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from mooring.cluster.schema.shape import ANY, LIST, MAP, OBJECT, Shape
 
 
 def merged(live: Any, config: Any, shape: Shape) -> Any:
-    """The live value with the applied one laid over it. Neither is touched."""
+    """Return the live value merged with the applied one. Neither is changed."""
     if isinstance(config, dict) and isinstance(live, dict) and shape.kind in {OBJECT, MAP, ANY} and not shape.atomic:
         result = dict(live)
         for key, value in config.items():
@@ -20,7 +20,7 @@ def merged(live: Any, config: Any, shape: Shape) -> Any:
 
 
 def _merged_lists(live: list[Any], config: list[Any], shape: Shape) -> list[Any]:
-    """Applied elements in their order; live ones that are not applied keep their place relative to those."""
+    """Return applied elements in their order, with other live elements at their relative place."""
     wanted, present = elements(config, shape), elements(live, shape)
     item = shape.item or Shape(ANY)
     result: list[Any] = []
@@ -44,7 +44,7 @@ def _merged_lists(live: list[Any], config: list[Any], shape: Shape) -> list[Any]
 
 
 def pruned(value: Any, gone: FieldSet, kept: FieldSet | None, shape: Shape) -> Any:
-    """The value without the fields of one set, except where somebody owns something below (`kept`)."""
+    """Return a value without the fields of a set, except those with owned fields below (`kept`)."""
     if isinstance(value, dict):
         return _pruned_fields(value, gone, kept, shape)
     if not isinstance(value, list):

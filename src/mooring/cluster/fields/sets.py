@@ -1,4 +1,4 @@
-"""Sets of fields, as `metadata.managedFields` writes them.
+"""Sets of fields, as in `metadata.managedFields`.
 
 A set is a tree. Each step is a text: `f:replicas` for a field, `k:{"name":"web"}` for the element of a list with
 that key, `v:"x"` for an element of a list that is a set.
@@ -11,7 +11,7 @@ import msgspec
 
 
 class FieldSet:
-    """A set of fields: whether this place belongs to it, and what does below."""
+    """A node of the tree: whether its own path is a member, and the sets below."""
 
     __slots__ = ("children", "member")
 
@@ -21,31 +21,31 @@ class FieldSet:
 
     @classmethod
     def read(cls, fields: dict[str, Any]) -> "FieldSet":
-        """The set that `fieldsV1` says."""
+        """Decode `fieldsV1`."""
         root = _read(fields)
         root.member = "." in fields
         return root
 
     def written(self) -> dict[str, Any]:
-        """The set as `fieldsV1`."""
+        """Encode as `fieldsV1`."""
         fields: dict[str, Any] = {".": {}} if self.member and self.children else {}
         fields.update((step, self.children[step].written()) for step in sorted(self.children))
         return fields
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing belongs to the set."""
+        """Whether the set has no members."""
         return not self.member and all(each.is_empty for each in self.children.values())
 
     def child(self, step: str) -> "FieldSet":
-        """The set below a step, made where it is missing."""
+        """Return the set below a step, created if it is missing."""
         found = self.children.get(step)
         if found is None:
             found = self.children[step] = FieldSet()
         return found
 
     def union(self, other: "FieldSet | None") -> "FieldSet":
-        """What belongs to either."""
+        """Return the members of either set."""
         result = FieldSet(member=self.member or (other is not None and other.member))
         for step, each in self.children.items():
             result.children[step] = each.union(other.children.get(step) if other else None)
@@ -55,7 +55,7 @@ class FieldSet:
         return result
 
     def minus(self, other: "FieldSet | None") -> "FieldSet":
-        """What belongs to this set and not to the other."""
+        """Return the members that are not in the other set."""
         if other is None:
             return self
         result = FieldSet(member=self.member and not other.member)
@@ -66,7 +66,7 @@ class FieldSet:
         return result
 
     def common(self, other: "FieldSet | None") -> "FieldSet":
-        """What belongs to both."""
+        """Return the members of both sets."""
         result = FieldSet(member=self.member and other is not None and other.member)
         for step, each in self.children.items():
             below = other.children.get(step) if other else None
@@ -75,7 +75,7 @@ class FieldSet:
         return result
 
     def without(self, other: "FieldSet | None") -> "FieldSet":
-        """This set without the places of the other and everything below them, which is gone."""
+        """Return the set without the members of the other set and everything below them."""
         if other is None:
             return self
         result = FieldSet(member=self.member)
@@ -89,7 +89,7 @@ class FieldSet:
         return result
 
     def paths(self, prefix: str = "") -> Iterator[str]:
-        """The members as messages show them: `.spec.containers[name="web"].image`."""
+        """Return the members as messages show them: `.spec.containers[name="web"].image`."""
         if self.member:
             yield prefix
         for step in sorted(self.children):

@@ -1,1 +1,1 @@
-"""The HTTP API: paths, bodies, answers and watches."""
+"""The HTTP API: paths, bodies, responses and watches."""

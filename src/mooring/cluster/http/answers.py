@@ -1,4 +1,4 @@
-"""How answers are written."""
+"""HTTP responses."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -13,7 +13,7 @@ _HEADERS: Final = {"Content-Type": "application/json", "Cache-Control": "no-cach
 
 
 def answer(body: bytes, status: int = 200, warnings: Iterable[str] = (), content_type: str = "") -> web.Response:
-    """An answer of ready-made JSON."""
+    """Return a response with encoded JSON."""
     response = web.Response(body=body, status=status, headers=_HEADERS)
     if content_type:
         response.headers["Content-Type"] = content_type
@@ -24,12 +24,12 @@ def answer(body: bytes, status: int = 200, warnings: Iterable[str] = (), content
 
 
 def answer_document(document: Any, status: int = 200, warnings: Iterable[str] = ()) -> web.Response:
-    """An answer of a document."""
+    """Return a response with a document."""
     return answer(encode(document), status, warnings)
 
 
 def answer_error(error: ApiError) -> web.Response:
-    """An answer that says no."""
+    """Return an error response."""
     response = answer_document(error.document, error.code)
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)
@@ -37,7 +37,7 @@ def answer_error(error: ApiError) -> web.Response:
 
 
 def success(code: int = 200, details: Document | None = None) -> Document:
-    """A Status object that says yes."""
+    """Return a Status object for a success."""
     status: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details:
         status["details"] = details

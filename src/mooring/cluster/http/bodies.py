@@ -1,4 +1,4 @@
-"""Reads the body of a request: a document of the right kind, checked as strictly as the client asks."""
+"""Request bodies: decoding, and checks as strict as the client wants."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ _decode: Final = msgspec.json.Decoder().decode
 
 
 def parse_body(body: bytes, content_type: str) -> Any:
-    """The body as plain data."""
+    """Decode a body."""
     media = content_type.partition(";")[0].strip()
     if media in {"", "application/json"} or media.endswith("+json"):
         return _parse_json(body)
@@ -56,7 +56,7 @@ def _parse_yaml(body: bytes) -> Any:
 
 
 def read_document(body: bytes, content_type: str, resource: Resource, call: Call) -> Document:
-    """The object in the body; an ApiError where it is none of this resource's."""
+    """Return the object in a body. Raises ApiError if its kind is not that of the resource."""
     parsed = parse_body(body, content_type)
     if not isinstance(parsed, dict):
         raise bad_request(
@@ -69,7 +69,7 @@ def read_document(body: bytes, content_type: str, resource: Resource, call: Call
 
 
 def metadata_of(document: Document) -> Document:
-    """The metadata of a document that nobody has checked yet; made where it is missing."""
+    """Return the metadata of an unchecked document, created if it is missing."""
     metadata = document.get("metadata")
     if metadata is None:
         metadata = document["metadata"] = {}
@@ -79,7 +79,7 @@ def metadata_of(document: Document) -> Document:
 
 
 def check_kind(document: Document, resource: Resource) -> None:
-    """The object must say that it is what the path says."""
+    """Raise ApiError unless the object has the kind of the resource."""
     kind = document.get("kind") or resource.kind
     version = document.get("apiVersion") or resource.group_version
     document.update(kind=kind, apiVersion=version)
@@ -96,7 +96,7 @@ def check_kind(document: Document, resource: Resource) -> None:
 
 
 def checked(document: Document, resource: Resource, call: Call, doubled: list[str] | None = None) -> Document:
-    """Clean the document in place; unknown and doubled fields are refused, warned about or ignored."""
+    """Check a document and clean it in place. Unknown and duplicate fields are rejected, reported or ignored."""
     try:
         return cleaned(document, resource, call, doubled)
     except DecodeError as error:
@@ -104,7 +104,7 @@ def checked(document: Document, resource: Resource, call: Call, doubled: list[st
 
 
 def cleaned(document: Document, resource: Resource, call: Call, doubled: list[str] | None = None) -> Document:
-    """The same, but what is wrong is raised as it is, for callers that have words of their own for it."""
+    """The same, but raise DecodeError instead of ApiError."""
     unknown = prune_custom(document, resource.shape) if resource.is_custom else check(document, resource.shape)
     faults = [f'unknown field "{each}"' for each in unknown] + [f'duplicate field "{each}"' for each in doubled or ()]
     if faults:
@@ -117,12 +117,12 @@ def cleaned(document: Document, resource: Resource, call: Call, doubled: list[st
 
 
 def cannot_be_handled(resource: Resource, why: str) -> ApiError:
-    """A body that is not what it should be."""
+    """Return the error for a body that cannot be decoded."""
     return bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}')
 
 
 def read_plain(body: bytes, content_type: str, definition: str, kind: str) -> Document:
-    """A body that is not a stored object, such as DeleteOptions or a Scale; empty where there is none."""
+    """Return a body that is not a stored object, such as DeleteOptions or a Scale; empty if there is none."""
     if not body.strip():
         return {}
     parsed = parse_body(body, content_type)

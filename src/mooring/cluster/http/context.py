@@ -1,4 +1,4 @@
-"""What the handlers of requests work with."""
+"""The parts of the API server that request handlers use."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ from mooring.cluster.watching import Watches
 
 
 class Api:
-    """The parts of the API server, put together."""
+    """The parts of the API server."""
 
     def __init__(self, store: Store, *, token: str, clock: Callable[[], float] = time.time) -> None:
         self.store = store
@@ -32,12 +32,12 @@ class Api:
         self.tokens = Tokens(token, clock)
         self.reviews = Reviews(store, self.tokens)
         self.custom = CustomResources(self.registry, self.openapi, self.watches)
-        #: The folder where everything is kept, if it is.
+        #: The data folder, if there is one.
         self.data: Path | None = None
-        #: Waits until a version is safe; absent where nothing is written down.
+        #: Waits until a version is on disk; None without a data folder.
         self.durable: Callable[[int], Awaitable[None]] | None = None
 
-    async def settle(self) -> None:
-        """Wait until all that was done so far is safe, so that nobody is told of what may be lost."""
+    async def flush(self) -> None:
+        """Wait until all changes are on disk, so that no client sees a change that could be lost."""
         if self.durable is not None and self.store.published < self.store.version:
             await self.durable(self.store.version)

@@ -1,6 +1,6 @@
-"""What a metrics server would tell (`kubectl top`, plugins that look at load): what pods ask for counts as used.
+"""The metrics API, as a metrics server provides it: the requests of pods count as their usage.
 
-An annotation on a pod says otherwise: `mooring.dev/usage: cpu=250m,memory=1Gi`; on a node it is added to its pods'.
+An annotation on a pod replaces them: `mooring.dev/usage: cpu=250m,memory=1Gi`. On a node it is added to its pods.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _FEWEST: Final = 100
 
 
 def measured(api: Api, place: Place, request: web.BaseRequest) -> web.Response:
-    """The usage of one node or pod, or of all that a selector chooses."""
+    """Return the usage of one node or pod, or of all that a selector matches."""
     if request.method != "GET" or request.query.get("watch"):
         raise method_not_allowed(request.method.lower(), place.resource.target(place.name))
     original = api.table.of(place.resource.plural)
@@ -75,7 +75,7 @@ def _annotated(document: Document) -> dict[str, str]:
 
 
 def _amounts(usage: Mapping[str, str]) -> tuple[int, int]:
-    """Millicores and bytes."""
+    """Return millicores and bytes."""
     return milli_value(usage.get("cpu", "0")), value(usage.get("memory", "0"))
 
 

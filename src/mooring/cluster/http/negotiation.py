@@ -1,4 +1,4 @@
-"""In which form a client wants its answer."""
+"""Content negotiation."""
 
 import functools
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ _JSON_NAMES: Final = frozenset({JSON, "application/*", "*/*", ""})
 
 
 class Form(NamedTuple):
-    """The form of an answer: an object itself, a Table of objects, or only their metadata."""
+    """The form of a response: objects, a Table, or metadata only."""
 
     kind: str = ""
     group: str = ""
@@ -18,12 +18,12 @@ class Form(NamedTuple):
 
     @property
     def is_table(self) -> bool:
-        """Whether the answer is a Table."""
+        """Whether the response is a Table."""
         return self.kind == "Table"
 
     @property
     def is_metadata(self) -> bool:
-        """Whether the answer holds metadata only."""
+        """Whether the response has metadata only."""
         return self.kind in {"PartialObjectMetadata", "PartialObjectMetadataList"}
 
 
@@ -33,7 +33,7 @@ _TRANSFORMS: Final = frozenset({"Table", "PartialObjectMetadata", "PartialObject
 
 @functools.lru_cache(maxsize=256)
 def negotiate(accept: str) -> Form:
-    """The first form in an Accept header that is spoken here."""
+    """Return the first supported form in an Accept header."""
     for part in accept.split(","):
         media, *parameters = (each.strip() for each in part.split(";"))
         options = dict(each.partition("=")[::2] for each in parameters)
@@ -49,7 +49,7 @@ def negotiate(accept: str) -> Form:
 
 @functools.lru_cache(maxsize=256)
 def wants_aggregated_discovery(accept: str) -> bool:
-    """Whether a client takes all of discovery in one answer."""
+    """Return whether a client accepts aggregated discovery."""
     for part in accept.split(","):
         options = dict(each.strip().partition("=")[::2] for each in part.split(";")[1:])
         if options.get("as") == "APIGroupDiscoveryList" and options.get("v") == "v2":

@@ -1,4 +1,4 @@
-"""PATCH: changes of parts of an object, and server-side apply."""
+"""PATCH requests, and server-side apply."""
 
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ _decode: Final = msgspec.json.Decoder().decode
 
 
 async def patch(api: Api, place: Place, request: web.BaseRequest, call: Call) -> web.Response:
-    """Change parts of an object."""
+    """Patch an object."""
     resource = place.resource
     media = request.headers.get("Content-Type", "").partition(";")[0].strip()
     if media not in _PATCHES:
@@ -57,7 +57,7 @@ async def patch(api: Api, place: Place, request: web.BaseRequest, call: Call) ->
 
 
 def apply_patch(media: str, target: Document, body: Any, resource: Resource) -> Document:
-    """The document after a patch of the given media type."""
+    """Return a document after a patch of a media type."""
     if media == JSON_PATCH:
         result = json_patch(target, body)
     elif not isinstance(body, dict):
@@ -75,7 +75,7 @@ def apply_patch(media: str, target: Document, body: Any, resource: Resource) -> 
 
 def _prepared(resource: Resource, patched: Document, old: Stored, call: Call, patch: Any) -> Document:
     encoded = msgspec.json.encode(patched)
-    # What the patch left alone is shared with the stored document; the checks clean in place.
+    # Unpatched parts are shared with the stored document, and checks change documents in place.
     new: Document = _decode(encoded)
     check_kind(new, resource)
     metadata = metadata_of(new)
@@ -92,7 +92,7 @@ def _prepared(resource: Resource, patched: Document, old: Stored, call: Call, pa
 
 
 def _apply(api: Api, place: Place, body: Any, request: web.BaseRequest, call: Call) -> web.Response:
-    """Server-side apply: the fields of the body become the manager's; the object is created where it is missing."""
+    """Apply the fields of the body for a manager, and create the object if it is missing."""
     resource = place.resource
     if not isinstance(body, dict):
         raise bad_request("error decoding YAML: the body must be an object")
@@ -102,7 +102,7 @@ def _apply(api: Api, place: Place, body: Any, request: web.BaseRequest, call: Ca
     config = _config(place, body)
     old = api.store.get(resource.stored_as, place.namespace or "", place.name)
     if old is None and place.subresource:
-        # There is nothing whose status or scale could be applied.
+        # A subresource can be applied only to an existing object.
         api.registry.get(resource, place.namespace or "", place.name)
     live = None if old is None else seen_as(_decode(old.encoded), resource)
     given = config["metadata"].get("resourceVersion")
@@ -114,7 +114,7 @@ def _apply(api: Api, place: Place, body: Any, request: web.BaseRequest, call: Ca
 
 
 def _config(place: Place, body: Document) -> Document:
-    """The applied document, checked; what it does not say is not filled in, or it would be owned."""
+    """Return the applied document, checked and without defaults, which the manager would own otherwise."""
     resource = place.resource
     if (body.get("kind"), body.get("apiVersion")) != (resource.kind, resource.group_version):
         group, _, version = str(body.get("apiVersion", "")).rpartition("/")

@@ -1,4 +1,4 @@
-"""What a path of the API is about."""
+"""Request paths."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,14 @@ class Place(NamedTuple):
     """An object, a collection or a subresource."""
 
     resource: Resource
-    #: None is all namespaces, or a resource that has none.
+    #: None for all namespaces and for cluster-scoped resources.
     namespace: str | None
     name: str
     subresource: str
 
 
 def parse_place(path: str, table: ResourceTable) -> Place:
-    """Read a path such as `/apis/apps/v1/namespaces/default/deployments/web/scale`."""
+    """Parse a path such as `/apis/apps/v1/namespaces/default/deployments/web/scale`."""
     parts = path.strip("/").split("/")
     if parts[0] == "api":
         group, rest = "", parts[1:]

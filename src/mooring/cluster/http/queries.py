@@ -1,4 +1,4 @@
-"""The options in the query of a request."""
+"""Query parameters."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _VALIDATIONS = frozenset({"Strict", "Warn", "Ignore"})
 
 
 def call_of(user: User, query: Mapping[str, str], headers: Mapping[str, str]) -> Call:
-    """Who asks, and how it is to be done."""
+    """Return the options of a request."""
     if not query:
         return Call(user, manager=_agent(headers))
     dry_run = query.get("dryRun", "")
@@ -38,7 +38,7 @@ def _agent(headers: Mapping[str, str]) -> str:
 
 
 def filter_of(api: Api, resource: Resource, namespace: str | None, query: Mapping[str, str]) -> Filter:
-    """Which objects a list, watch or mass deletion is about."""
+    """Return the filter of a list, a watch or the deletion of a collection."""
     labels = query.get("labelSelector", "")
     fields = query.get("fieldSelector", "")
     selector = parse_label_selector(labels) if labels else None
@@ -49,7 +49,7 @@ def filter_of(api: Api, resource: Resource, namespace: str | None, query: Mappin
 
 
 def number(query: Mapping[str, str], name: str) -> int:
-    """A number of the query; 0 where it is absent."""
+    """Return a number of the query; 0 if it is absent."""
     text = query.get(name) or "0"
     try:
         return max(int(text), 0)
@@ -58,5 +58,5 @@ def number(query: Mapping[str, str], name: str) -> int:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """A yes or no of the query."""
+    """Return a Boolean of the query."""
     return query.get(name, "") in {"true", "1", "True"}

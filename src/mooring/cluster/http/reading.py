@@ -1,4 +1,4 @@
-"""GET: one object, a list of them, or a watch."""
+"""GET requests: one object, a list, or a watch."""
 
 import asyncio
 import random
@@ -21,13 +21,13 @@ from mooring.cluster.tables import partial_metadata, table_document, table_rows
 from mooring.cluster.views import encoded_as, seen_as
 from mooring.cluster.watching import Transform, Watch
 
-#: How often a watch that wants bookmarks gets one, in seconds.
+#: Seconds between bookmarks.
 BOOKMARK_EVERY: Final = 60.0
 _LONGEST_WATCH: Final = 3600.0
 
 
 def read_one(api: Api, place: Place, request: web.BaseRequest) -> web.Response:
-    """One object, as it is or as a row of a table."""
+    """Return one object, or its row in a table."""
     stored = api.registry.get(place.resource, place.namespace or "", place.name)
     return answer_object(api, place.resource, stored, request)
 
@@ -40,7 +40,7 @@ def answer_object(
     status: int = 200,
     warnings: Iterable[str] = (),
 ) -> web.Response:
-    """An object in the form that the client asks for."""
+    """Return an object in the form that the client accepts."""
     form = negotiate(request.headers.get("Accept", ""))
     if not form.kind:
         return answer(encoded_as(stored, resource), status, warnings)
@@ -63,7 +63,7 @@ def _table(
 
 
 def read_list(api: Api, place: Place, request: web.BaseRequest) -> web.Response:
-    """A list of objects, or a page of one."""
+    """Return a list of objects, or a page of it."""
     query, resource = request.query, place.resource
     form = negotiate(request.headers.get("Accept", ""))
     limit, token = number(query, "limit"), query.get("continue", "")
@@ -99,7 +99,7 @@ def _list_body(resource: Resource, page: Page, metadata: Document) -> bytes:
 
 
 async def watch(api: Api, place: Place, request: web.BaseRequest) -> web.StreamResponse:
-    """A stream of changes, until the client goes away or its time is up."""
+    """Stream changes until the client disconnects or the timeout ends."""
     query, resource = request.query, place.resource
     form = negotiate(request.headers.get("Accept", ""))
     version, initial = query.get("resourceVersion", ""), flag(query, "sendInitialEvents")
@@ -116,12 +116,12 @@ async def watch(api: Api, place: Place, request: web.BaseRequest) -> web.StreamR
     seconds = number(query, "timeoutSeconds") or random.uniform(_LONGEST_WATCH / 2, _LONGEST_WATCH)
     api.watches.start(stream, version, initial=initial, bookmarks=bookmarks)
     try:
-        await api.settle()
+        await api.flush()
         await response.prepare(request)
         await _pump(api, stream, response, seconds, bookmarks=bookmarks)
         await response.write_eof()
     except (ConnectionError, asyncio.CancelledError):
-        # The client went away, which is how most watches end.
+        # The client has disconnected.
         pass
     finally:
         api.watches.stop(stream)

@@ -1,4 +1,4 @@
-"""The HTTP server: finds out who asks for what, lets it be done, and answers."""
+"""The HTTP server: authenticates, authorizes and dispatches requests."""
 
 import asyncio
 import ssl
@@ -10,7 +10,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
-from mooring.cluster.access.rbac import Wish, is_allowed, refusal
+from mooring.cluster.access.rbac import Attributes, is_allowed, refusal
 from mooring.cluster.calls import Call, User
 from mooring.cluster.errors import ApiError, Target, forbidden, method_not_allowed, no_such_path
 from mooring.cluster.http import patches, reading, special, writing
@@ -25,12 +25,12 @@ from mooring.cluster.resources import METRICS
 _log: Final = structlog.get_logger("mooring.cluster")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz", "/healthz/ping"})
-#: The largest body that is read: a manifest is smaller than this.
+#: The largest accepted body.
 _LARGEST_BODY: Final = 64 * 1024 * 1024
 
 
 class HttpServer:
-    """Listens on loopback, and nowhere else."""
+    """Serves on the loopback interface only."""
 
     def __init__(self, api: Api, *, tls: ssl.SSLContext | None) -> None:
         self._api = api
@@ -39,7 +39,7 @@ class HttpServer:
         self.port = 0
 
     async def start(self, port: int) -> None:
-        """Listen on a port of 127.0.0.1; 0 takes any free one."""
+        """Listen on a port of 127.0.0.1; 0 selects a free one."""
         server = web.Server(self.handle, request_factory=_request, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.5)
         await self._runner.setup()
@@ -55,7 +55,7 @@ class HttpServer:
             self._runner = None
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
+        """Handle one request."""
         try:
             response = await self._route(request)
         except ApiError as error:
@@ -68,7 +68,7 @@ class HttpServer:
                 ApiError(500, "InternalError", "Internal error occurred: see the log of the embedded cluster")
             )
         if not response.prepared:
-            await self._api.settle()
+            await self._api.flush()
         return response
 
     async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -82,7 +82,7 @@ class HttpServer:
 
     def _document(self, request: web.BaseRequest, path: str, user: User) -> web.Response:
         """Everything that is about the API itself."""
-        self._authorize(user, Wish(request.method.lower(), path=path))
+        self._authorize(user, Attributes(request.method.lower(), path=path))
         api, accept = self._api, request.headers.get("Accept", "")
         parts = path.strip("/").split("/")
         if parts in (["api"], ["apis"]):
@@ -107,7 +107,7 @@ class HttpServer:
         verb = _verb(method, place, watching=watching)
         self._authorize(
             user,
-            Wish(
+            Attributes(
                 verb, place.resource.group, place.resource.plural, place.subresource, place.namespace or "", place.name
             ),
             place,
@@ -141,13 +141,13 @@ class HttpServer:
                 return await writing.remove_all(self._api, place, request, call)
         raise method_not_allowed(request.method.lower(), place.resource.target())
 
-    def _authorize(self, user: User, wish: Wish, place: Place | None = None) -> None:
-        if user.is_admin or is_allowed(self._api.store, user, wish):
+    def _authorize(self, user: User, attributes: Attributes, place: Place | None = None) -> None:
+        if user.is_admin or is_allowed(self._api.store, user, attributes):
             return
         target = place.resource.target(place.name) if place else Target("", "")
         if place is None:
-            raise ApiError(403, "Forbidden", f"forbidden: {refusal(user, wish)}", details={})
-        raise forbidden(target, refusal(user, wish))
+            raise ApiError(403, "Forbidden", f"forbidden: {refusal(user, attributes)}", details={})
+        raise forbidden(target, refusal(user, attributes))
 
 
 def _request(

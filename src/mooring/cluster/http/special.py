@@ -1,4 +1,4 @@
-"""What is neither a plain object nor a list: versions, OpenAPI, bindings, evictions, scales, tokens and questions."""
+"""Requests that are not for objects or lists: version, OpenAPI, bindings, evictions, scales, tokens and reviews."""
 
 import datetime
 import os
@@ -28,12 +28,12 @@ _TOKEN_REQUEST: Final = "io.k8s.api.authentication.v1.TokenRequest"
 _PATHS: Final = ("/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 _BOUND: Final = success(201)
 _WISHES: Final = {"attach": "attach to", "exec": "run commands in", "portforward": "connect to", "proxy": "connect to"}
-#: What `mooring cluster status` and `stop` ask for: the process that serves.
+#: The path with the process ID, for `mooring cluster status` and `stop`.
 PROCESS: Final = "/mooring/process"
 
 
 def document(api: Api, path: str, accept: str) -> web.Response:
-    """A document about the server."""
+    """Return a document about the server."""
     if path == "/version":
         return answer_document(version())
     if path == "/openapi/v2":
@@ -70,7 +70,7 @@ def version() -> Document:
 
 
 async def subresource(api: Api, place: Place, request: web.BaseRequest, call: Call) -> web.Response:
-    """A request to a subresource that is not a view of the object itself."""
+    """Handle a request to a subresource that is not a part of the object."""
     namespace, name = place.namespace or "", place.name
     match request.method, place.subresource:
         case "POST", "binding":
@@ -133,7 +133,7 @@ async def _token(api: Api, place: Place, request: web.BaseRequest) -> web.Respon
 
 
 async def question(api: Api, place: Place, request: web.BaseRequest, call: Call, user: User) -> web.Response:
-    """A request to a resource that only answers, such as a SubjectAccessReview, or to the bindings of a namespace."""
+    """Handle a request to a review, such as a SubjectAccessReview, or to the bindings of a namespace."""
     if request.method != "POST":
         raise method_not_allowed(request.method.lower(), place.resource.target(place.name))
     media = request.headers.get("Content-Type", "")

@@ -36,7 +36,7 @@ async def create(api: Api, place: Place, request: web.BaseRequest, call: Call) -
 
 
 def create_document(api: Api, resource: Resource, namespace: str, document: Document, call: Call) -> Stored:
-    """Create an object from a document that is read and checked."""
+    """Create an object from a checked document."""
     if resource.stored_as == "events" and resource.group and (errors := new_event_errors(document)):
         raise invalid_object("Event", "", document["metadata"].get("name", ""), errors)
     native = api.custom.native(resource)
@@ -60,14 +60,14 @@ async def update(api: Api, place: Place, request: web.BaseRequest, call: Call) -
 
 
 def _may_be_created(api: Api, place: Place) -> bool:
-    """Whether a PUT makes a new object: leases and events may be made so."""
+    """Return whether a PUT can create an object, as for leases and events."""
     if place.subresource or place.resource.stored_as not in {"leases.coordination.k8s.io", "events"}:
         return False
     return api.store.get(place.resource.stored_as, place.namespace or "", place.name) is None
 
 
 def update_document(api: Api, place: Place, document: Document, call: Call) -> Stored:
-    """Replace an object by a document that is read and checked."""
+    """Replace an object with a checked document."""
     resource = place.resource
     native = api.custom.native(resource)
     api.custom.complete(resource, document)
@@ -84,7 +84,7 @@ async def remove(api: Api, place: Place, request: web.BaseRequest, call: Call) -
     """Delete an object."""
     options = await _delete_options(request, call)
     if place.resource.stored_as == "jobs.batch" and not options.propagation:
-        # An old rule that nobody dares to change.
+        # Jobs keep this default for compatibility, as in Kubernetes.
         options = options._replace(propagation="Orphan")
         call.warnings.append(_ORPHANS)
     result = delete(api.registry, place.resource, place.namespace or "", place.name, options, call)
@@ -94,7 +94,7 @@ async def remove(api: Api, place: Place, request: web.BaseRequest, call: Call) -
 
 
 async def remove_all(api: Api, place: Place, request: web.BaseRequest, call: Call) -> web.Response:
-    """Delete all objects of a collection that a selector chooses."""
+    """Delete all objects of a collection that match the selectors."""
     resource = place.resource
     options = await _delete_options(request, call)
     chosen = filter_of(api, resource, place.namespace, request.query)

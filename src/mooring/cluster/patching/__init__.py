@@ -1,4 +1,4 @@
-"""The patches that a client can send: JSON, merge and strategic merge."""
+"""JSON patches, merge patches and strategic merge patches."""
 
 from mooring.cluster.patching.json_patch import json_patch
 from mooring.cluster.patching.merge_patch import merge_patch

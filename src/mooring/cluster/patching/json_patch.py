@@ -1,4 +1,4 @@
-"""JSON patches (RFC 6902): a list of operations at places."""
+"""JSON patches (RFC 6902)."""
 
 import copy
 from typing import Any, Final
@@ -11,7 +11,7 @@ _log: Final = structlog.get_logger("mooring.cluster")
 
 
 def json_patch(target: Any, operations: Any) -> Any:
-    """The target after all operations. It is not touched; the first operation that fails fails all."""
+    """Return the target after all operations. The target is not changed; one failed operation fails the patch."""
     if not isinstance(operations, list):
         raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     document = copy.deepcopy(target)
@@ -65,7 +65,7 @@ def _source(operation: dict[str, Any]) -> str:
 
 
 def _failed(message: str) -> ApiError:
-    # Kubernetes keeps to itself which operation failed and why; the log of this cluster has it.
+    # The response of Kubernetes does not say which operation failed and why, so that the log does.
     _log.debug("a JSON patch failed", why=message)
     return ApiError(422, "Invalid", "the server rejected our request due to an error in our request", details={})
 

@@ -1,10 +1,10 @@
-"""JSON merge patches (RFC 7386): what is null goes, objects merge, the rest is replaced."""
+"""JSON merge patches (RFC 7386): null removes a field, objects are merged, other values are replaced."""
 
 from typing import Any
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """The target with the patch laid over it. Neither is touched."""
+    """Return the target merged with the patch. Neither is changed."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}

@@ -1,6 +1,6 @@
-"""Strategic merge patches: merge patches that know which lists merge by key.
+"""Strategic merge patches: merge patches that merge some lists by key.
 
-A patch can carry orders beside values: `$patch` (replace, merge, delete), `$retainKeys`, and for a field `x`
+A patch can have directives beside values: `$patch` (replace, merge, delete), `$retainKeys`, and for a field `x`
 `$deleteFromPrimitiveList/x` and `$setElementOrder/x`.
 """
 
@@ -18,7 +18,7 @@ _ORDER: Final = "$setElementOrder/"
 
 
 def strategic_merge_patch(target: Document, patch: Document, shape: Shape) -> Document:
-    """The target with the patch laid over it. Neither is touched."""
+    """Return the target merged with the patch. Neither is changed."""
     return _merged_object(target, patch, shape)
 
 
@@ -91,7 +91,7 @@ def _delete_from(result: Document, key: str, values: Any) -> None:
 
 
 def _reorder(result: Document, key: str, order: Any, shape: Shape) -> None:
-    """Put the elements in the wanted order; those that the order does not name keep their place relative to others."""
+    """Sort elements in the wanted order; others keep their relative place."""
     present = result.get(key)
     if not isinstance(present, list) or not isinstance(order, list):
         return
@@ -120,7 +120,7 @@ def _interleaved(present: list[Any], named: list[Any], names: list[Any], identit
 
 
 def _cleaned(value: Any) -> Any:
-    """A value of a patch that is taken as a whole, without orders and nulls."""
+    """Return a value of a patch without directives and nulls."""
     if isinstance(value, dict):
         return {
             key: _cleaned(each)

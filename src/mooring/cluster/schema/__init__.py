@@ -1,1 +1,1 @@
-"""The shapes of objects: what fields a kind has, and how a document is checked against it."""
+"""The structure of objects: the fields of each kind, and checks of documents."""

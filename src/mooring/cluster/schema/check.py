@@ -1,7 +1,6 @@
-"""Reads a document as Kubernetes' own decoder would: wrong types are refused, unknown fields dropped and told.
+"""Decoding checks, as in the decoder of Kubernetes: wrong types are errors, unknown fields are removed and returned.
 
-The document is cleaned in place, so hand in one that nobody else holds. Absent, null and empty mean the same for
-lists and maps, and Kubernetes writes none of them.
+Documents are cleaned in place. Absent, null and empty lists and maps mean the same, and Kubernetes writes none of them.
 """
 
 import base64
@@ -28,8 +27,8 @@ from mooring.cluster.schema.shape import (
     Shape,
 )
 
-#: Where we are in the document: the place above and the last step (a field, an index, or the key of a map as a tuple);
-#: joined to text only for a message.
+#: The current place in the document: the place above and the last step (a field, an index, or the key of a map as a
+#: tuple); joined to text only for a message.
 _Path: TypeAlias = "tuple[_Path, _Step] | None"
 _Step: TypeAlias = str | int | tuple[str]
 
@@ -38,11 +37,11 @@ _LIMITS: Final = {32: 2**31, 64: 2**63}
 
 
 class DecodeError(ValueError):
-    """A document that cannot be one of its kind; the message is that of Kubernetes' decoder."""
+    """A document that cannot be decoded; the message is that of Kubernetes."""
 
 
 class _Findings:
-    """What is noticed on the way, and whether absent objects are filled in."""
+    """Unknown fields that were found, and whether absent objects are filled in."""
 
     __slots__ = ("fill", "unknown")
 
@@ -52,10 +51,10 @@ class _Findings:
 
 
 def check(document: Document, shape: Shape, *, fill: bool = True) -> list[str]:
-    """Clean the document in place; the answer is the paths of fields that the kind does not have.
+    """Clean a document in place, and return the paths of unknown fields.
 
-    `fill` writes an empty object where Kubernetes always has one; a document that says only what somebody wants to
-    own is better left alone.
+    `fill` adds the empty objects that Kubernetes always writes. An applied document does without, so that the manager
+    does not own them.
     """
     found = _Findings(fill=fill)
     _object(document, shape, None, found)
@@ -134,7 +133,7 @@ def _map(value: Any, shape: Shape, path: _Path, found: _Findings, owner: Shape) 
 
 
 def _zero(shape: Shape) -> Any:
-    """What Go makes of null inside a list or map: the zero value of the element."""
+    """Return the zero value that Go uses for null in a list or map."""
     if shape.kind in {OBJECT, MAP}:
         return {}
     if shape.kind is LIST:

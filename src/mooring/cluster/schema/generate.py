@@ -1,7 +1,7 @@
-"""Makes `kubernetes.json`, the shapes of Kubernetes' objects, from the OpenAPI files that Kubernetes publishes.
+"""Generates `kubernetes.json`, the structure of built-in objects, from the OpenAPI files of Kubernetes.
 
-Run `python -m mooring.cluster.schema.generate FOLDER` with the `api/openapi-spec/v3` folder of a Kubernetes
-release. Only facts are kept (names, types, merge keys); the descriptions stay where they are.
+Run `python -m mooring.cluster.schema.generate FOLDER` with the `api/openapi-spec/v3` folder of a Kubernetes release.
+The output has names, types and merge keys, and no descriptions.
 """
 
 import sys
@@ -34,23 +34,25 @@ FILES: Final = (
 _REFERENCE: Final = "#/components/schemas/"
 
 
-def without_words(value: Any) -> Any:
-    """The value with every description left out."""
+def without_descriptions(value: Any) -> Any:
+    """Return a value without descriptions."""
     if isinstance(value, dict):
         return {
-            key: without_words(each) for key, each in value.items() if key != "description" or isinstance(each, dict)
+            key: without_descriptions(each)
+            for key, each in value.items()
+            if key != "description" or isinstance(each, dict)
         }
     if isinstance(value, list):
-        return [without_words(each) for each in value]
+        return [without_descriptions(each) for each in value]
     return value
 
 
 def generate(folder: Path) -> bytes:
-    """One JSON document, a definition a line, sorted by name."""
+    """Return a JSON document with one definition per line, sorted by name."""
     definitions: dict[str, Any] = {}
     for name in FILES:
         document = msgspec.json.decode((folder / f"{name}_openapi.json").read_bytes())
-        definitions.update(without_words(document["components"]["schemas"]))
+        definitions.update(without_descriptions(document["components"]["schemas"]))
     lines = [
         msgspec.json.encode(name) + b":" + msgspec.json.encode(definitions[name], order="sorted")
         for name in sorted(definitions)

@@ -1,12 +1,12 @@
-"""What an object may look like: the fields of a kind, their types, and how lists and maps merge.
+"""Shapes: the fields of a kind, their types, and how lists and maps are merged.
 
-One `Shape` describes one place in a document. The same shapes come from Kubernetes' own definitions and from the
-schema of a CustomResourceDefinition, so that decoding, patching and server-side apply need to know only this.
+A `Shape` describes one place in a document. Shapes come from the definitions of Kubernetes and from the schemas of
+CustomResourceDefinitions, so that decoding, patching and server-side apply depend on shapes only.
 """
 
 from typing import Any, Final
 
-#: What stands at a place, named for what the checker does with it.
+#: The types of places.
 OBJECT: Final = "object"
 MAP: Final = "map"
 LIST: Final = "list"
@@ -23,7 +23,7 @@ ANY: Final = "any"
 
 
 class Shape:
-    """One place in a document. Recursive kinds share their `fields`, so shapes are compared by identity."""
+    """One place in a document. Recursive kinds share their `fields`, so that shapes are compared by identity."""
 
     __slots__ = (
         "always",
@@ -52,13 +52,13 @@ class Shape:
         self.name = name
         #: The fields of an object.
         self.fields: dict[str, Shape] = {}
-        #: The names of fields that must be there.
+        #: The names of required fields.
         self.required: frozenset[str] = frozenset()
-        #: Fields that Kubernetes always writes, as an empty object where nobody gave them.
+        #: Fields that Kubernetes always writes, as an empty object if they are absent.
         self.always: tuple[str, ...] = ()
-        #: Fields that must be there and that Go writes as zero where nobody gave them.
+        #: Required fields that Go writes as zero if they are absent.
         self.blanks: tuple[tuple[str, Any], ...] = ()
-        #: What a list holds, or the values of a map.
+        #: The elements of a list, or the values of a map.
         self.item: Shape | None = None
         #: How server-side apply treats a list: `atomic`, `set` or `map` (by `list_keys`).
         self.list_type = "atomic"
@@ -68,11 +68,11 @@ class Shape:
         #: How a strategic merge patch treats a list or object.
         self.merge_key = ""
         self.patch_strategy: tuple[str, ...] = ()
-        #: What an absent field means, for the keys of lists.
+        #: The default value, for the keys of lists.
         self.default: Any = None
         #: Whether fields that the shape does not name are kept.
         self.open = False
-        #: Whether an object of its own, with apiVersion, kind and metadata, stands here.
+        #: Whether this is an embedded object with apiVersion, kind and metadata.
         self.embedded = False
         self.nullable = False
         #: 32 or 64 for integers.
@@ -85,7 +85,7 @@ class Shape:
 
     @property
     def go_type(self) -> str:
-        """The type as Go's JSON decoder names it."""
+        """The name of the type in Go's JSON decoder."""
         match self.kind:
             case "integer":
                 return f"int{self.width}"
@@ -119,14 +119,14 @@ _SPECIAL: Final = {
 
 
 class Definitions:
-    """Kubernetes' definitions by name, made into shapes when they are first asked for."""
+    """Definitions by name, converted to shapes on first use."""
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self.raw = raw
         self._shapes: dict[str, Shape] = {}
 
     def shape(self, name: str) -> Shape:
-        """The shape of a definition."""
+        """Return the shape of a definition."""
         found = self._shapes.get(name)
         if found is None:
             found = self._shapes[name] = Shape(_SPECIAL.get(name, OBJECT), name.rsplit(".", 1)[-1])
@@ -136,7 +136,7 @@ class Definitions:
 
     def _fill(self, shape: Shape, raw: dict[str, Any]) -> None:
         if "properties" not in raw and "additionalProperties" not in raw:
-            # An alias such as JSON, or an object whose content is nobody's business.
+            # An alias such as JSON, or an object with arbitrary content.
             shape.kind = _SCALARS.get(raw.get("type", ""), OBJECT if raw.get("type") == "object" else ANY)
             shape.open = shape.kind == OBJECT and shape.name not in _EMPTY_STRUCTS
             return
@@ -153,7 +153,7 @@ class Definitions:
         )
 
     def _place(self, raw: dict[str, Any]) -> Shape:
-        """The shape of a field or element: a definition with what is said about this use of it."""
+        """Return the shape of a field or element: a definition with the settings of its use."""
         reference = raw.get("$ref") or next((each["$ref"] for each in raw.get("allOf", ())), None)
         if reference is not None:
             return self._reference(raw, self.shape(reference[2:]))

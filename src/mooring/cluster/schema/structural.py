@@ -1,4 +1,4 @@
-"""Custom resources: drops what the schema does not know, and checks metadata as strictly as everybody's."""
+"""Pruning of custom resources, and checks of their metadata."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from mooring.cluster.schema.shape import LIST, MAP, OBJECT, Shape
 
 
 def prune_custom(document: Document, shape: Shape) -> list[str]:
-    """Clean the document in place; the answer is the paths of fields that the schema does not have."""
+    """Clean a document in place, and return the paths of fields that the schema does not have."""
     unknown: list[str] = []
     metadata = document.get("metadata")
     if metadata is not None:
