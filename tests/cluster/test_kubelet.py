@@ -142,3 +142,25 @@ async def test_new_nodes_become_ready(live: Client) -> None:
 def test_durations(text: str, expected: float | None) -> None:
     """As annotations write them."""
     assert seconds(text) == expected
+
+
+async def test_nodes_hold_leases(live: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One each, which goes with the node."""
+    monkeypatch.setattr("mooring.cluster.kubelet._RENEW_EVERY", 0.05)
+    await live.create("/api/v1/nodes", make("v1", "Node", "late"))
+    path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/late"
+    seen: set[str] = set()
+
+    async def renewed() -> bool:
+        answer = await live.ask("GET", path)
+        if answer.status == 200:
+            seen.add(answer.body["spec"]["renewTime"])
+        return len(seen) > 1
+
+    await live.wait(renewed)
+    await live.delete("/api/v1/nodes/late")
+
+    async def gone() -> bool:
+        return (await live.ask("GET", path)).status == 404
+
+    await live.wait(gone)

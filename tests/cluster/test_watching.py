@@ -1,4 +1,4 @@
-"""Lists in pages, selectors, watches, bookmarks and what becomes of old versions."""
+"""Watches."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ import pytest
 from mooring.cluster.listing import Filter
 from mooring.cluster.selectors import parse_label_selector
 from mooring.cluster.watching import Watch
-from tests.cluster.conftest import PODS, TABLE, Client, make, pod
+from tests.cluster.conftest import PODS, Client, make, pod
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -20,65 +20,6 @@ async def _pods(client: Client) -> None:
         body = pod(name, **({"nodeName": node} if node else {}))
         body["metadata"]["labels"] = {"l": label}
         await client.create(PODS, body)
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("", "abc"),
-        ("labelSelector=l%3Dx", "ac"),
-        ("labelSelector=l!%3Dx", "b"),
-        ("labelSelector=l+in+(x,y),l+notin+(y)", "ac"),
-        ("labelSelector=!l", ""),
-        ("fieldSelector=spec.nodeName%3Dn1", "bc"),
-        ("fieldSelector=spec.nodeName%3D,status.phase%3DPending", "a"),
-        ("fieldSelector=metadata.name!%3Da&labelSelector=l%3Dx", "c"),
-    ],
-)
-async def test_selectors(client: Client, query: str, expected: str) -> None:
-    """By label and by field, in lists of one namespace and of all."""
-    await _pods(client)
-    for path in (PODS, "/api/v1/pods"):
-        items = (await client.get(f"{path}?{query}"))["items"]
-        assert "".join(each["metadata"]["name"] for each in items) == expected
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("fieldSelector=spec.foo%3D1", "field label not supported: spec.foo"),
-        ("labelSelector=a%3Db%2C", "found '', expected: identifier after ','"),
-        ("labelSelector=a+in+(b", "unable to parse requirement: found '', expected: ',' or ')'"),
-        ("limit=x", 'strconv.ParseInt: parsing "x": invalid syntax'),
-    ],
-)
-async def test_bad_queries(client: Client, query: str, message: str) -> None:
-    """Are refused in Kubernetes' words."""
-    answer = await client.ask("GET", f"{PODS}?{query}")
-    assert (answer.status, answer.message) == (400, message)
-
-
-async def test_pages_show_one_moment(client: Client) -> None:
-    """What is written while a client turns the pages is on none of them."""
-    for number in range(7):
-        await client.create(CONFIG_MAPS, make("v1", "ConfigMap", f"c{number}"))
-    page = await client.get(f"{CONFIG_MAPS}?limit=3")
-    version = page["metadata"]["resourceVersion"]
-    assert page["metadata"]["remainingItemCount"] == 4
-    await client.create(CONFIG_MAPS, make("v1", "ConfigMap", "c55"))
-    await client.delete(f"{CONFIG_MAPS}/c4")
-    names = [each["metadata"]["name"] for each in page["items"]]
-    while token := page["metadata"].get("continue"):
-        page = await client.get(f"{CONFIG_MAPS}?limit=3&continue={token}")
-        assert page["metadata"]["resourceVersion"] == version
-        names += [each["metadata"]["name"] for each in page["items"]]
-    assert names == [f"c{number}" for number in range(7)]
-
-
-async def test_a_list_that_is_not_here_yet_times_out(client: Client) -> None:
-    """As with a real API server that lags behind."""
-    answer = await client.ask("GET", f"{PODS}?resourceVersion=999999")
-    assert (answer.status, answer.body["details"]["causes"][0]["reason"]) == (504, "ResourceVersionTooLarge")
 
 
 async def test_watches_tell_what_happens(client: Client) -> None:
@@ -173,38 +114,6 @@ async def test_watches_end_when_their_time_is_up(client: Client) -> None:
     """Clients ask for it, to spread their reconnections."""
     async with asyncio.timeout(4), client.watch(f"{PODS}?watch=true&timeoutSeconds=1") as stream:
         assert (await stream.event())[0] == "END"
-
-
-async def test_tables(client: Client) -> None:
-    """What `kubectl get` prints, as list and as watch."""
-    await _pods(client)
-    table = await client.get(PODS, accept=TABLE)
-    assert [each["name"] for each in table["columnDefinitions"]][:5] == ["Name", "Ready", "Status", "Restarts", "Age"]
-    assert table["rows"][1]["cells"][:4] == ["b", "0/1", "Pending", "0"]
-    assert table["rows"][1]["cells"][6] == "n1"
-    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
-    async with client.watch(f"{PODS}?watch=true", accept=TABLE) as stream:
-        kind, first = await stream.event()
-        assert (kind, first["kind"], first["rows"][0]["cells"][0]) == ("ADDED", "Table", "a")
-        assert first["columnDefinitions"]
-        _, second = await stream.event()
-        assert (second["columnDefinitions"], second["rows"][0]["cells"][0]) == ([], "b")
-
-
-async def test_metadata_only(client: Client) -> None:
-    """For clients that need no more."""
-    await _pods(client)
-    accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-    found = await client.get(PODS, accept=accept)
-    assert found["kind"] == "PartialObjectMetadataList"
-    assert set(found["items"][0]) == {"kind", "apiVersion", "metadata"}
-
-
-async def test_formats_that_are_not_spoken(client: Client) -> None:
-    """Protobuf alone is refused; with JSON as second choice, JSON it is."""
-    protobuf = "application/vnd.kubernetes.protobuf"
-    assert (await client.ask("GET", PODS, accept=protobuf)).status == 406
-    assert (await client.ask("GET", PODS, accept=f"{protobuf},application/json")).status == 200
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,13 +1,18 @@
-"""StatefulSets and DaemonSets: numbered pods in order, and a pod on every node that fits."""
+"""StatefulSets."""
 
 from typing import Any
 
 from tests.cluster.conftest import PODS, Client, make, template
 
 STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
-DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
+
+
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+
+
 SELECTOR = {"matchLabels": {"a": "b"}}
+
+
 NEW_IMAGE = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "new"}]}}}}
 
 
@@ -82,62 +87,3 @@ async def test_stateful_sets_shrink_and_roll_from_the_last(live: Client) -> None
     await live.patch(f"{STATEFUL_SETS}/s", {"spec": {"replicas": 1}})
     await _until(live, f"{STATEFUL_SETS}/s", _is_done)
     assert list(await _pods(live)) == ["s-0"]
-
-
-async def test_daemon_sets_cover_the_nodes_that_fit(live: Client) -> None:
-    """Selectors and taints count, cordons do not; a node that comes gets its pod, one that no longer fits loses it."""
-    await live.patch("/api/v1/nodes/node-1", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
-    await live.patch("/api/v1/nodes/node-2", {"spec": {"unschedulable": True}})
-    inner = template(a="b")
-    inner["spec"]["nodeSelector"] = {"kubernetes.io/os": "linux"}
-    await live.create(DAEMON_SETS, make("apps/v1", "DaemonSet", "d", spec={"selector": SELECTOR, "template": inner}))
-
-    def ready(count: int) -> Any:
-        return lambda each: each["status"].get("numberReady") == each["status"]["desiredNumberScheduled"] == count
-
-    await _until(live, f"{DAEMON_SETS}/d", ready(2))
-    assert {each["spec"]["nodeName"] for each in (await _pods(live)).values()} == {"node-0", "node-2"}
-    await live.patch("/api/v1/nodes/node-1", {"spec": {"taints": []}})
-    done = await _until(live, f"{DAEMON_SETS}/d", ready(3))
-    assert done["status"] == {
-        "currentNumberScheduled": 3,
-        "desiredNumberScheduled": 3,
-        "numberMisscheduled": 0,
-        "numberReady": 3,
-        "observedGeneration": 1,
-        "updatedNumberScheduled": 3,
-        "numberAvailable": 3,
-    }
-    await live.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {"kubernetes.io/os": "other"}}})
-    await _until(live, f"{DAEMON_SETS}/d", ready(2))
-    assert {each["spec"]["nodeName"] for each in (await _pods(live)).values()} == {"node-0", "node-1"}
-
-
-async def test_daemon_sets_roll_out(live: Client) -> None:
-    """One node at a time, by default."""
-    spec = {"selector": SELECTOR, "template": template(a="b")}
-    await live.create(DAEMON_SETS, make("apps/v1", "DaemonSet", "d", spec=spec))
-    await _until(live, f"{DAEMON_SETS}/d", lambda each: each["status"].get("numberAvailable") == 3)
-    await live.patch(f"{DAEMON_SETS}/d", NEW_IMAGE)
-    least: list[int] = []
-
-    def rolled_out(each: dict[str, Any]) -> bool:
-        status = each["status"]
-        least.append(status.get("numberAvailable", 0))
-        return bool(status.get("updatedNumberScheduled") == status.get("numberAvailable") == 3)
-
-    await _until(live, f"{DAEMON_SETS}/d", rolled_out)
-    assert min(least) >= 2
-    assert {each["spec"]["containers"][0]["image"] for each in (await _pods(live)).values()} == {"new"}
-
-
-async def test_what_nothing_is_done_about_is_said(live: Client) -> None:
-    """A CronJob is stored, and its maker is told that this is all."""
-    inner = template()
-    inner["spec"]["restartPolicy"] = "Never"
-    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": inner}}}
-    answer = await live.ask(
-        "POST", "/apis/batch/v1/namespaces/default/cronjobs", make("batch/v1", "CronJob", "c", spec=spec)
-    )
-    assert answer.status == 201
-    assert any("has no controller for CronJobs" in each for each in answer.warnings)

@@ -1,13 +1,10 @@
-"""Binding, eviction, scale, status, namespaces' finalizers and what has no answer."""
+"""Pods."""
 
 from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import JSON_PATCH, MERGE_PATCH, PODS, STRATEGIC_PATCH, Client, make, pod, template
-
-BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+from tests.cluster.conftest import JSON_PATCH, MERGE_PATCH, PODS, STRATEGIC_PATCH, Client, make, pod
 
 
 async def test_a_binding_puts_a_pod_on_a_node(client: Client) -> None:
@@ -64,86 +61,6 @@ async def test_nominations_end_with_the_binding(client: Client) -> None:
     assert (answer.status, "may not be set on pods that are already bound" in answer.message) == (422, True)
 
 
-async def _running(client: Client, name: str) -> None:
-    body = pod(name, nodeName="n1")
-    body["metadata"]["labels"] = {"a": "b"}
-    await client.create(PODS, body)
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    await client.patch(f"{PODS}/{name}/status", {"status": {"phase": "Running", "conditions": [ready]}})
-
-
-async def test_evictions_respect_the_budget(client: Client) -> None:
-    """One is allowed, the next is not, and the budget counts it down."""
-    for name in ("a", "b"):
-        await _running(client, name)
-    budget = make(
-        "policy/v1", "PodDisruptionBudget", "x", spec={"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
-    )
-    await client.create(BUDGETS, budget)
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
-    answer = await client.ask("POST", f"{PODS}/a/eviction", eviction)
-    assert (answer.status, answer.body["details"]["causes"][0]["message"]) == (
-        429,
-        "The disruption budget x is still being processed by the server.",
-    )
-    status = {
-        "observedGeneration": 1,
-        "disruptionsAllowed": 1,
-        "currentHealthy": 2,
-        "desiredHealthy": 1,
-        "expectedPods": 2,
-    }
-    await client.patch(f"{BUDGETS}/x/status", {"status": status})
-    assert (await client.ask("POST", f"{PODS}/a/eviction", eviction)).status == 201
-    evicted = await client.get(f"{PODS}/a")
-    assert evicted["metadata"]["deletionTimestamp"]
-    assert evicted["status"]["conditions"][-1]["reason"] == "EvictionByEvictionAPI"
-    answer = await client.ask("POST", f"{PODS}/b/eviction", {**eviction, "metadata": {"name": "b"}})
-    assert answer.status == 429
-    assert answer.message == "Cannot evict pod as it would violate the pod's disruption budget."
-
-
-async def test_scale(client: Client) -> None:
-    """Read, patched and put; a negative number is refused."""
-    spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template(a="b")}
-    await client.create(DEPLOYMENTS, make("apps/v1", "Deployment", "d", spec=spec))
-    scale = await client.get(f"{DEPLOYMENTS}/d/scale")
-    assert (scale["kind"], scale["spec"], scale["status"]) == (
-        "Scale",
-        {"replicas": 2},
-        {"replicas": 0, "selector": "a=b"},
-    )
-    assert (await client.patch(f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": 5}}))["spec"] == {"replicas": 5}
-    answer = await client.ask("PUT", f"{DEPLOYMENTS}/d/scale", {**scale, "spec": {"replicas": 1}})
-    assert answer.status == 409
-    answer = await client.ask("PATCH", f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": -1}}, content=MERGE_PATCH)
-    assert (answer.status, "must be greater than or equal to 0" in answer.message) == (422, True)
-    assert (await client.get(f"{DEPLOYMENTS}/d"))["spec"]["replicas"] == 5
-
-
-async def test_logs_do_not_exist(client: Client) -> None:
-    """Nothing is executed, and the message says so."""
-    await client.create(PODS, pod("a"))
-    answer = await client.ask("GET", f"{PODS}/a/log")
-    assert (answer.status, "nothing is executed there, so there are no logs" in answer.message) == (400, True)
-
-
-async def test_pods_keep_their_spec(client: Client) -> None:
-    """Images may change and tolerations be added; a gated pod may become pickier; the rest is refused."""
-    await client.create(PODS, pod("a", schedulingGates=[{"name": "g"}]))
-    await client.patch(f"{PODS}/a", {"spec": {"nodeSelector": {"x": "y"}}})
-    await client.patch(f"{PODS}/a", {"spec": {"schedulingGates": []}})
-    tolerations = [{"key": "k", "operator": "Exists"}]
-    assert len((await client.patch(f"{PODS}/a", {"spec": {"tolerations": tolerations}}))["spec"]["tolerations"]) == 3
-    for change, message in (
-        ({"nodeSelector": {"x": "z"}}, "pod updates may not change fields other than"),
-        ({"containers": []}, "pod updates may not add or remove containers"),
-        ({"schedulingGates": [{"name": "new"}]}, "only deletion is allowed, but found new scheduling gate 'new'"),
-    ):
-        answer = await client.ask("PATCH", f"{PODS}/a", {"spec": change}, content=MERGE_PATCH)
-        assert (answer.status, message in answer.message) == (422, True), answer.body
-
-
 async def test_label_keys_become_part_of_the_selectors(client: Client) -> None:
     """As the scheduler expects to find them."""
     body = pod(
@@ -189,3 +106,27 @@ async def test_ephemeral_containers_are_added(live: Client) -> None:
     gone = [{"op": "remove", "path": "/spec/ephemeralContainers"}]
     refused = await live.ask("PATCH", f"{PODS}/p/ephemeralcontainers", gone, content=JSON_PATCH)
     assert refused.status == 422
+
+
+async def test_classes_fill_in_pods(client: Client) -> None:
+    """Priority, runtime and limits of a namespace."""
+    version = "scheduling.k8s.io/v1"
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    await client.create(
+        classes, make(version, "PriorityClass", "d", value=7, globalDefault=True, preemptionPolicy="Never")
+    )
+    answer = await client.ask("POST", classes, make(version, "PriorityClass", "e", value=8, globalDefault=True))
+    assert "already marked as default. Only one default can exist" in answer.message
+    runtime = make("node.k8s.io/v1", "RuntimeClass", "rc", handler="h", overhead={"podFixed": {"cpu": "250m"}})
+    await client.create("/apis/node.k8s.io/v1/runtimeclasses", {**runtime, "scheduling": {"nodeSelector": {"a": "b"}}})
+    limits = {"limits": [{"type": "Container", "max": {"cpu": "2"}, "defaultRequest": {"cpu": "1"}}]}
+    await client.create("/api/v1/namespaces/default/limitranges", make("v1", "LimitRange", "l", spec=limits))
+    created = await client.create(PODS, pod("p", runtimeClassName="rc"))
+    spec = created["spec"]
+    assert (spec["priority"], spec["priorityClassName"], spec["preemptionPolicy"]) == (7, "d", "Never")
+    assert (spec["overhead"], spec["nodeSelector"]) == ({"cpu": "250m"}, {"a": "b"})
+    assert spec["containers"][0]["resources"] == {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+    assert created["status"]["qosClass"] == "Burstable"
+    large = pod("q", containers=[{"name": "c", "image": "x", "resources": {"limits": {"cpu": "3"}}}])
+    answer = await client.ask("POST", PODS, large)
+    assert answer.message == 'pods "q" is forbidden: maximum cpu usage per Container is 2, but limit is 3'

@@ -1,18 +1,14 @@
-"""Server-side apply: who owns which field, conflicts, and what is pruned."""
+"""Server-side apply and managed fields."""
 
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mooring.cluster.fields.compare import compare, set_of, written_fields
-from mooring.cluster.fields.merge import merged, pruned
-from mooring.cluster.fields.sets import FieldSet
-from mooring.cluster.schema.kubernetes import shape_of
 from tests.cluster.conftest import APPLY_PATCH, Client, make, template
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 
@@ -112,66 +108,3 @@ async def test_bad_applies(client: Client, query: str, change: dict[str, Any], c
     """Are refused in Kubernetes' words."""
     answer = await client.ask("PATCH", f"{CONFIG_MAPS}/c{query}", {**_config(a="1"), **change}, content=APPLY_PATCH)
     assert (answer.status, message in answer.message) == (code, True), answer.message
-
-
-_scalars = st.sampled_from(["a", "b", 1, True])
-_pods = st.fixed_dictionaries(
-    {},
-    optional={
-        "metadata": st.fixed_dictionaries(
-            {}, optional={"labels": st.dictionaries(st.sampled_from("xyz"), st.sampled_from("ab"))}
-        ),
-        "spec": st.fixed_dictionaries(
-            {},
-            optional={
-                "nodeName": st.sampled_from("ab"),
-                "nodeSelector": st.dictionaries(st.sampled_from("xy"), st.sampled_from("ab")),
-                "containers": st.lists(
-                    st.fixed_dictionaries({"name": st.sampled_from("cde")}, optional={"image": st.sampled_from("ab")}),
-                    unique_by=lambda each: each["name"],
-                    max_size=3,
-                ),
-            },
-        ),
-    },
-)
-
-
-@given(_pods)
-def test_the_quick_way_to_write_fields_agrees_with_the_plain_one(value: dict[str, Any]) -> None:
-    """Every new object takes the quick way."""
-    shape = shape_of("", "v1", "Pod")
-    assert written_fields(value, shape) == set_of(value, shape).written()
-
-
-@given(_pods, _pods)
-def test_merging_sets_what_is_applied_and_keeps_the_rest(live: dict[str, Any], config: dict[str, Any]) -> None:
-    """What differs afterwards from the live object are fields of the applied one, and none is missing."""
-    shape = shape_of("", "v1", "Pod")
-    result = merged(live, config, shape)
-    difference = compare(live, result, shape)
-    applied = set_of(config, shape)
-    assert set(difference.changed.minus(applied).paths()) <= set(_containers(applied))
-    assert merged(result, config, shape) == result
-
-
-@given(_pods, _pods)
-def test_pruning_undoes_a_merge(live: dict[str, Any], config: dict[str, Any]) -> None:
-    """Where nobody had anything before, nothing is left."""
-    shape = shape_of("", "v1", "Pod")
-    added = compare(live, merged(live, config, shape), shape).changed
-    rest = pruned(merged({}, config, shape), set_of(config, shape), None, shape)
-    assert rest == {}
-    assert FieldSet.read(added.written()).written() == added.written()
-
-
-def _containers(fields: FieldSet, prefix: str = "") -> set[str]:
-    """All places above and at the members of a set."""
-    found = {prefix}
-    for step, each in fields.children.items():
-        shown = next(FieldSet(member=True).paths(), "")
-        part = FieldSet()
-        part.children[step] = FieldSet(member=True)
-        shown = next(part.paths(prefix))
-        found |= {shown} | _containers(each, shown)
-    return found
