@@ -134,9 +134,11 @@ def _covers(rule: Document, attributes: Attributes) -> bool:
     return not names or attributes.name in names
 
 
-def refusal(user: User, attributes: Attributes) -> str:
+def refusal(user: User, asked: Attributes) -> str:
     """Return the message for a denied request."""
-    if attributes.path:
-        return f'User "{user.name}" cannot {attributes.verb} path "{attributes.path}"'
-    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
-    return f'User "{user.name}" cannot {attributes.verb} resource "{attributes.full_resource}" in API group "{attributes.group}" {where}'
+    if asked.path:
+        return f'User "{user.name}" cannot {asked.verb} path "{asked.path}"'
+    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
+    return (
+        f'User "{user.name}" cannot {asked.verb} resource "{asked.full_resource}" in API group "{asked.group}" {where}'
+    )
