@@ -13,7 +13,7 @@ _AUTH: Final = "Authentication and authorization of endpoint clients"
 _ELECTION: Final = "Leader election (overrides --config)"
 _LOGS: Final = "Logs and metrics"
 _BATCH: Final = "Batch sessions (flags of vc-scheduler)"
-_OLD: Final = "Deprecated in kube-scheduler: ignored with --config"
+_OLD: Final = "Deprecated in kube-scheduler (--config takes precedence)"
 
 SUPPORTED_FLAGS: Final = (
     Flag(
