@@ -16,12 +16,22 @@ GENERATED = {".git", ".venv", "build", "dist", "__pycache__"}
 BINARY = {".gz", ".png", ".pyc", ".wasm"}
 MAX_LINES, SMALL_LINES = 600, 70
 SOURCE = ROOT / "src" / "mooring"
-#: One file per plugin, as upstream.
-ONE_FILE_PER_PLUGIN = ("src/mooring/plugins/", "src/mooring/batch/plugins/", "src/mooring/batch/actions/")
+#: One file per plugin, action or kind, as upstream.
+ONE_FILE_EACH = ("plugins/", "batch/plugins/", "batch/actions/", "cluster/kinds/")
+#: Small modules with one importer that are a concept of their own.
+SMALL_CONCEPTS = {
+    "cluster/validation/pod_subresources.py",
+    "config/extender_tls.py",
+    "controllers/jobs/job_ttl.py",
+    "controllers/roles.py",
+    "kube/gc_pause.py",
+    "live/api_reader.py",
+    "live/volumes.py",
+}
 #: These numbers may only shrink.
-MAX_SMALL_MODULES, MAX_UNTESTED_MODULES, MAX_OLD_PHRASES = 24, 330, 195
+MAX_UNTESTED_MODULES, MAX_OLD_PHRASES = 311, 110
 OLD_PHRASES = re.compile(
-    r"\b(?:whom|nobody|is believed|of ours|had not|be had|as it is|in force|no business|less than nothing"
+    r"\b(?:whom|nobody|is believed|of ours|had not|be had|(?<!long )as it is|in force|no business|less than nothing"
     r"|passed over|so (?:often|many|long) before|lets us|looked after|turn(?:s|ed)? (?:\w+ )?(?:up|down)"
     r"|gone about|has a say|have a say|see to it|thinks of|to the letter)\b",
     re.IGNORECASE,
@@ -140,14 +150,13 @@ def test_small_modules_have_several_importers() -> None:
     """A small module that one other module imports belongs in that module."""
     used = importers()
     small = {
-        name(path)
+        str(path.relative_to(SOURCE))
         for path in MODULES
         if len(path.read_text().splitlines()) < SMALL_LINES
         and path.name not in ("__init__.py", "__main__.py")
-        and not any(name(path).startswith(folder) for folder in ONE_FILE_PER_PLUGIN)
         and len(used[module_name(path)]) == 1
     }
-    assert len(small) <= MAX_SMALL_MODULES, sorted(small)
+    assert {path for path in small if not path.startswith(ONE_FILE_EACH)} <= SMALL_CONCEPTS
 
 
 def test_modules_have_a_test_of_their_own_name() -> None:
@@ -163,7 +172,10 @@ def test_modules_have_a_test_of_their_own_name() -> None:
 def test_help_log_and_documentation_are_plain_english() -> None:
     """Phrases from the old vocabulary do not come back."""
     found = []
+    golden = ROOT / "tests" / "golden"
     for path in [*MODULES, *DOCUMENTS, *(ROOT / "charts").rglob("*.yaml")]:
+        if path.is_relative_to(golden):
+            continue
         for number, line in enumerate(path.read_text().splitlines(), start=1):
             found += [f"{name(path)}:{number}: {match[0]}" for match in OLD_PHRASES.finditer(line)]
     assert len(found) <= MAX_OLD_PHRASES, found
