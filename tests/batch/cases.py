@@ -5,7 +5,19 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from mooring.batch.evaluate import evaluate
+from mooring.api.codec import decode_object
+from mooring.api.pod import Pod
+from mooring.api.volcano import PodGroup
+from mooring.batch.actions import ACTIONS
+from mooring.batch.cluster import BatchCluster
+from mooring.batch.conf import read_conf
+from mooring.batch.evaluate import _cluster, _objects, evaluate
+from mooring.batch.job import JobInfo
+from mooring.batch.plugins import PLUGINS as BUILTIN
+from mooring.batch.requests import pod_request
+from mooring.batch.run import open_session
+from mooring.batch.session import Session
+from mooring.batch.task import TaskInfo
 
 Object = dict[str, Any]
 _numbers = itertools.count(1)
@@ -76,3 +88,54 @@ def decide(text: str, *objects: Object | list[Object]) -> dict[str, Any]:
     for each in objects:
         flat += each if isinstance(each, list) else [each]
     return evaluate({"conf": text, "objects": flat})
+
+
+def opened(text: str, *objects: Any) -> tuple[BatchCluster, Session, list[Any]]:
+    """A session with its plugins, before any action."""
+    flat = [queue("root"), queue("default")]
+    for each in objects:
+        flat += each if isinstance(each, list) else [each]
+    cluster = _cluster(list(_objects({"objects": flat})))
+    cluster.kube.hides_unevicted = False  # as on a live cluster
+    session = cluster.session(read_conf(text, actions=ACTIONS, plugins=BUILTIN))
+    return cluster, session, [plugin for plugin, _ in open_session(session)]
+
+
+def session_of(text: str, *objects: Any) -> Session:
+    """A session with its plugins, before any action."""
+    return opened(text, *objects)[1]
+
+
+def tasks_of(session: Session) -> dict[str, TaskInfo]:
+    """All tasks of the session's jobs by name."""
+    return {task.name: task for job in session.jobs.values() for task in job.tasks.values()}
+
+
+def jobs_of(session: Session) -> dict[str, JobInfo]:
+    """The session's jobs by name."""
+    return {job.name: job for job in session.jobs.values()}
+
+
+def task(name: str = "job-task-0", gang: str = "job", **settings: Any) -> TaskInfo:
+    """A task of a pod, in no session; ``settings`` are those of ``pod``."""
+    made = decode_object(pod(name, gang, **settings))
+    assert isinstance(made, Pod)
+    return TaskInfo(made, pod_request(made))
+
+
+def job(least: int, *tasks: TaskInfo, priority: int = 0, **spec: Any) -> JobInfo:
+    """A job with tasks, in no session; ``spec`` is that of ``group``."""
+    made = decode_object(group("job", least, **spec))
+    assert isinstance(made, PodGroup)
+    result = JobInfo(made, queue=made.spec.queue, priority=priority)
+    for each in tasks:
+        result.add(each)
+    return result
+
+
+def annotated(item: Object, labels: dict[str, str] | None = None, **annotations: str) -> Object:
+    """The object with annotations (``_`` stands for ``-``, ``__`` for ``/``) and labels."""
+    named = {key.replace("__", "/").replace("_", "-"): value for key, value in annotations.items()}
+    item["metadata"].setdefault("annotations", {}).update(named)
+    item["metadata"].setdefault("labels", {}).update(labels or {})
+    return item

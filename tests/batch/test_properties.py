@@ -9,33 +9,17 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 
-from mooring.batch.actions import ACTIONS
-from mooring.batch.cluster import BatchCluster
-from mooring.batch.conf import read_conf
-from mooring.batch.evaluate import _cluster, _objects
-from mooring.batch.plugins import PLUGINS
 from mooring.batch.plugins.proportion import fill
 from mooring.batch.plugins.queue_accounts import QueueAccount
 from mooring.batch.resource import Resource
-from mooring.batch.run import open_session, run_actions
+from mooring.batch.run import run_actions
 from mooring.batch.session import Session
 from mooring.batch.task import PENDING, RUNNING
-from tests.batch.cases import conf, decide, gang, node, queue, running
+from tests.batch.cases import conf, decide, gang, node, opened, queue, running
 
 relaxed = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 NODES = ("a", "b", "c")
-
-
-def opened(text: str, *objects: Any) -> tuple[BatchCluster, Session, list[Any]]:
-    """A session with its plugins, before any action."""
-    flat = [queue("root"), queue("default")]
-    for each in objects:
-        flat += each if isinstance(each, list) else [each]
-    cluster = _cluster(list(_objects({"objects": flat})))
-    cluster.kube.hides_unevicted = False  # as on a live cluster
-    session = cluster.session(read_conf(text, actions=ACTIONS, plugins=PLUGINS))
-    return cluster, session, [plugin for plugin, _ in open_session(session)]
 
 
 def amounts(resource: Resource) -> dict[str, float]:

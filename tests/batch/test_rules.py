@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from mooring.batch.actions import ACTIONS
-from mooring.batch.callbacks import ABSTAIN, PERMIT, REJECT, Callbacks
 from mooring.batch.conf import read_conf
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.plugins.proportion import fill
@@ -17,86 +16,7 @@ from mooring.batch.resource import Resource
 from mooring.batch.run import open_session
 from mooring.batch.session import NodeUsage
 from mooring.batch.session_nodes import SessionNodes
-from tests.batch.cases import conf, decide, gang, group, node, pod, queue, running
-from tests.batch.test_properties import opened
-
-
-class Named:
-    """Stands for a task where only its identity matters."""
-
-    def __init__(self, uid: str) -> None:
-        self.uid = uid
-
-    def __repr__(self) -> str:
-        return self.uid
-
-
-A, B, C = Named("a"), Named("b"), Named("c")
-
-
-def callbacks(kind: str, *tiers: dict[str, Any], flags: str = "") -> Callbacks:
-    """Callbacks of one kind by tier and plugin."""
-    lines = ['actions: "enqueue"', "tiers:"]
-    for tier in tiers:
-        lines.append("- plugins:")
-        lines += [f"  - {{name: {name}{flags if name == 'off' else ''}}}" for name in tier]
-    found = Callbacks(read_conf("\n".join(lines), actions=ACTIONS, plugins=[n for tier in tiers for n in tier]))
-    for tier in tiers:
-        for name, answer in tier.items():
-            found.opening = name
-            found.register(kind, answer if callable(answer) else lambda *_, answer=answer: answer)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("tiers", "expected"),
-    [
-        ([{"p": ([A, B], PERMIT), "q": ([B, C], PERMIT)}], [B]),
-        ([{"p": ([A], PERMIT), "q": ([], ABSTAIN)}], [A]),
-        ([{"p": ([A], PERMIT), "q": ([], PERMIT)}, {"r": ([C], PERMIT)}], [C]),
-        ([{"p": ([A], PERMIT), "q": ([], REJECT)}, {"r": ([C], PERMIT)}], [C]),
-        ([{"p": ([A], REJECT)}], [A]),
-        ([{"p": ([A], PERMIT), "q": ([B], PERMIT), "r": ([C], PERMIT)}], [C]),
-        ([{"p": ([A], PERMIT), "q": ([B], PERMIT)}, {"r": ([C], PERMIT)}], [C]),
-        ([{"p": ([], ABSTAIN)}], []),
-    ],
-    ids=["both", "abstain", "empty", "rejected", "a vote is nothing", "anew", "none in common", "nobody"],
-)
-def test_victims_are_those_that_a_tier_agrees_on(tiers: list[dict[str, Any]], expected: list[Named]) -> None:
-    assert callbacks("preemptable", *tiers).preemptable(A, [A, B, C]) == expected  # type: ignore[arg-type,comparison-overlap]
-
-
-@pytest.mark.parametrize(
-    ("tiers", "expected"),
-    [
-        ([], True),
-        ([{"p": ABSTAIN}, {"q": ABSTAIN}], True),
-        ([{"p": PERMIT, "q": REJECT}], False),
-        ([{"p": PERMIT}, {"q": REJECT}], True),
-        ([{"p": ABSTAIN}, {"q": REJECT}], False),
-    ],
-)
-def test_a_vote_is_decided_by_the_first_tier_with_an_opinion(tiers: list[dict[str, Any]], expected: bool) -> None:
-    assert callbacks("job_enqueueable", *tiers).job_enqueueable(A) is expected  # type: ignore[arg-type]
-    assert callbacks("job_pipelined", *tiers).job_pipelined(A) is expected  # type: ignore[arg-type]
-
-
-def test_starving_is_for_the_first_tier_to_say_and_all_of_it() -> None:
-    assert not callbacks("job_starving").job_starving(A)  # type: ignore[arg-type]
-    assert callbacks("job_starving", {"p": True}, {"q": False}).job_starving(A)  # type: ignore[arg-type]
-    assert not callbacks("job_starving", {"p": True, "q": False}).job_starving(A)  # type: ignore[arg-type]
-
-
-def test_tasks_that_should_go_are_those_that_any_of_a_tier_names() -> None:
-    tiers = [{"p": [A], "q": [B, A]}, {"r": [C]}]
-    assert callbacks("victim_tasks", *tiers).victim_tasks([]) == [A, B]  # type: ignore[comparison-overlap]
-    assert callbacks("victim_tasks", {"p": []}, {"r": [C]}).victim_tasks([]) == [C]  # type: ignore[comparison-overlap]
-
-
-def test_a_flag_takes_a_plugin_s_say_away_in_either_spelling() -> None:
-    for flags in (", enabledOverused: false", ", enableOverused: false"):
-        found = callbacks("overused", {"off": True}, flags=flags)
-        assert not found.overused(A)  # type: ignore[arg-type]
+from tests.batch.cases import conf, decide, gang, group, node, opened, pod, queue, running
 
 
 def test_binpack_by_hand() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 from mooring.batch.actions.complete import complete
 from mooring.batch.run import run_actions
-from tests.batch.cases import conf, gang, group, node, pod, queue
-from tests.batch.test_properties import opened
+from tests.batch.cases import conf, gang, group, node, opened, pod, queue
 
 
 def half_bound(name: str, size: int, bound: int, on: str, **rest: Any) -> list[dict[str, Any]]:
