@@ -56,9 +56,10 @@ def test_every_pod_requests_one_of_pods() -> None:
     ],
 )
 def test_a_resize_counts_the_greater_amount_unless_it_is_infeasible(conditions: list[Any], cpu: float) -> None:
+    from mooring.batch.requests import pod_request
+
     from mooring.api.codec import decode_object
     from mooring.api.pod import Pod
-    from mooring.batch.requests import pod_request
     from tests.batch.cases import pod
 
     made = pod("p", "g", containers=[container("3")])
