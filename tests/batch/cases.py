@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from mooring.batch.requests import pod_request
-
 from mooring.api.codec import decode_object
 from mooring.api.pod import Pod
 from mooring.api.volcano import PodGroup
@@ -16,6 +14,7 @@ from mooring.batch.conf import read_conf
 from mooring.batch.evaluate import _cluster, _objects, evaluate
 from mooring.batch.job import JobInfo
 from mooring.batch.plugins import PLUGINS as BUILTIN
+from mooring.batch.resource import pod_request
 from mooring.batch.run import open_session
 from mooring.batch.session import Session
 from mooring.batch.task import TaskInfo

@@ -100,7 +100,7 @@ def test_revocable_zone(annotations: dict[str, str], zone: str) -> None:
 
 
 def built(made: Object) -> TaskInfo:
-    from mooring.batch.requests import pod_request
+    from mooring.batch.resource import pod_request
 
     item = decoded(made)
     return TaskInfo(item, pod_request(item))
