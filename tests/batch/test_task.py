@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from mooring.api.codec import decode_object
 from mooring.api.pod import Pod
 from mooring.batch.task import (
@@ -16,6 +15,7 @@ from mooring.batch.task import (
     revocable_zone,
     task_status,
 )
+
 from tests.batch.cases import Object, annotated, pod, task
 
 
@@ -158,7 +158,7 @@ def test_has_only_queue_gate(gates: list[str], only: bool) -> None:
 def test_outcome_is_the_last_transaction() -> None:
     one = task()
     one.status, one.node_name = "Pipelined", "a"
-    one.remember()
+    one.save_outcome()
     one.status, one.node_name = "Pending", ""
     assert (one.outcome.status, one.outcome.node_name) == ("Pipelined", "a")
     one.last = None
