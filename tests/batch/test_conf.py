@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from mooring.batch.actions import ACTIONS
 from mooring.batch.conf import DEFAULT_CONF, FLAGS, BatchConf, read_conf
 from mooring.batch.plugins import PLUGINS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from mooring.batch.eviction import curable_nodes, suffices
 from mooring.batch.fit_errors import Everywhere, FitErrors
 from mooring.framework.status import Status
-
 from tests.batch.cases import conf, gang, jobs_of, node, running, session_of, tasks_of
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from mooring.batch.fit_errors import Everywhere, FitErrors
 from mooring.framework.status import Status
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from mooring.batch.fit_errors import FitErrors
 from mooring.batch.pending_reasons import job_message, task_reason
 from mooring.batch.task import Transaction
-
 from tests.batch.cases import job, task
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from mooring.api.codec import decode_object
 from mooring.batch.queue import QueueInfo
-
 from tests.batch.cases import queue
 
 

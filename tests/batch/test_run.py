@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from mooring.api.volcano import PodGroupCondition
 from mooring.batch.resource import Resource
 from mooring.batch.run import amounts, phase_of
-
 from tests.batch.cases import conf, decide, gang, job, node, queue, running, task
 
 

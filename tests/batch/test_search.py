@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from mooring.batch.search import ErrorCache, best_node, best_with_room, find_nodes, nowhere, pre_predicate
 from mooring.batch.session import Session
 from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts
-
 from tests.batch.cases import conf, gang, node, running, session_of, tasks_of
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mooring.batch.session_nodes import SessionNodes
 
+from mooring.batch.session_nodes import SessionNodes
 from tests.batch.cases import conf, gang, node, running, session_of, tasks_of
 
 

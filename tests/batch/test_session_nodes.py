@@ -9,7 +9,7 @@ from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import ALLOCATED, RELEASING
 from tests.batch.cases import conf, gang, node, pod, running
-from tests.batch.test_properties import opened
+from tests.batch.cases import opened
 
 
 def session_with(*objects: object) -> Session:

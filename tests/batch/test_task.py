@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from mooring.api.codec import decode_object
 from mooring.api.pod import Pod
 from mooring.batch.task import (
@@ -15,7 +16,6 @@ from mooring.batch.task import (
     revocable_zone,
     task_status,
 )
-
 from tests.batch.cases import Object, annotated, pod, task
 
 

@@ -6,9 +6,9 @@ import json
 
 import msgspec
 import pytest
+
 from mooring.batch.plugins.extender_wire import job_json, node_json, queue_json, resource_json, task_json
 from mooring.batch.resource import Resource
-
 from tests.batch.cases import conf, gang, jobs_of, node, running, session_of, tasks_of
 
 

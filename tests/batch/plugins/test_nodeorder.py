@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from mooring.batch.session import UNCACHEABLE
 from mooring.batch.session_nodes import SessionNodes
-
 from tests.batch.cases import conf, gang, node, opened, running, tasks_of
 
 OFF = ["leastrequested", "balancedresource", "nodeaffinity", "podaffinity", "tainttoleration", "imagelocality",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from mooring.batch.search import ErrorCache, find_nodes, pre_predicate
 from mooring.batch.session import UNCACHEABLE, Session
-
 from tests.batch.cases import conf, gang, node, running, session_of, tasks_of
 
 
