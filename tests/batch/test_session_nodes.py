@@ -8,8 +8,7 @@ import pytest
 from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import ALLOCATED, RELEASING
-from tests.batch.cases import conf, gang, node, pod, running
-from tests.batch.cases import opened
+from tests.batch.cases import conf, gang, node, opened, pod, running
 
 
 def session_with(*objects: object) -> Session:
