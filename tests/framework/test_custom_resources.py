@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from mooring.api.codec import Misfit, fit
+from mooring.api.codec import fit
+from mooring.api.decode_errors import ConversionError
 from mooring.api.quantity import QuantityLike
 from mooring.framework import CustomResource, DeclarationError, Meta
 
@@ -89,7 +90,7 @@ def test_a_written_object_says_its_kind() -> None:
     ],
 )
 def test_malformed_objects_are_told_by_field(value: dict[str, Any], path: tuple[Any, ...], problem: str) -> None:
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(ConversionError) as caught:
         fit({"metadata": {"name": "n1"}, **value}, Report)
     assert caught.value.fault.steps == path
     assert problem in caught.value.fault.problem

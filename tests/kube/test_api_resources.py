@@ -128,7 +128,7 @@ def test_changes_always_lead_from_what_was_to_what_is(
         assert view == known.objects
     known.begin()
     items = {name: node(name, uid, version) for name, uid, version, _ in listed}
-    apply(known.show_all(items.values()))
+    apply(known.store_all(items.values()))
     apply(known.end())
     assert view == known.objects
     assert set(view) == set(items)
@@ -138,4 +138,4 @@ def test_changes_always_lead_from_what_was_to_what_is(
 def test_versions_that_are_no_numbers_still_make_changes() -> None:
     known: ObjectStore[Node] = ObjectStore(namespaced=False)
     objects = [Node(metadata=ObjectMeta(name="a", resource_version=version)) for version in ("x", "x", "a")]
-    assert [change.action for change in known.show_all(objects)] == ["add", "update"]
+    assert [change.action for change in known.store_all(objects)] == ["add", "update"]

@@ -20,7 +20,7 @@ POD = Pod(metadata=ObjectMeta(name="p", namespace="default"))
 
 
 async def both_ways(access: Access, api: Api) -> None:
-    """A read by aiohttp and a bind on the lean lane."""
+    """A read by aiohttp and a bind on the fast writer."""
     api.put("/api/v1/nodes/n", {})
     api.put("/api/v1/namespaces/default/pods/p", {})
     async with Client(access) as client:

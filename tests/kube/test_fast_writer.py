@@ -1,4 +1,4 @@
-"""The lean lane gives the same answers as aiohttp, whatever the server does on the wire."""
+"""The fast writer gives the same answers as aiohttp, whatever the server does on the wire."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ import pytest
 from mooring.api import ObjectMeta, Pod
 from mooring.kube import Access, Client, ConnectionFailed, KubeError, NotLeading, OutcomeUnknown, Priority, Timeouts
 from mooring.kube.client_tls import TlsContexts
-from mooring.kube.fast_writer import LeanLane
+from mooring.kube.fast_writer import FastWriter
 from mooring.kube.identity import FixedIdentity, Identity
 from mooring.kube.transport import Answer, HttpTransport
 from tests.kube.server import CERTS, Api
@@ -54,18 +54,18 @@ class RawServer:
 
 
 @contextlib.asynccontextmanager
-async def lanes(reply: Reply, **options: int) -> AsyncIterator[tuple[RawServer, HttpTransport, LeanLane]]:
+async def connected(reply: Reply, **options: int) -> AsyncIterator[tuple[RawServer, HttpTransport, FastWriter]]:
     raw = RawServer(reply)
     server = await asyncio.start_server(raw.serve, "127.0.0.1", 0)
     access = Access(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/prefix")
     identities, tls = FixedIdentity(Identity("Bearer t")), TlsContexts(access)
     timeouts = Timeouts(connect=1)
     http = HttpTransport(access, identities, tls, user_agent="test", timeouts=timeouts)
-    lane = LeanLane(access, identities, tls, http, user_agent="test", timeouts=timeouts, **options)
+    writer = FastWriter(access, identities, tls, http, user_agent="test", timeouts=timeouts, **options)
     try:
-        yield raw, http, lane
+        yield raw, http, writer
     finally:
-        await lane.close()
+        await writer.close()
         await http.close()
         server.close()
         for task in raw.tasks:
@@ -73,7 +73,7 @@ async def lanes(reply: Reply, **options: int) -> AsyncIterator[tuple[RawServer, 
         await asyncio.sleep(0.01)
 
 
-async def ask(transport: HttpTransport | LeanLane, body: bytes = b"{}", timeout: float = 2.0) -> Answer:
+async def ask(transport: HttpTransport | FastWriter, body: bytes = b"{}", timeout: float = 2.0) -> Answer:
     return await transport.request(
         "POST", "/x?y=1", body=body, content_type="application/json", timeout=timeout, priority=Priority.BIND
     )
@@ -122,16 +122,16 @@ def test_same_answers_as_aiohttp_on_uvloop() -> None:
 
 @pytest.mark.parametrize("name", ANSWERS)
 async def test_same_answers_as_aiohttp(name: str) -> None:
-    async with lanes(lambda count: ANSWERS[name]) as (raw, http, lane):
+    async with connected(lambda count: ANSWERS[name]) as (raw, http, writer):
         for _ in range(3):
-            expected, got = await ask(http), await ask(lane)
+            expected, got = await ask(http), await ask(writer)
             assert (got.status, got.body) == (expected.status, expected.body)
             assert got.headers.get("retry-after") == expected.headers.get("retry-after")
             await asyncio.sleep(0.005)
-    by_lane = [each for each in raw.requests if b"accept-encoding" not in each.lower()]
-    assert len(by_lane) == 3
-    assert by_lane[0].startswith(b"POST /prefix/x?y=1 HTTP/1.1\r\nHost: 127.0.0.1:")
-    assert b"\r\nAuthorization: Bearer t\r\n" in by_lane[0]
+    by_writer = [each for each in raw.requests if b"accept-encoding" not in each.lower()]
+    assert len(by_writer) == 3
+    assert by_writer[0].startswith(b"POST /prefix/x?y=1 HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert b"\r\nAuthorization: Bearer t\r\n" in by_writer[0]
 
 
 @pytest.mark.parametrize(
@@ -146,16 +146,16 @@ async def test_same_answers_as_aiohttp(name: str) -> None:
     ],
 )
 async def test_no_proper_answer_means_the_outcome_is_unknown(parts: list[bytes | float | None]) -> None:
-    async with lanes(lambda count: parts if count == 1 else [ok()]) as (_, _, lane):
+    async with connected(lambda count: parts if count == 1 else [ok()]) as (_, _, writer):
         with pytest.raises(OutcomeUnknown, match=r"http://127.0.0.1:\d+"):
-            await ask(lane, timeout=0.3)
+            await ask(writer, timeout=0.3)
         # The next request gets a connection of its own.
-        assert (await ask(lane)).status == 201
+        assert (await ask(writer)).status == 201
 
 
 async def test_connections_are_kept_and_limited() -> None:
-    async with lanes(lambda count: [0.005, ok()], connections=4) as (raw, _, lane):
-        answers = await asyncio.gather(*(ask(lane, str(index).encode()) for index in range(100)))
+    async with connected(lambda count: [0.005, ok()], connections=4) as (raw, _, writer):
+        answers = await asyncio.gather(*(ask(writer, str(index).encode()) for index in range(100)))
         assert {each.status for each in answers} == {201}
         assert raw.connections == 4
         assert len(raw.requests) == 100
@@ -175,12 +175,12 @@ async def test_answers_belong_to_their_requests() -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     access = Access(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     async with Client(access) as client:
-        lane = client._lane
-        assert isinstance(lane, LeanLane)
+        writer = client._fast_writer
+        assert isinstance(writer, FastWriter)
 
         async def one(index: int) -> None:
             text = str(index).encode()
-            task = asyncio.create_task(ask(lane, text))
+            task = asyncio.create_task(ask(writer, text))
             if rng.random() < 0.3:
                 # A request given up on takes its connection with it, so its answer goes to nobody else.
                 await asyncio.sleep(0.001)
@@ -196,40 +196,40 @@ async def test_answers_belong_to_their_requests() -> None:
 async def test_the_important_get_a_free_connection_first() -> None:
     done: list[Priority] = []
 
-    async def one(lane: LeanLane, priority: Priority) -> None:
-        await lane.request("POST", "/", body=b"{}", content_type="x", timeout=5, priority=priority)
+    async def one(writer: FastWriter, priority: Priority) -> None:
+        await writer.request("POST", "/", body=b"{}", content_type="x", timeout=5, priority=priority)
         done.append(priority)
 
-    async with lanes(lambda count: [0.002, ok()], connections=1) as (_, _, lane):
-        first = asyncio.create_task(one(lane, Priority.EVENT))
+    async with connected(lambda count: [0.002, ok()], connections=1) as (_, _, writer):
+        first = asyncio.create_task(one(writer, Priority.EVENT))
         await asyncio.sleep(0)
         order = [Priority.EVENT, Priority.STATUS, Priority.BIND] * 3
-        await asyncio.gather(first, *(one(lane, priority) for priority in order))
+        await asyncio.gather(first, *(one(writer, priority) for priority in order))
     assert done == [Priority.EVENT, *sorted(order)]
 
 
 async def test_waiting_for_a_connection_has_a_limit() -> None:
-    async with lanes(lambda count: [1.0, ok()], connections=1) as (_, _, lane):
-        busy = asyncio.create_task(ask(lane))
+    async with connected(lambda count: [1.0, ok()], connections=1) as (_, _, writer):
+        busy = asyncio.create_task(ask(writer))
         await asyncio.sleep(0.05)
         with pytest.raises(ConnectionFailed, match=r"no connection was free within 0\.1 s"):
-            await ask(lane, timeout=0.1)
+            await ask(writer, timeout=0.1)
         busy.cancel()
 
 
 async def test_a_connection_the_server_closed_while_idle_is_not_used() -> None:
-    async with lanes(lambda count: [ok(), 0.01, None]) as (raw, _, lane):
+    async with connected(lambda count: [ok(), 0.01, None]) as (raw, _, writer):
         for _ in range(5):
-            assert (await ask(lane)).status == 201
+            assert (await ask(writer)).status == 201
             await asyncio.sleep(0.3)  # the server closes after 0.01 s, on a slow machine a little later
         assert raw.connections == 5
 
 
 async def test_closing_fails_what_is_under_way() -> None:
-    async with lanes(lambda count: [5.0]) as (_, _, lane):
-        task = asyncio.create_task(ask(lane))
+    async with connected(lambda count: [5.0]) as (_, _, writer):
+        task = asyncio.create_task(ask(writer))
         await asyncio.sleep(0.05)
-        await lane.close()
+        await writer.close()
         with pytest.raises(OutcomeUnknown, match="the client was closed"):
             await task
 
@@ -238,9 +238,9 @@ async def test_a_token_cannot_smuggle_headers_in() -> None:
     access = Access(server="http://127.0.0.1:1")
     identities, tls = FixedIdentity(Identity("Bearer a\nX-Evil: 1")), TlsContexts(access)
     http = HttpTransport(access, identities, tls, user_agent="t", timeouts=Timeouts())
-    lane = LeanLane(access, identities, tls, http, user_agent="t", timeouts=Timeouts())
+    writer = FastWriter(access, identities, tls, http, user_agent="t", timeouts=Timeouts())
     with pytest.raises(KubeError, match="line break"):
-        await ask(lane)
+        await ask(writer)
 
 
 async def test_a_new_certificate_gets_new_connections(tls_api: Api) -> None:
@@ -255,10 +255,10 @@ async def test_a_new_certificate_gets_new_connections(tls_api: Api) -> None:
 
     identities, tls = Rotating(Identity()), TlsContexts(access)
     http = HttpTransport(access, identities, tls, user_agent="t", timeouts=Timeouts())
-    lane = LeanLane(access, identities, tls, http, user_agent="t", timeouts=Timeouts())
+    writer = FastWriter(access, identities, tls, http, user_agent="t", timeouts=Timeouts())
     for _ in range(3):
-        await ask(lane, b'{"metadata": {"name": "x"}}')
-    await lane.close()
+        await ask(writer, b'{"metadata": {"name": "x"}}')
+    await writer.close()
     await http.close()
     assert shown == [False, True, True]
 

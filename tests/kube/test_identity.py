@@ -188,7 +188,7 @@ async def test_a_client_renews_a_rejected_token_and_sends_again(tmp_path: Path, 
         tls_api.tokens = ("new",)
         path.write_text("new")
         await client.call("GET", "/api/v1/nodes/n")
-        # The lean lane too: it leaves the renewal to aiohttp, and knows the new token afterwards.
+        # The fast writer leaves the renewal to aiohttp and uses the new token afterwards.
         tls_api.tokens = ("newer",)
         path.write_text("newer")
         await _bind(client, tls_api)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.kube import Backoff, Priority, RateLimiter
-from mooring.kube.request_limits import Turnstile, Waiters
+from mooring.kube.request_limits import ConcurrencyLimiter, Waiters
 from tests.kube.virtual import run
 
 
@@ -95,20 +95,20 @@ def test_nobody_starves_though_binds_never_end() -> None:
 @given(st.lists(st.tuples(st.sampled_from(Priority), st.booleans()), min_size=1, max_size=40), st.integers(1, 4))
 def test_who_leaves_the_queue_takes_nothing_with_it(guests: list[tuple[Priority, bool]], limit: int) -> None:
     async def main() -> None:
-        turnstile = Turnstile(limit)
+        limiter = ConcurrencyLimiter(limit)
         inside = 0
         most = 0
 
         async def guest(priority: Priority, delay: int) -> None:
             nonlocal inside, most
-            await turnstile.enter(priority)
+            await limiter.enter(priority)
             inside += 1
             most = max(most, inside)
             try:
                 await asyncio.sleep(delay)
             finally:
                 inside -= 1
-                turnstile.leave()
+                limiter.leave()
 
         tasks = [asyncio.create_task(guest(priority, 1 + index % 3)) for index, (priority, _) in enumerate(guests)]
         await asyncio.sleep(0.5)
@@ -119,7 +119,7 @@ def test_who_leaves_the_queue_takes_nothing_with_it(guests: list[tuple[Priority,
         await asyncio.gather(*tasks, return_exceptions=True)
         assert most <= limit
         # All places are free again.
-        assert [turnstile.try_enter() for _ in range(limit + 1)] == [True] * limit + [False]
+        assert [limiter.try_enter() for _ in range(limit + 1)] == [True] * limit + [False]
 
     run(main())
 

@@ -241,12 +241,12 @@ async def test_what_can_do_no_harm_is_sent_again(api: Api, fault: Fault) -> None
         (Fault(status=504), ServerTimeout, False),
     ],
 )
-@pytest.mark.parametrize("lean", [False, True])
+@pytest.mark.parametrize("fast_writes", [False, True])
 async def test_a_bind_whose_outcome_is_unknown_is_not_sent_again(
-    api: Api, fault: Fault, error: type[Exception], bound: bool, lean: bool
+    api: Api, fault: Fault, error: type[Exception], bound: bool, fast_writes: bool
 ) -> None:
     api.put(f"{PODS}/p", {})
-    async with client(api, lean=lean) as kube:
+    async with client(api, fast_writes=fast_writes) as kube:
         api.fault = first(fault)
         with pytest.raises(error) as caught:
             await kube.bind(POD, "n")
@@ -255,11 +255,11 @@ async def test_a_bind_whose_outcome_is_unknown_is_not_sent_again(
     assert bool(api.objects[f"{PODS}/p"].get("spec", {}).get("nodeName")) == bound
 
 
-@pytest.mark.parametrize("lean", [False, True])
-async def test_a_throttled_bind_is_sent_again_when_the_server_says(api: Api, lean: bool) -> None:
+@pytest.mark.parametrize("fast_writes", [False, True])
+async def test_a_throttled_bind_is_sent_again_when_the_server_says(api: Api, fast_writes: bool) -> None:
     api.put(f"{PODS}/p", {})
     api.fault = first(Fault(status=429, headers={"Retry-After": "1"}))
-    async with client(api, lean=lean) as kube:
+    async with client(api, fast_writes=fast_writes) as kube:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         await kube.bind(POD, "n")
@@ -296,11 +296,11 @@ async def test_the_server_is_not_asked_for_ever(api: Api, monkeypatch: pytest.Mo
     assert len(slept) == 10
 
 
-@pytest.mark.parametrize("lean", [False, True])
-async def test_slow_answers_run_into_the_time_limit(api: Api, lean: bool) -> None:
+@pytest.mark.parametrize("fast_writes", [False, True])
+async def test_slow_answers_run_into_the_time_limit(api: Api, fast_writes: bool) -> None:
     api.put(f"{PODS}/p", {})
     api.fault = lambda request: Fault(delay=5)
-    async with client(api, lean=lean, timeouts=Timeouts(request=0.2)) as kube:
+    async with client(api, fast_writes=fast_writes, timeouts=Timeouts(request=0.2)) as kube:
         with pytest.raises(OutcomeUnknown):
             await kube.bind(POD, "n")
 
@@ -358,7 +358,7 @@ async def test_without_httptools_the_lane_is_aiohttp(api: Api, monkeypatch: pyte
     monkeypatch.delitem(sys.modules, "mooring.kube.fast_writer", raising=False)
     api.put(f"{PODS}/p", {})
     async with client(api) as kube:
-        assert isinstance(kube._lane, HttpTransport)
+        assert isinstance(kube._fast_writer, HttpTransport)
         await kube.bind(POD, "n")
     assert api.objects[f"{PODS}/p"]["spec"]["nodeName"] == "n"
 

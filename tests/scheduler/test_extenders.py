@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog.testing
 
-from mooring.api.raw_objects import keep_json, whole_json
+from mooring.api.codec import cache_json, raw_json
 from mooring.config import load_config
 from mooring.framework import Status
 from mooring.framework.api_clients import Binding
@@ -505,9 +505,9 @@ def test_objects_are_shown_as_they_were_read() -> None:
         b'{"kind":"%s","apiVersion":"v1","metadata":{"name":"x","managedFields":[1],"selfLink":"s"},'
         b'"spec":{"odd":{"field":[1]}}}'
     )
-    keep_json(node, text % b"Node")
-    keep_json(pod, text % b"Pod")
+    cache_json(node, text % b"Node")
+    cache_json(pod, text % b"Pod")
     shown = {"metadata": {"name": "x", "selfLink": "s"}, "spec": {"odd": {"field": [1]}}}
-    assert json.loads(bytes(whole_json(pod))) == shown
+    assert json.loads(bytes(raw_json(pod))) == shown
     shown["metadata"]["managedFields"] = [1]  # kube-scheduler drops it of pods only
-    assert json.loads(bytes(whole_json(node))) == shown
+    assert json.loads(bytes(raw_json(node))) == shown

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from mooring.api.core import Namespace
-from mooring.api.manifest_error import ManifestError
+from mooring.api.decode_errors import ManifestError
 from mooring.api.meta import parse_time
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.simulate.scenario import BEGINNING, build

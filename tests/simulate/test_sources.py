@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.api.manifest_error import ManifestError
+from mooring.api.decode_errors import ManifestError
 from mooring.simulate.sources import Given, InputError, read
 
 LIST = """\

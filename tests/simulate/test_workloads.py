@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.api.codec import to_dict
-from mooring.api.manifest_error import ManifestError
+from mooring.api.decode_errors import ManifestError
 from mooring.api.pod import Pod
 from mooring.api.storage import PersistentVolumeClaim
 from mooring.api.workloads import ReplicaSet

@@ -5,7 +5,6 @@ for manifests: they also validate values that a scheduler computes with, and rai
 """
 
 import functools
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -13,9 +12,9 @@ import msgspec
 
 from mooring.api.coordination import Lease
 from mooring.api.core import Namespace, ReplicationController, Service
+from mooring.api.decode_errors import ConversionError, Fault, ManifestError, describe_error, path_text
 from mooring.api.events import Event
-from mooring.api.manifest_checks import Fault, find_faults, without_nulls
-from mooring.api.manifest_error import ManifestError, path_text, type_problem
+from mooring.api.manifest_checks import find_faults, without_nulls
 from mooring.api.meta import KubeObject, ObjectMeta
 from mooring.api.node import Node
 from mooring.api.pod import Pod
@@ -207,21 +206,13 @@ def _raise_first(faults: Iterator[Fault], value: Any, place: _Place) -> None:
 def _convert(value: Any, cls: type[ObjectT], place: _Place, *, shown: Any = None) -> ObjectT:
     try:
         return fit(value, cls)
-    except Misfit as error:
+    except ConversionError as error:
         fault = error.fault
         raise place.error(fault.problem, *fault.steps, value=shown or value, remedy=fault.remedy) from None
 
 
-class Misfit(ValueError):
-    """A value that does not match its kind; ``fault`` has the place and the reason."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.problem)
-        self.fault = fault
-
-
 def fit(value: Any, cls: type[ObjectT]) -> ObjectT:
-    """Convert plain dictionaries to an object; nulls count as absent. Raises Misfit."""
+    """Convert plain dictionaries to an object; nulls count as absent. Raises ConversionError."""
     try:
         return msgspec.convert(value, cls)
     except msgspec.ValidationError:
@@ -230,58 +221,22 @@ def fit(value: Any, cls: type[ObjectT]) -> ObjectT:
     try:
         return msgspec.convert(value, cls)
     except msgspec.ValidationError as error:
-        raise Misfit(Fault(*_explained(str(error), value))) from None
+        raise ConversionError(describe_error(error, value, cls)) from None
 
 
-_AT: Final = re.compile(r"(?P<message>.*?)(?: - at `(?:key` in `)?\$(?P<path>[^`]*)`)?", re.DOTALL)
-_EXPECTED: Final = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<got>[^`]*)`")
-_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+def _json_type(value: Any) -> str:
+    return _JSON_TYPES.get(type(value), type(value).__name__)
 
 
-def _explained(message: str, value: Any) -> tuple[tuple[Step, ...], str, str]:
-    """Return the path, the problem and the remedy for an error of msgspec."""
-    parts = _AT.fullmatch(message)
-    steps = _steps(parts["path"] or "" if parts else "", value, message)
-    for step in steps:
-        value = value[step]
-    types = _EXPECTED.search(message)
-    if types is None:
-        return steps, parts["message"] if parts else message, ""
-    return steps, *type_problem(types["expected"], types["got"], value)
-
-
-def _steps(path: str, value: Any, message: str) -> tuple[Step, ...]:
-    """Return the path of an error as steps. If msgspec reports no key of a mapping, use the first that matches."""
-    types = _EXPECTED.search(message)
-    steps: list[Step] = []
-    for name, index in _STEP.findall(path):
-        step: Step | None = name or None
-        if index == "...":
-            wrong = types["got"] if types else ""
-            step = next((key for key, item in value.items() if _json_type(item, msgspec_name=True) == wrong), None)
-        elif index:
-            step = int(index)
-        try:
-            value = value[step]
-        except (KeyError, IndexError, TypeError):
-            break
-        steps.append(step if step is not None else "")
-    return tuple(steps)
-
-
-def _json_type(value: Any, *, msgspec_name: bool = False) -> str:
-    names = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", list: "array", type(None): "null"}
-    readable = {
-        "str": "text",
-        "bool": "true or false",
-        "int": "a number",
-        "float": "a number",
-        "array": "a list",
-        "object": "a mapping",
-        "null": "nothing",
-    }
-    name = names.get(type(value), type(value).__name__)
-    return name if msgspec_name else readable.get(name, name)
+_JSON_TYPES: Final = {
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    dict: "a mapping",
+    list: "a list",
+    type(None): "nothing",
+}
 
 
 def _object_name(value: Any) -> str:
@@ -313,3 +268,33 @@ def _parse_json(data: bytes | str, source: str) -> Any:
 @functools.lru_cache(maxsize=64)  # bounded: plugins declare kinds too, anew at each reload
 def _decoder(kind: type[ObjectT]) -> "msgspec.json.Decoder[ObjectT]":
     return msgspec.json.Decoder(kind)
+
+
+# Raw objects: the structs have only the fields that a scheduler reads, but extenders get all fields. So the JSON text
+# can be cached with the struct.
+
+_TEXT, _ENCODED = "json text", "json without kind"
+
+
+def cache_json(item: Pod | Node, text: bytes) -> None:
+    """Cache the JSON text that an object was decoded from."""
+    item.__dict__[_TEXT] = text
+
+
+def raw_json(item: KubeObject) -> msgspec.Raw:
+    """Return an object with all fields, without kind and apiVersion, as nested objects are encoded.
+
+    Pods have no `managedFields`, which kube-scheduler drops too. If the text is not cached, the fields are those of
+    the struct.
+    """
+    cached: dict[str, Any] = getattr(item, "__dict__", {})
+    encoded: msgspec.Raw | None = cached.get(_ENCODED)
+    if encoded is None:
+        text = cached.get(_TEXT)
+        fields: dict[str, Any] = msgspec.json.decode(text if text is not None else msgspec.json.encode(item))
+        fields.pop("kind", None)
+        fields.pop("apiVersion", None)
+        if isinstance(item, Pod):
+            fields.get("metadata", {}).pop("managedFields", None)
+        encoded = cached[_ENCODED] = msgspec.Raw(msgspec.json.encode(fields))
+    return encoded

@@ -4,8 +4,9 @@ An API server would reject these values. Without one, a scheduler that computes 
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from mooring.api.decode_errors import Fault
 from mooring.api.meta import KubeObject, parse_time
 from mooring.api.quantity import QuantityError, parse_quantity
 from mooring.api.yaml_nodes import Step
@@ -23,14 +24,6 @@ _TEXT_MAPS: Final = frozenset(
 )
 #: Mappings whose keys may look like fields.
 _SKIPPED: Final = _TEXT_MAPS | {"managedFields"}
-
-
-class Fault(NamedTuple):
-    """An error in a field, and the remedy."""
-
-    steps: tuple[Step, ...]
-    problem: str
-    remedy: str = ""
 
 
 def find_faults(decoded: KubeObject, raw: dict[str, Any]) -> Iterator[Fault]:

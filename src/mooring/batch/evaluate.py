@@ -12,7 +12,7 @@ import msgspec
 
 from mooring.api.codec import decode_object
 from mooring.api.core import Namespace
-from mooring.api.manifest_error import ManifestError
+from mooring.api.decode_errors import ManifestError
 from mooring.api.meta import Condition, KubeObject, parse_time
 from mooring.api.node import Node
 from mooring.api.pod import Pod

@@ -175,7 +175,7 @@ def _simulated(objects: Iterable[KubeObject], key: str, setup: Setup, reason: st
 
 
 def _from_manifests(files: tuple[str, ...], setup: Setup, *, recursive: bool) -> list[KubeObject]:
-    from mooring.api.manifest_error import ManifestError
+    from mooring.api.decode_errors import ManifestError
     from mooring.scheduler.profiles import known_kinds
     from mooring.simulate.scenario import build
     from mooring.simulate.sources import InputError, read

@@ -9,7 +9,7 @@ from typing import Final, TextIO
 
 import click
 
-from mooring.api.manifest_error import ManifestError
+from mooring.api.decode_errors import ManifestError
 from mooring.cli.input_files import fail, read_setup
 from mooring.cli.options import config_option, output_option, plugin_options
 from mooring.config import SchedulerConfiguration

@@ -71,8 +71,8 @@ def _with_assumed(document: Document, given: AnyMapping[str, PluginSpec], notes:
     assumed: dict[str, set[str]] = {}
     errors: list[FieldError] = []
     for i, profile in enumerate(document.values.get("profiles") or []):
-        for point, wish in profile.get("plugins", {}).items():
-            for j, entry in enumerate(wish.get("enabled", [])):
+        for point, requested in profile.get("plugins", {}).items():
+            for j, entry in enumerate(requested.get("enabled", [])):
                 name = entry.get("name", "")
                 if not name or name in SERVED[version] or name in given or point in IGNORED_POINTS[version]:
                     continue
@@ -108,7 +108,7 @@ def _rewritten(
         new={**SERVED["v1"], **points},
         needs_fit=any(each.ignored_by_scheduler for one in config.extenders for each in one.managed_resources),
     )
-    _tell_gone(config, change, notes)
+    _note_removed_plugins(config, change, notes)
     result["profiles"] = [
         _profile(node, profile, change, notes) for node, profile in zip(old, config.profiles, strict=True)
     ]
@@ -174,7 +174,7 @@ def _plugins(wanted: Plan, change: _Change, notes: _Notes, profile: str) -> dict
     if off:
         result[MULTI_POINT] = {"disabled": _named([ALL] if len(off) == len(defaults) else off)}
     plan, _ = running(merged_sets("v1", result), change.new)
-    _tell_news(off, plan, change, notes, profile)
+    _note_new_plugins(off, plan, change, notes, profile)
     for point in POINTS:
         usual = tuple(each for each in plan[point] if not change.is_new(each.name, point))
         if usual == wanted[point]:
@@ -184,7 +184,7 @@ def _plugins(wanted: Plan, change: _Change, notes: _Notes, profile: str) -> dict
             added = (each for each in plan[point] if change.is_new(each.name, point))
             entries = [_entry(each, point) for each in (*wanted[point], *added)]
             result[point] = {"enabled": entries, "disabled": _named([ALL])}
-            _tell_difference(point, usual, wanted[point], notes, profile)
+            _note_difference(point, usual, wanted[point], notes, profile)
     return result
 
 
@@ -207,7 +207,7 @@ def _entry(plugin: EnabledPlugin, point: str) -> dict[str, Any]:
     return {"name": plugin.name, **({"weight": plugin.weight} if point == "score" else {})}
 
 
-def _tell_gone(config: SchedulerConfiguration, change: _Change, notes: _Notes) -> None:
+def _note_removed_plugins(config: SchedulerConfiguration, change: _Change, notes: _Notes) -> None:
     ran = {plugin.name for profile in config.profiles for each in profile.plugins.values() for plugin in each}
     reasons: dict[str, list[str]] = {}
     for name in sorted(ran):
@@ -219,7 +219,7 @@ def _tell_gone(config: SchedulerConfiguration, change: _Change, notes: _Notes) -
         notes.add(f"gone and left out: {', '.join(names)}; {reason}")
 
 
-def _tell_news(off: list[str], plan: Plan, change: _Change, notes: _Notes, profile: str) -> None:
+def _note_new_plugins(off: list[str], plan: Plan, change: _Change, notes: _Notes, profile: str) -> None:
     fresh = [name for name in off if name not in change.old or name in DORMANT[change.version]]
     if fresh:
         told = " and ".join(fresh)
@@ -230,7 +230,7 @@ def _tell_news(off: list[str], plan: Plan, change: _Change, notes: _Notes, profi
                 notes.add(f"{plugin.name} also runs at {point} in v1")
 
 
-def _tell_difference(
+def _note_difference(
     point: str, by_default: tuple[EnabledPlugin, ...], wanted: tuple[EnabledPlugin, ...], notes: _Notes, profile: str
 ) -> None:
     """Note why a point is listed in full: other weights, other plugins, or another order."""

@@ -46,7 +46,7 @@ class ProfileDraft(msgspec.Struct):
     #: The entries of the file, then those added by defaulting.
     args: list[PluginArgs]
     #: The `plugins` of the file.
-    wished: dict[str, Any]
+    requested: dict[str, Any]
 
 
 class Draft(msgspec.Struct):

@@ -22,21 +22,21 @@ Served = dict[str, Collection[str]]
 Plan = dict[str, tuple[EnabledPlugin, ...]]
 
 
-def merged_sets(version: Version, wished: dict[str, Any] | None) -> Sets:
+def merged_sets(version: Version, requested: dict[str, Any] | None) -> Sets:
     """Return the plugin sets of each point and of multiPoint, including defaults."""
     points = (*POINTS, MULTI_POINT, *(PLACEMENT_POINTS if version == "v1" else ()))
-    wishes = {} if wished is None else {p: w for p, w in wished.items() if p not in IGNORED_POINTS[version]}
-    return {point: _merged(_default_set(version, point), wishes.get(point, {}), version) for point in points}
+    by_point = {} if requested is None else {p: w for p, w in requested.items() if p not in IGNORED_POINTS[version]}
+    return {point: _merged(_default_set(version, point), by_point.get(point, {}), version) for point in points}
 
 
 def _default_set(version: Version, point: str) -> tuple[EnabledPlugin, ...]:
     return tuple(EnabledPlugin(name, weight or 0) for name, weight in DEFAULTS[version].get(point, ()))
 
 
-def _merged(defaults: tuple[EnabledPlugin, ...], wish: dict[str, Any], version: Version) -> PluginSet:
+def _merged(defaults: tuple[EnabledPlugin, ...], requested: dict[str, Any], version: Version) -> PluginSet:
     """Return the defaults without disabled plugins. One that is enabled again keeps its place, with the new weight."""
-    enabled = [EnabledPlugin(each.get("name", ""), each.get("weight", 0)) for each in wish.get("enabled", [])]
-    disabled = tuple(each.get("name", "") for each in wish.get("disabled", []))
+    enabled = [EnabledPlugin(each.get("name", ""), each.get("weight", 0)) for each in requested.get("enabled", [])]
+    disabled = tuple(each.get("name", "") for each in requested.get("disabled", []))
     # Of several entries with the same name, the last replaces the default. The others remain and fail at startup.
     last = {plugin.name: index for index, plugin in enumerate(enabled)}
     result: list[EnabledPlugin] = []

@@ -139,7 +139,7 @@ def _profile(
 ) -> Profile:
     path = f"profiles[{index}]"
     plan, conflicts = running(draft.sets, served)
-    errors += [_explained(conflict, draft.wished, path, served) for conflict in conflicts]
+    errors += [_conflict_error(conflict, draft.requested, path, served) for conflict in conflicts]
     errors += _counts(plan, path)
     errors += _weights(draft, path, served)
     enabled = {plugin.name for each in draft.sets.values() for plugin in each.enabled}
@@ -155,10 +155,10 @@ def _profile(
     )
 
 
-def _explained(conflict: Conflict, wished: dict[str, Any], path: str, served: Served) -> FieldError:
+def _conflict_error(conflict: Conflict, requested: dict[str, Any], path: str, served: Served) -> FieldError:
     """Return the error for a conflict, with its path and remedy."""
     name, point = conflict.plugin, conflict.point
-    entries = wished.get(point, {}).get("enabled", [])
+    entries = requested.get(point, {}).get("enabled", [])
     indices = [index for index, entry in enumerate(entries) if entry.get("name", "") == name]
     place = f"{path}.plugins.{point}.enabled" + (f"[{indices[-1]}]" if indices else "")
     if name in served:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, get_typ
 
 import msgspec
 
-from mooring.api.decode_errors import complaint
+from mooring.api.decode_errors import locate_error, path_text
 
 if TYPE_CHECKING:
     from mooring.columns.templates import PodTemplate
@@ -169,7 +169,8 @@ def convert_args(cls: type[Any], raw: Any) -> Any:
         return msgspec.convert(raw, struct)
     except msgspec.ValidationError as error:
         name = getattr(cls, "name", "") or cls.__name__
-        raise ArgsError(name, *complaint(error, raw, struct)) from None
+        steps, message = locate_error(error, raw, struct)
+        raise ArgsError(name, path_text(steps), message) from None
 
 
 def args_struct(cls: type[Any]) -> type:

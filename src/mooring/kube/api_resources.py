@@ -49,8 +49,8 @@ class Resource(Generic[ObjectT]):
     kind: str
     plural: str
     namespaced: bool
-    #: Selects the objects whose JSON text is stored too (see `mooring.api.raw_objects`); None selects none.
-    keep_json: Callable[[ObjectT], bool] | None = None
+    #: Selects the objects whose JSON text is stored too (see `mooring.api.codec`); None selects none.
+    caches_json: Callable[[ObjectT], bool] | None = None
 
     @property
     def api_version(self) -> str:

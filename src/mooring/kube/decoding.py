@@ -12,11 +12,10 @@ import msgspec
 import structlog
 
 from mooring.api import KubeObject
-from mooring.api.codec import decode_json
-from mooring.api.manifest_error import ManifestError
+from mooring.api.codec import cache_json, decode_json
+from mooring.api.decode_errors import ManifestError
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.api.raw_objects import keep_json
 from mooring.kube.api_resources import Resource
 from mooring.kube.client_errors import ApiError, BadAnswer, error_from_status
 
@@ -78,15 +77,15 @@ def decode_page(body: bytes, resource: Resource[ObjectT]) -> Page[ObjectT]:
     """Decode a list. Raises BadAnswer."""
     model = resource.model
     try:
-        if resource.keep_json is not None:
-            return _decode_whole_page(body, resource)
+        if resource.caches_json is not None:
+            return _decode_raw_page(body, resource)
         page = _list_decoder(model).decode(body)
         items = page.items or []
         metadata = page.metadata
     except msgspec.ValidationError:
         raw = _raw_page(body)
         metadata = raw.metadata
-        items = [each for each in (_decode_odd(item, model) for item in raw.items or ()) if each is not None]
+        items = [each for each in (_decode_leniently(item, model) for item in raw.items or ()) if each is not None]
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadAnswer(f"a list of {model.__name__} is not JSON: {error}") from None
     return Page(items, metadata.resource_version, metadata.continue_)
@@ -96,37 +95,37 @@ def decode_line(line: bytes, resource: Resource[ObjectT]) -> "WatchEvent[ObjectT
     """Decode a watch event, or return the error with which the server ends the watch. Raises BadAnswer."""
     model = resource.model
     try:
-        if resource.keep_json is not None:
-            return _decode_whole_line(line, resource)
+        if resource.caches_json is not None:
+            return _decode_raw_line(line, resource)
         decoded = _line_decoder(model).decode(line)
     except msgspec.ValidationError:
-        return _decode_odd_line(line, model)
+        return _decode_unusual_line(line, model)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadAnswer(f"a line of a watch of {model.__name__} is not JSON: {error}") from None
     if decoded.type not in _KNOWN_TYPES:
-        return _decode_odd_line(line, model)
+        return _decode_unusual_line(line, model)
     return WatchEvent(decoded.type, decoded.object, decoded.object.metadata.resource_version)  # type: ignore[arg-type]  # checked above
 
 
-def _decode_whole_page(body: bytes, resource: Resource[ObjectT]) -> Page[ObjectT]:
+def _decode_raw_page(body: bytes, resource: Resource[ObjectT]) -> Page[ObjectT]:
     raw = _raw_page(body)
-    items = [each for each in (_decode_whole(item, resource) for item in raw.items or ()) if each is not None]
+    items = [each for each in (_decode_and_cache(item, resource) for item in raw.items or ()) if each is not None]
     return Page(items, raw.metadata.resource_version, raw.metadata.continue_)
 
 
-def _decode_whole_line(line: bytes, resource: Resource[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
+def _decode_raw_line(line: bytes, resource: Resource[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
     raw = msgspec.json.decode(line, type=_RawLine)
-    decoded = _decode_whole(raw.object, resource) if raw.type in _KNOWN_TYPES and raw.type != "BOOKMARK" else None
+    decoded = _decode_and_cache(raw.object, resource) if raw.type in _KNOWN_TYPES and raw.type != "BOOKMARK" else None
     if decoded is None:
-        return _decode_odd_line(line, resource.model)
+        return _decode_unusual_line(line, resource.model)
     return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)  # type: ignore[arg-type]  # checked above
 
 
-def _decode_whole(raw: msgspec.Raw, resource: Resource[ObjectT]) -> ObjectT | None:
+def _decode_and_cache(raw: msgspec.Raw, resource: Resource[ObjectT]) -> ObjectT | None:
     """Decode an object, and store its JSON text if the resource selects it."""
-    decoded = _decode_odd(raw, resource.model)
-    if isinstance(decoded, Pod | Node) and resource.keep_json is not None and resource.keep_json(decoded):
-        keep_json(decoded, bytes(raw))
+    decoded = _decode_leniently(raw, resource.model)
+    if isinstance(decoded, Pod | Node) and resource.caches_json is not None and resource.caches_json(decoded):
+        cache_json(decoded, bytes(raw))
     return decoded
 
 
@@ -137,7 +136,7 @@ def _raw_page(body: bytes) -> _RawList:
         raise BadAnswer(f"not a list: {error}") from None
 
 
-def _decode_odd_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
+def _decode_unusual_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
     try:
         raw = msgspec.json.decode(line, type=_RawLine)
     except msgspec.ValidationError as error:
@@ -149,7 +148,7 @@ def _decode_odd_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[ObjectT] 
     if raw.type == "BOOKMARK":  # a bookmark has only metadata
         mark = _bare(raw.object)
         return WatchEvent("BOOKMARK", mark, mark.metadata.resource_version)  # type: ignore[arg-type]  # metadata only
-    decoded = _decode_odd(raw.object, model)
+    decoded = _decode_leniently(raw.object, model)
     if decoded is not None:
         return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)  # type: ignore[arg-type]  # checked above
     bare = _bare(raw.object)
@@ -158,7 +157,7 @@ def _decode_odd_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[ObjectT] 
     return WatchEvent(raw.type, gone, bare.metadata.resource_version)  # type: ignore[arg-type]  # checked above
 
 
-def _decode_odd(raw: msgspec.Raw, model: type[ObjectT]) -> ObjectT | None:
+def _decode_leniently(raw: msgspec.Raw, model: type[ObjectT]) -> ObjectT | None:
     try:
         return decode_json(bytes(raw), model)
     except ManifestError as error:

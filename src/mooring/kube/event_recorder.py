@@ -151,7 +151,7 @@ class EventRecorder:
         async with asyncio.TaskGroup() as group:
             for _ in range(self._senders):
                 group.create_task(self._send_all())
-            group.create_task(self._look_after_series())
+            group.create_task(self._maintain_series())
 
     async def drain(self, timeout: float) -> bool:
         """Wait until all events are sent. Return False after the timeout."""
@@ -259,11 +259,11 @@ class EventRecorder:
             reason=key.reason,
             regarding=key.regarding,
             related=key.related,
-            note=_fitted(entry.note),
+            note=_truncated(entry.note),
             type=key.type,
         )
 
-    async def _look_after_series(self) -> None:
+    async def _maintain_series(self) -> None:
         checks = 0
         while True:
             await asyncio.sleep(FINISH_SECONDS)
@@ -316,7 +316,7 @@ def _series(entry: _Entry) -> EventSeries | None:
     return EventSeries(count=entry.count, last_observed_time=format_time(entry.last, micros=True))
 
 
-def _fitted(note: str) -> str:
+def _truncated(note: str) -> str:
     """Truncate a note to the length that the server accepts."""
     text = note.encode()
     if len(text) <= _NOTE_BYTES:

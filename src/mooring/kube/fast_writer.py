@@ -17,7 +17,7 @@ from mooring.kube.access import Access
 from mooring.kube.client_errors import NOT_LEADING, ConnectionFailed, NotLeading, OutcomeUnknown
 from mooring.kube.client_tls import TlsContexts
 from mooring.kube.identity import Identity, IdentitySource
-from mooring.kube.request_limits import Priority, Turnstile
+from mooring.kube.request_limits import ConcurrencyLimiter, Priority
 from mooring.kube.transport import IDLE_SECONDS, Answer, Timeouts, Transport
 
 _CONNECTIONS: Final = 64
@@ -123,7 +123,7 @@ class _Connection(asyncio.Protocol):
             answer.set_result(Answer(status, headers, b"".join(self._body)))
 
 
-class LeanLane:
+class FastWriter:
     """A pool of connections for small writes; requests get a free connection by priority. Not thread-safe."""
 
     def __init__(
@@ -151,12 +151,12 @@ class LeanLane:
         self._may_write = may_write
         self._open: set[_Connection] = set()
         self._idle: list[_Connection] = []
-        self._turnstile = Turnstile(connections)
+        self._limiter = ConcurrencyLimiter(connections)
         self._timer: asyncio.TimerHandle | None = None
         fixed = [("Host", parts.netloc.rpartition("@")[2]), ("User-Agent", user_agent), ("Accept", "application/json")]
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in (*fixed, *access.user.impersonation))
         self._heads: dict[tuple[str, str], str] = {}
-        self._headed_for: Identity | None = None
+        self._heads_identity: Identity | None = None
 
     async def request(
         self, method: str, target: str, *, body: bytes | None, content_type: str, timeout: float, priority: Priority
@@ -168,12 +168,12 @@ class LeanLane:
             )
         identity = self._identities.fresh() or await self._identities.get()
         head = self._head(method, target, identity, content_type, len(body))
-        if not self._turnstile.try_enter():
-            await self._turn(timeout, priority)
+        if not self._limiter.try_enter():
+            await self._wait_for_connection(timeout, priority)
         try:
             answer = await self._exchange(head, body, identity, timeout)
         finally:
-            self._turnstile.leave()
+            self._limiter.leave()
         if answer.status == 401 or 300 <= answer.status < 400:
             # Neither was carried out, so a retry is safe. aiohttp renews the credentials.
             return await self._fallback.request(
@@ -193,9 +193,9 @@ class LeanLane:
         await asyncio.sleep(0)
 
     def _head(self, method: str, target: str, identity: Identity, content_type: str, length: int) -> bytes:
-        if self._headed_for is not identity:
+        if self._heads_identity is not identity:
             self._heads.clear()
-            self._headed_for = identity
+            self._heads_identity = identity
         fixed = self._heads.get((method, content_type))
         if fixed is None:
             secret = f"Authorization: {identity.authorization}\r\n" if identity.authorization else ""
@@ -205,10 +205,10 @@ class LeanLane:
             self._heads[method, content_type] = fixed
         return f"{method} {self._prefix}{target}{fixed}{length}\r\n\r\n".encode("latin-1")
 
-    async def _turn(self, timeout: float, priority: Priority) -> None:
+    async def _wait_for_connection(self, timeout: float, priority: Priority) -> None:
         try:
             async with asyncio.timeout(timeout):
-                await self._turnstile.enter(priority)
+                await self._limiter.enter(priority)
         except TimeoutError:
             raise ConnectionFailed(f"{self._server}: no connection was free within {timeout:g} s") from None
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from mooring.api.manifest_error import path_text, type_problem
+from mooring.api.decode_errors import path_text, type_problem
 from mooring.api.yaml_nodes import ReadError, Step
 from mooring.api.yaml_reader import find_line, read_documents
 from mooring.kube.access import Access, ExecPlugin, User, check_server

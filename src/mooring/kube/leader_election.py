@@ -115,7 +115,7 @@ class ElectionThread:
         self._ready.set()
         settings = self._settings
         timeouts = Timeouts(connect=settings.renew_deadline / 2, request=max(1.0, settings.renew_deadline / 2))
-        async with Client(self._access, lean=False, timeouts=timeouts) as client:
+        async with Client(self._access, fast_writes=False, timeouts=timeouts) as client:
             store = ApiLeaseStore(client)
             elector = self._elector = LeaseElector(store, settings, on_new_leader=self._on_new_leader)
             try:

@@ -87,7 +87,7 @@ class LeaseElector:
         #: When the last successful renewal began. Others measure from a later time.
         self._renewed_at = float("-inf")
         #: The last logged problem.
-        self._told = ""
+        self._logged = ""
         self._reported = ""
 
     @property
@@ -162,20 +162,20 @@ class LeaseElector:
             async with asyncio.timeout(limit):
                 done = await self._try()
         except (KubeError, TimeoutError) as error:
-            self._tell(error)
+            self._log_problem(error)
             done = False
         if done:
             self._renewed_at = begun
-            self._told = ""
+            self._logged = ""
         self._report()
         return done
 
-    def _tell(self, error: Exception) -> None:
+    def _log_problem(self, error: Exception) -> None:
         """Log a problem once. A conflict with another process is normal."""
         text = str(error) or "timed out"
-        tell = log.debug if isinstance(error, Conflict) or text == self._told else log.warning
-        self._told = text
-        tell("the lease was not acquired or renewed", lock=self._described(), error=text)
+        log_problem = log.debug if isinstance(error, Conflict) or text == self._logged else log.warning
+        self._logged = text
+        log_problem("the lease was not acquired or renewed", lock=self._described(), error=text)
 
     async def _try(self) -> bool:
         now = self._timestamp()
@@ -218,19 +218,19 @@ class LeaseElector:
         before = self._lease
         self._lease = await self._store.get(self._settings.namespace, self._settings.name)
         if before is None or self._lease.spec != self._seen:
-            self._see(self._lease.spec)
+            self._observe(self._lease.spec)
 
     async def _create(self, spec: LeaseSpec) -> None:
         metadata = ObjectMeta(name=self._settings.name, namespace=self._settings.namespace)
         self._lease = await self._store.create(Lease(metadata=metadata, spec=spec))
-        self._see(self._lease.spec)
+        self._observe(self._lease.spec)
 
     async def _write(self, spec: LeaseSpec) -> None:
         assert self._lease is not None
         self._lease = await self._store.replace(Lease(metadata=self._lease.metadata, spec=spec))
-        self._see(self._lease.spec)
+        self._observe(self._lease.spec)
 
-    def _see(self, spec: LeaseSpec) -> None:
+    def _observe(self, spec: LeaseSpec) -> None:
         self._seen = spec
         self._seen_at = self._time()
 

@@ -63,14 +63,14 @@ class ObjectStore(Generic[ObjectT]):
         gone = [key for key in self._objects if key not in seen]
         return [Change(self._objects.pop(key), None) for key in gone]
 
-    def show_all(self, values: Iterable[ObjectT]) -> list[Change[ObjectT]]:
+    def store_all(self, values: Iterable[ObjectT]) -> list[Change[ObjectT]]:
         """Store the objects of a list and return the changes."""
         changes: list[Change[ObjectT]] = []
         for value in values:
-            self.show(value, changes)
+            self.store(value, changes)
         return changes
 
-    def show(self, value: ObjectT, changes: list[Change[ObjectT]]) -> None:
+    def store(self, value: ObjectT, changes: list[Change[ObjectT]]) -> None:
         """Store an object and add the changes to `changes`."""
         key = self.key(value)
         if self._seen is not None:

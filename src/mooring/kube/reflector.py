@@ -118,7 +118,7 @@ class Reflector(Generic[ObjectT]):
             async with contextlib.aclosing(pages):
                 with self._client.collector:
                     async for page in pages:
-                        self._tell(self._known.show_all(page.items))
+                        self._notify(self._known.store_all(page.items))
                         version = page.resource_version
         except Gone:
             self._expired_lists += 1
@@ -127,7 +127,7 @@ class Reflector(Generic[ObjectT]):
         self._finish_list(version)
 
     def _finish_list(self, version: str) -> None:
-        self._tell(self._known.end())
+        self._notify(self._known.end())
         self._version = version
         if not self.synced.is_set():
             log.debug("list complete", kind=str(self._selection.resource), count=len(self._known.objects))
@@ -147,24 +147,24 @@ class Reflector(Generic[ObjectT]):
                 if listing:
                     async for batch in batches:
                         heard = heard or bool(batch)
-                        self._take(batch)
+                        self._handle_batch(batch)
                         if self._version:
                             break
             async for batch in batches:
                 if batch:
                     heard = True
-                    self._take(batch)
+                    self._handle_batch(batch)
                     self._backoff.reset()
                 self.last_error = None
         return heard or self._clock() - begun >= _SHORT_SECONDS
 
-    def _take(self, batch: list[WatchEvent[ObjectT]]) -> None:
+    def _handle_batch(self, batch: list[WatchEvent[ObjectT]]) -> None:
         changes: list[Change[ObjectT]] = []
         version = self._version
         for event in batch:
             if event.type == "BOOKMARK":
                 if not version and _ends_list(event):
-                    self._tell(changes)
+                    self._notify(changes)
                     changes = []
                     self._finish_list(event.version)
                     version = self._version
@@ -173,13 +173,13 @@ class Reflector(Generic[ObjectT]):
             elif event.type == "DELETED":
                 self._known.remove(event.object, changes)
             else:
-                self._known.show(event.object, changes)
+                self._known.store(event.object, changes)
             if version and event.version:
                 version = event.version
-        self._tell(changes)
+        self._notify(changes)
         self._version = version
 
-    def _tell(self, changes: list[Change[ObjectT]]) -> None:
+    def _notify(self, changes: list[Change[ObjectT]]) -> None:
         if changes:
             self._on_changes(changes)
 
@@ -190,7 +190,7 @@ class Reflector(Generic[ObjectT]):
             log.debug("the server does not stream lists; reading them in pages", kind=str(self._selection.resource))
             self._stream_lists = False
             return
-        if _loses_the_thread(error):
+        if _requires_relist(error):
             self._version = ""
         first = self._backoff.tries == 0
         delay = self._backoff.next()
@@ -210,7 +210,7 @@ def _ends_list(event: WatchEvent[ObjectT]) -> bool:
     return event.object is not None and event.object.metadata.annotations.get(INITIAL_EVENTS_END) == "true"
 
 
-def _loses_the_thread(error: KubeError) -> bool:
+def _requires_relist(error: KubeError) -> bool:
     """Report whether the watch cannot be resumed, so that a new list is needed."""
     if isinstance(error, Gone):
         return True

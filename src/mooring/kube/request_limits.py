@@ -60,7 +60,7 @@ class Waiters:
         return self._queues[first:] + self._queues[:first] if first else self._queues
 
 
-class Turnstile:
+class ConcurrencyLimiter:
     """Limits concurrent requests, by priority. Not thread-safe."""
 
     def __init__(self, limit: int) -> None:

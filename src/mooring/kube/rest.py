@@ -16,7 +16,7 @@ import structlog
 from mooring import __version__
 from mooring.api import Event, KubeObject, NamespacedObject, Pod
 from mooring.api.codec import decode_json, encode_json
-from mooring.api.manifest_error import ManifestError
+from mooring.api.decode_errors import ManifestError
 from mooring.kube.access import Access
 from mooring.kube.api_resources import Resource, resource_of
 from mooring.kube.client_errors import (
@@ -94,7 +94,7 @@ class Client:
         *,
         qps: float = 0,
         burst: int = 0,
-        lean: bool = True,
+        fast_writes: bool = True,
         timeouts: Timeouts | None = None,
         user_agent: str = f"mooring/{__version__}",
         rng: random.Random | None = None,
@@ -110,12 +110,12 @@ class Client:
         identities = identity_source(access, clock=clock)
         tls = TlsContexts(access, clock=clock)
         self._http = HttpTransport(access, identities, tls, user_agent=user_agent, timeouts=self.timeouts)
-        self._lane: Transport = self._http
-        if lean and not access.proxy:
+        self._fast_writer: Transport = self._http
+        if fast_writes and not access.proxy:
             with contextlib.suppress(ImportError):
-                from mooring.kube.fast_writer import LeanLane
+                from mooring.kube.fast_writer import FastWriter
 
-                self._lane = LeanLane(
+                self._fast_writer = FastWriter(
                     access,
                     identities,
                     tls,
@@ -139,7 +139,7 @@ class Client:
 
     async def close(self) -> None:
         """Close all connections. Pending requests fail."""
-        await self._lane.close()
+        await self._fast_writer.close()
         await self._http.close()
 
     # Reading.
@@ -259,7 +259,7 @@ class Client:
     ) -> None:
         """Patch the status of an object by strategic merge with the fast writer. The result is not decoded."""
         path = resource_of(kind).path(namespace=namespace, name=name, subresource="status")
-        await self._call("PATCH", path, body=patch, content_type=PatchType.STRATEGIC, lean=True)
+        await self._call("PATCH", path, body=patch, content_type=PatchType.STRATEGIC, fast_writes=True)
 
     async def delete(
         self,
@@ -277,7 +277,7 @@ class Client:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         path = resource_of(kind).path(namespace=namespace, name=name)
-        await self._call("DELETE", path, body=msgspec.json.encode(options), lean=True)
+        await self._call("DELETE", path, body=msgspec.json.encode(options), fast_writes=True)
 
     async def bind(self, pod: NamespacedObject, node: str) -> None:
         """Bind a pod to a node with the fast writer. Retried only if the server did not carry it out.
@@ -288,18 +288,20 @@ class Client:
         binding = _Binding(_Meta(pod.name, pod.namespace, pod.uid), _Target(node))
         path = resource_of(Pod).path(namespace=pod.namespace, name=pod.name, subresource="binding")
         body = _BINDINGS.encode(binding)
-        await self._call("POST", path, body=body, priority=Priority.BIND, idempotent=False, lean=True)
+        await self._call("POST", path, body=body, priority=Priority.BIND, idempotent=False, fast_writes=True)
 
     async def create_event(self, event: Event) -> None:
         """Create an event with the fast writer, at the lowest priority. Raises AlreadyExists."""
         path = resource_of(Event).path(namespace=event.namespace)
-        await self._call("POST", path, body=encode_json(event), priority=Priority.EVENT, idempotent=False, lean=True)
+        await self._call(
+            "POST", path, body=encode_json(event), priority=Priority.EVENT, idempotent=False, fast_writes=True
+        )
 
     async def patch_event(self, namespace: str, name: str, patch: bytes) -> None:
         """Patch an event by strategic merge with the fast writer. Raises NotFound if it has expired."""
         path = resource_of(Event).path(namespace=namespace, name=name)
         await self._call(
-            "PATCH", path, body=patch, content_type=PatchType.STRATEGIC, priority=Priority.EVENT, lean=True
+            "PATCH", path, body=patch, content_type=PatchType.STRATEGIC, priority=Priority.EVENT, fast_writes=True
         )
 
     async def call(self, method: str, target: str, body: bytes | None = None) -> bytes:
@@ -324,11 +326,11 @@ class Client:
         content_type: str = JSON,
         priority: Priority = Priority.STATUS,
         idempotent: bool | None = None,
-        lean: bool = False,
+        fast_writes: bool = False,
         timeout: float | None = None,
         writes: bool = True,
     ) -> Answer:
-        transport = self._lane if lean else self._http
+        transport = self._fast_writer if fast_writes else self._http
         limit = timeout or self.timeouts.request
         fence = self._may_write if writes and method != "GET" else None
 

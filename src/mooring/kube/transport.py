@@ -101,7 +101,7 @@ class HttpTransport:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=idle)
         for again in (True, False):
             identity = self._identities.fresh() or await self._identities.get()
-            with self._explained():
+            with self._translated_errors():
                 async with self._open("GET", target, identity, None, "", limits) as response:
                     if response.status == 200:
                         yield response.content
@@ -130,7 +130,7 @@ class HttpTransport:
         content_type: str,
         limits: aiohttp.ClientTimeout,
     ) -> Answer:
-        with self._explained():
+        with self._translated_errors():
             async with self._open(method, target, identity, body, content_type, limits) as response:
                 return Answer(response.status, _lower(response.headers), await response.read())
 
@@ -166,7 +166,7 @@ class HttpTransport:
         )
 
     @contextlib.contextmanager
-    def _explained(self) -> Any:
+    def _translated_errors(self) -> Any:
         """Convert the errors of aiohttp to those of this package."""
         try:
             yield

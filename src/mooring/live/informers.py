@@ -69,9 +69,9 @@ class Shown(msgspec.Struct, frozen=True):
         """How objects of a kind are read, so that they can be shown."""
         resource: Resource[Any] = resource_of(kind)
         if kind is Node and self.nodes:
-            return replace(resource, keep_json=lambda _node: True)
+            return replace(resource, caches_json=lambda _node: True)
         if kind is Pod and (self.waiting_pods or self.placed_pods):
-            return replace(resource, keep_json=self._is_shown)
+            return replace(resource, caches_json=self._is_shown)
         return resource
 
     def _is_shown(self, pod: Pod) -> bool:

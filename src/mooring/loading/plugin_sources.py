@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
-from mooring.api.decode_errors import complaint
+from mooring.api.decode_errors import locate_error, path_text
 from mooring.api.quantity import QuantityError, value
 from mooring.api.yaml_nodes import ReadError, line_of, plain
 from mooring.api.yaml_reader import read_node
@@ -182,7 +182,8 @@ def read_sources(text: str, *, source: str) -> PluginSources:
     try:
         sources = msgspec.convert(written, PluginSources)
     except msgspec.ValidationError as error:
-        path, message = complaint(error, written, PluginSources)
+        steps, message = locate_error(error, written, PluginSources)
+        path = path_text(steps)
         unknown = _UNKNOWN.search(message)
         if unknown is not None:
             message, path = f'unknown field "{unknown[1]}"', f"{path}.{unknown[1]}".lstrip(".")

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.codec import Misfit, Unknown, decode_object, fit
-from mooring.api.manifest_error import ManifestError, path_text
+from mooring.api.codec import Unknown, decode_object, fit
+from mooring.api.decode_errors import ConversionError, ManifestError, path_text
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.config import ConfigError, SchedulerConfiguration, load_config
@@ -92,7 +92,7 @@ def _fitted(item: Unknown, kind: type[CustomResource], where: str) -> CustomReso
     """An object of a kind that a plugin declares."""
     try:
         return fit(item.raw, kind)
-    except Misfit as error:
+    except ConversionError as error:
         raise CaseError(f"{where}: {path_text(error.fault.steps)}: {error.fault.problem}") from None
 
 

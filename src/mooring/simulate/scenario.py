@@ -12,8 +12,9 @@ from typing import Final
 
 import msgspec
 
-from mooring.api.codec import Misfit, Unknown, fit, to_dict
+from mooring.api.codec import Unknown, fit, to_dict
 from mooring.api.core import Namespace
+from mooring.api.decode_errors import ConversionError
 from mooring.api.meta import KubeObject, NamespacedObject, ObjectMeta, parse_time
 from mooring.api.node import Node
 from mooring.api.pod import Pod
@@ -164,7 +165,7 @@ def _fitted(given: Given, kind: type[CustomResource]) -> CustomResource:
     assert isinstance(given.item, Unknown)
     try:
         return fit(given.item.raw, kind)
-    except Misfit as error:
+    except ConversionError as error:
         raise given.fault(error.fault.problem, *error.fault.steps, remedy=error.fault.remedy) from None
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from mooring.api.codec import Loaded, read_manifests
-from mooring.api.manifest_error import ManifestError, path_text
+from mooring.api.decode_errors import ManifestError, path_text
 from mooring.api.yaml_nodes import ReadError, Step
 from mooring.api.yaml_reader import find_line, read_documents
 

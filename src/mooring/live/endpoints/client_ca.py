@@ -39,7 +39,7 @@ class ClientCa:
     def _call(self, access: Access | None, client: Client) -> Call:
         if access is None:
             return client.call
-        other = Client(access, lean=False)
+        other = Client(access, fast_writes=False)
         self._connections.append(other)
         return other.call
 

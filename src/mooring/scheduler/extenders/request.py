@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from mooring.api.codec import raw_json
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.api.raw_objects import whole_json
 
 if TYPE_CHECKING:
     from mooring.scheduler.extenders.extender import Extender
@@ -83,9 +83,9 @@ class _BindingArgs(
 def nodes_body(pod: Pod, nodes: Sequence[Node], *, names_only: bool) -> bytes:
     """Encode the request of filter and prioritize: a pod and some nodes."""
     if names_only:
-        args = _Args(whole_json(pod), None, [node.name for node in nodes])
+        args = _Args(raw_json(pod), None, [node.name for node in nodes])
     else:
-        args = _Args(whole_json(pod), _NodeList([whole_json(node) for node in nodes]), None)
+        args = _Args(raw_json(pod), _NodeList([raw_json(node) for node in nodes]), None)
     return msgspec.json.encode(args)
 
 
@@ -93,14 +93,14 @@ def victims_body(pod: Pod, victims: Mapping[str, tuple[Sequence[Pod], int]], *, 
     """Encode the request of preempt: a pod and, for each node, the victims and how many of them violate a budget."""
 
     def shown(victim: Pod) -> msgspec.Raw:
-        return msgspec.Raw(msgspec.json.encode({"UID": victim.uid})) if names_only else whole_json(victim)
+        return msgspec.Raw(msgspec.json.encode({"UID": victim.uid})) if names_only else raw_json(victim)
 
     by_node = {
         node: _Victims([shown(victim) for victim in pods], violations)
         for node, (pods, violations) in sorted(victims.items())
     }
     whole, meta = (None, by_node) if names_only else (by_node, None)
-    return msgspec.json.encode(_PreemptionArgs(whole_json(pod), whole, meta))
+    return msgspec.json.encode(_PreemptionArgs(raw_json(pod), whole, meta))
 
 
 def binding_body(pod: Pod, node_name: str) -> bytes:
