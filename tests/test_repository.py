@@ -29,7 +29,7 @@ SMALL_CONCEPTS = {
     "live/volumes.py",
 }
 #: These numbers may only shrink.
-MAX_UNTESTED_MODULES, MAX_OLD_PHRASES = 311, 110
+MAX_UNTESTED_MODULES, MAX_OLD_PHRASES = 159, 0
 OLD_PHRASES = re.compile(
     r"\b(?:whom|nobody|is believed|of ours|had not|be had|(?<!long )as it is|in force|no business|less than nothing"
     r"|passed over|so (?:often|many|long) before|lets us|looked after|turn(?:s|ed)? (?:\w+ )?(?:up|down)"

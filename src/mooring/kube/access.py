@@ -130,8 +130,8 @@ def finished(access: Access, env: Mapping[str, str]) -> Access:
     warnings = list(access.warnings)
     if access.insecure:
         warnings.append(
-            f"{access.origin}: insecure-skip-tls-verify is set: whoever answers at {access.server} is believed to be "
-            "the API server; give its certificate-authority instead"
+            f"{access.origin}: insecure-skip-tls-verify is set: the certificate of {access.server} is not verified; "
+            "set certificate-authority instead"
         )
     if access.server.startswith("http:") and access.user != User():
         # Do not send secrets without encryption; client-go does the same.

@@ -1,8 +1,8 @@
-"""Informers of what plugins declare: custom resources that may not exist yet, and kinds that only a plugin reads.
+"""Informers for the kinds that plugins declare: custom resources that may not exist yet, and kinds only a plugin reads.
 
-A cluster without the CustomResourceDefinition is no reason not to schedule: the lister stays empty, that is said once,
-and objects are picked up as soon as the kind is served. A plugin that is loaded later brings its own classes; the old
-ones are retired when nobody reads them any more.
+If the cluster does not serve a custom resource, the scheduler logs that once, the lister stays empty, and objects are
+read as soon as the kind is served. A plugin that is loaded later has its own classes; an informer whose class no plugin
+uses any more is stopped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """BackoffQueue: pods that are tried again when some time has passed.
 
 The more often a pod failed, the longer it waits. Waiting times end on whole seconds, so that pods that become ready
-about the same time do so together and are then ordered by priority. Pods that were turned down and pods whose attempt
-broke are kept apart: when nothing else is to do, the former may be tried before their time, the latter may not, since
-their waiting protects whatever broke.
+about the same time do so together and are then ordered by priority. Pods that plugins rejected and pods whose attempt
+ended in an error are separate: when no other pod is ready, the former may be tried before their backoff ends. The
+latter may not, because their backoff protects the component that failed.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Interest(msgspec.Struct, frozen=True):
     hints: dict[str, dict[str, tuple[QueueingHint | None, ...]]]
     #: The plugins of all profiles together.
     plugins: tuple[str, ...]
-    #: Whether the event wakes pods whatever turned them down.
+    #: Whether the event requeues pods regardless of the plugins that rejected them.
     wildcard: bool = False
 
     @property
@@ -77,7 +77,7 @@ class Interests:
         return known
 
     def wildcard(self, label: str) -> Interest:
-        """An event that wakes pods whatever turned them down."""
+        """Return an event that requeues pods regardless of the plugins that rejected them."""
         return Interest(label, {profile: {} for profile in self._registered}, (), wildcard=True)
 
     def _find(self, resource: str, action: ActionType) -> Interest:

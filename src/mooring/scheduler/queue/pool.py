@@ -1,7 +1,7 @@
-"""UnschedulablePool: pods that wait for something to happen, filed by the plugins that could be told of it.
+"""UnschedulablePool: unschedulable pods that wait for an event, indexed by the plugins that rejected them.
 
-An event concerns the pods that certain plugins turned down. Filing pods by plugin means that an event touches those
-pods only, however many others wait.
+An event concerns the pods that certain plugins rejected. With the index, an event is checked against those pods only,
+regardless of how many others wait.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SchedulingQueue: which pod is tried next, and when a pod that failed is tried again.
 
 A pod is in one of four places. Pods that are ready wait in *active*, ordered by QueueSort. A pod that failed goes to
-*unschedulable* until an event happens that, by the hints of the plugins that turned it down, may help; it then goes to
+*unschedulable* until an event happens that, by the hints of the plugins that rejected it, may help; it then goes to
 *backoff* until it has sat out its time, and from there to *active*. A pod that a PreEnqueue plugin holds back is
 *gated*. A pod that was popped is *in flight* until ``done`` or ``add_unschedulable``.
 
@@ -250,7 +250,7 @@ class SchedulingQueue:
     ) -> int:
         """Something happened to an object: wake the pods that it may help, and tell how many.
 
-        ``only`` restricts the event to some of the waiting pods. Events that nobody registered for are ignored.
+        ``only`` restricts the event to some of the waiting pods. Events that no plugin registered for are ignored.
         """
         event = Event(self._interests.of(resource, action), old, new)
         if not event.interest.exists:
