@@ -20,7 +20,6 @@ SOURCE = ROOT / "src" / "mooring"
 ONE_FILE_EACH = ("plugins/", "batch/plugins/", "batch/actions/", "cluster/kinds/")
 #: Small modules with one importer that are a concept of their own.
 SMALL_CONCEPTS = {
-    "cluster/validation/pod_subresources.py",
     "config/extender_tls.py",
     "controllers/jobs/job_ttl.py",
     "controllers/roles.py",

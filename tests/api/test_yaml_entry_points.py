@@ -13,7 +13,7 @@ from mooring.api.yaml_nodes import ReadError
 from mooring.api.yaml_reader import read_yaml
 from mooring.batch.conf import read_conf
 from mooring.cluster.errors import ApiError
-from mooring.cluster.http.bodies import parse_body
+from mooring.cluster.http.request_body import parse_body
 from mooring.config.config_errors import ConfigError
 from mooring.config.document import read_document
 from mooring.config.field_decoder import repeated_keys

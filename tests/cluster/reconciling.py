@@ -18,10 +18,10 @@ async def bind_all(client: Client) -> None:
 async def until(client: Client, path: str, holds: Any, *, bind: bool = True) -> Any:
     """Wait until an object is as it should be; meanwhile every pod is bound."""
 
-    async def look() -> Any:
+    async def nested_field() -> Any:
         if bind:
             await bind_all(client)
         answer = await client.ask("GET", path)
         return answer.body if answer.status == 200 and holds(answer.body) else None
 
-    return await client.wait(look)
+    return await client.wait(nested_field)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mooring.cluster import EmbeddedCluster
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.kinds import KINDS
-from mooring.cluster.resources import Resource
 from mooring.cluster.schema.shape import (
     BOOLEAN,
     BYTES,

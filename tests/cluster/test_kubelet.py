@@ -9,11 +9,11 @@ from tests.cluster.conftest import PODS, TABLE, Client, make, pod
 
 
 async def _phase(client: Client, name: str, phase: str) -> Any:
-    async def look() -> Any:
+    async def nested_field() -> Any:
         found = await client.get(f"{PODS}/{name}")
         return found if found["status"]["phase"] == phase else None
 
-    return await client.wait(look)
+    return await client.wait(nested_field)
 
 
 def _annotated(name: str, annotations: dict[str, str], **spec: Any) -> dict[str, Any]:

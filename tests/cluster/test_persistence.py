@@ -118,7 +118,7 @@ async def test_watches_hear_only_of_what_is_safe(data: Path) -> None:
     await cluster.start()
     try:
         heard: list[int] = []
-        cluster.store.listen(lambda _, change: heard.append(change.version))
+        cluster.store.subscribe(lambda _, change: heard.append(change.version))
         cluster.store.put("configmaps", "default", "x", make("v1", "ConfigMap", "x"))
         assert heard == []
         await cluster.api.flush()
@@ -169,7 +169,7 @@ async def test_controllers_do_not_trip_over_what_is_not_safe_yet(data: Path) -> 
         nonlocal most
         most = max(most, cluster.store.count("pods"))
 
-    cluster.store.follow(count)
+    cluster.store.subscribe_immediately(count)
     try:
         await client.create(path, make("apps/v1", "ReplicaSet", "r", spec=spec))
 

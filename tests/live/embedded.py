@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.cluster import EmbeddedCluster
-from mooring.cluster.calls import system_call
+from mooring.cluster.request_context import system_call
 
 
 class Embedded:

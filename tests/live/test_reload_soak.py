@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mooring import Scheduler
 from mooring.cluster import EmbeddedCluster
-from mooring.cluster.calls import system_call
+from mooring.cluster.request_context import system_call
 from tests.loading.builders import loaded_modules
 
 RELOADS = 1000

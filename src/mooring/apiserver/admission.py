@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from mooring.apiserver.documents import Document, look
+from mooring.apiserver.documents import Document, nested_field
 
 #: The priority classes that every cluster has.
 SYSTEM_PRIORITY_CLASSES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
@@ -67,7 +67,7 @@ def merge_label_keys(pod: Document) -> None:
     labels, spec = pod["metadata"].get("labels") or {}, pod["spec"]
     terms = list(spec.get("topologySpreadConstraints") or ())
     for kind in ("podAffinity", "podAntiAffinity"):
-        given = look(spec, "affinity", kind) or {}
+        given = nested_field(spec, "affinity", kind) or {}
         terms += given.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
         preferred = given.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
         terms += [each["podAffinityTerm"] for each in preferred if "podAffinityTerm" in each]

@@ -24,7 +24,7 @@ def with_metadata(document: Document, **parts: Any) -> Document:
     return {**document, "metadata": replaced(document.get("metadata") or {}, **parts)}
 
 
-def look(document: Any, *path: str) -> Any:
+def nested_field(document: Any, *path: str) -> Any:
     """Return the value at a path, or None if a part of the path is missing."""
     for key in path:
         if not isinstance(document, dict):
@@ -33,11 +33,11 @@ def look(document: Any, *path: str) -> Any:
     return document
 
 
-def copied(value: Any) -> Any:
+def deep_copy(value: Any) -> Any:
     """Return a deep copy in which nothing is shared, for code that changes documents in place."""
     if isinstance(value, dict):
-        return {key: copied(each) for key, each in value.items()}
-    return [copied(each) for each in value] if isinstance(value, list) else value
+        return {key: deep_copy(each) for key, each in value.items()}
+    return [deep_copy(each) for each in value] if isinstance(value, list) else value
 
 
 def controller_of(document: Document) -> Document | None:
@@ -50,7 +50,7 @@ def controller_of(document: Document) -> Document | None:
 
 def condition(document: Document, kind: str) -> Document | None:
     """Return a condition of the status by type."""
-    for each in look(document, "status", "conditions") or ():
+    for each in nested_field(document, "status", "conditions") or ():
         if each.get("type") == kind:
             return dict(each)
     return None

@@ -13,7 +13,7 @@ from mooring.api.node import Node
 from mooring.api.node_selectors import required_node_affinity
 from mooring.api.pod import Pod, PodSpec
 from mooring.api.tolerations import untolerated
-from mooring.apiserver.documents import Document, copied, look
+from mooring.apiserver.documents import Document, deep_copy, nested_field
 from mooring.apiserver.names import template_hash
 
 TEMPLATE_HASH: Final = "pod-template-hash"
@@ -48,7 +48,7 @@ def owner_reference(owner: Document) -> Document:
 
 def pod_from_template(template: Document, owner: Document, **metadata: Any) -> Document:
     """Return a pod of the template that the owner controls."""
-    given = copied(template)
+    given = deep_copy(template)
     inside = given.get("metadata") or {}
     kept = {key: inside[key] for key in ("labels", "annotations", "finalizers") if key in inside}
     if "generateName" not in metadata and "name" not in metadata:
@@ -67,8 +67,8 @@ def _add_labels(pod: Document, labels: dict[str, str]) -> None:
 def replica_set_of(deployment: Document, replicas: int) -> Document:
     """Return the ReplicaSet for the current template of a Deployment."""
     metadata, spec = deployment["metadata"], deployment["spec"]
-    short = template_hash(spec["template"], look(deployment, "status", "collisionCount"))
-    template, selector = copied(spec["template"]), copied(spec["selector"])
+    short = template_hash(spec["template"], nested_field(deployment, "status", "collisionCount"))
+    template, selector = deep_copy(spec["template"]), deep_copy(spec["selector"])
     template.setdefault("metadata", {}).setdefault("labels", {})[TEMPLATE_HASH] = short
     selector.setdefault("matchLabels", {})[TEMPLATE_HASH] = short
     made: Document = {
@@ -94,7 +94,7 @@ def stateful_revision(stateful_set: Document) -> str:
 
 def stateful_ordinals(stateful_set: Document) -> range:
     """Return the ordinals that the pods of a StatefulSet should have."""
-    start = look(stateful_set, "spec", "ordinals", "start") or 0
+    start = nested_field(stateful_set, "spec", "ordinals", "start") or 0
     return range(start, start + stateful_set["spec"].get("replicas", 1))
 
 
@@ -126,8 +126,8 @@ def stateful_claims(stateful_set: Document, ordinal: int) -> Iterator[Document]:
     spec = stateful_set["spec"]
     for claim in spec.get("volumeClaimTemplates") or ():
         name = f"{claim['metadata']['name']}-{stateful_set['metadata']['name']}-{ordinal}"
-        labels = {**(claim["metadata"].get("labels") or {}), **(look(spec, "selector", "matchLabels") or {})}
-        yield {"metadata": {**claim["metadata"], "name": name, "labels": labels}, "spec": copied(claim["spec"])}
+        labels = {**(claim["metadata"].get("labels") or {}), **(nested_field(spec, "selector", "matchLabels") or {})}
+        yield {"metadata": {**claim["metadata"], "name": name, "labels": labels}, "spec": deep_copy(claim["spec"])}
 
 
 # DaemonSets
@@ -162,7 +162,7 @@ def _daemon_tolerations(spec: Document) -> list[Document]:
 def daemon_affinity(affinity: Document | None, node: str) -> Document:
     """Return an affinity whose only required node affinity term is the name of a node."""
     term = {"matchFields": [{"key": _NODE_NAME, "operator": "In", "values": [node]}]}
-    node_affinity = {**(look(affinity, "nodeAffinity") or {}), _REQUIRED: {"nodeSelectorTerms": [term]}}
+    node_affinity = {**(nested_field(affinity, "nodeAffinity") or {}), _REQUIRED: {"nodeSelectorTerms": [term]}}
     return {**(affinity or {}), "nodeAffinity": node_affinity}
 
 
@@ -187,7 +187,7 @@ def daemon_target(pod: Document) -> str:
     """Return the node that a pod of a DaemonSet runs on or is meant for, or an empty string."""
     if node := pod["spec"].get("nodeName"):
         return str(node)
-    for term in look(pod, "spec", "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms") or ():
+    for term in nested_field(pod, "spec", "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms") or ():
         for field in term.get("matchFields") or ():
             if field["key"] == _NODE_NAME and field["operator"] == "In" and len(field.get("values") or ()) == 1:
                 return str(field["values"][0])
@@ -245,5 +245,5 @@ def ephemeral_claims(pod: Document) -> Iterator[Document]:
         name = f"{pod['metadata']['name']}-{volume['name']}"
         yield {
             "metadata": {**metadata, "name": name, "ownerReferences": [owner_reference(pod)]},
-            "spec": copied(template["spec"]),
+            "spec": deep_copy(template["spec"]),
         }

@@ -3,10 +3,10 @@
 from typing import Final, NamedTuple
 
 from mooring.apiserver.documents import Document, replaced, rfc3339, with_metadata
-from mooring.cluster.calls import Call
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import Target, bad_request, conflict, invalid_object, not_supported
 from mooring.cluster.registry import Registry, is_finished
-from mooring.cluster.resources import Resource
+from mooring.cluster.request_context import RequestContext
 from mooring.cluster.store import Stored
 
 ORPHAN: Final = "orphan"
@@ -52,12 +52,12 @@ class Deletion(NamedTuple):
 
 
 def delete(
-    registry: Registry, resource: Resource, namespace: str, name: str, options: DeleteOptions, call: Call
+    registry: Registry, resource: Resource, namespace: str, name: str, options: DeleteOptions, context: RequestContext
 ) -> Deletion:
     """Delete an object, or mark it as terminating."""
     old = registry.get(resource, namespace, name)
     _check_preconditions(resource, old, options)
-    registry.table.kind(resource).check_deletion(old.document)
+    registry.mapper.kind(resource).check_deletion(old.document)
     document = old.document
     grace = _grace(document, options)
     metadata = document["metadata"]
@@ -71,7 +71,7 @@ def delete(
             return Deletion(old, False)
         grace = min(grace, metadata.get("deletionGracePeriodSeconds") or 0)
     new = _marked(document, finalizers, registry.clock(), grace)
-    if call.dry_run:
+    if context.dry_run:
         return Deletion(Stored(new, old.version), is_finished(new))
     if is_finished(new):
         registry.store.remove(resource.stored_as, namespace, name)
@@ -133,7 +133,7 @@ def _with_policy(finalizers: list[str], policy: str) -> list[str]:
     return [*kept, _FINALIZERS[policy]] if policy in _FINALIZERS else kept
 
 
-def deletion_answer(resource: Resource, result: Deletion, *, returns_object: bool) -> Document:
+def deletion_response(resource: Resource, result: Deletion, *, returns_object: bool) -> Document:
     """Return the response: the object if it still exists or its kind returns it, and a Status otherwise."""
     if returns_object or not result.gone:
         return result.stored.document

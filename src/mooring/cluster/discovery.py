@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import no_such_path
-from mooring.cluster.resource_table import ResourceTable
-from mooring.cluster.resources import Resource
+from mooring.cluster.rest_mapper import RestMapper
 
 #: Verbs of each subresource, and the group, version and kind of its body if they differ from those of the resource.
 _SUBRESOURCES: Final[dict[str, tuple[tuple[str, ...], str, str, str]]] = {
@@ -28,8 +28,8 @@ _SUBRESOURCES: Final[dict[str, tuple[tuple[str, ...], str, str, str]]] = {
 class Discovery:
     """Creates discovery documents from the served resources."""
 
-    def __init__(self, table: ResourceTable) -> None:
-        self._table = table
+    def __init__(self, mapper: RestMapper) -> None:
+        self._mapper = mapper
 
     def versions(self) -> Document:
         """`/api`."""
@@ -37,22 +37,24 @@ class Discovery:
 
     def groups(self) -> Document:
         """`/apis`."""
-        names = [name for name in self._table.groups() if name]
+        names = [name for name in self._mapper.groups() if name]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [self._group(name) for name in names]}
 
     def group(self, name: str) -> Document:
         """`/apis/GROUP`."""
-        if not name or name not in self._table.groups():
+        if not name or name not in self._mapper.groups():
             raise no_such_path()
         return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)}
 
     def _group(self, name: str) -> Document:
-        versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in self._table.groups()[name]]
+        versions = [
+            {"groupVersion": f"{name}/{version}", "version": version} for version in self._mapper.groups()[name]
+        ]
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
     def resources(self, group: str, version: str) -> Document:
         """`/api/v1` and `/apis/GROUP/VERSION`."""
-        found = self._table.groups().get(group, {}).get(version)
+        found = self._mapper.groups().get(group, {}).get(version)
         if not found:
             raise no_such_path()
         group_version = f"{group}/{version}" if group else version
@@ -74,7 +76,7 @@ class Discovery:
                     for version, found in versions.items()
                 ],
             }
-            for name, versions in self._table.groups().items()
+            for name, versions in self._mapper.groups().items()
             if (name == "") is core
         ]
         return {

@@ -12,18 +12,18 @@ from typing import Final
 from mooring.apiserver.admission import SYSTEM_PRIORITY_CLASSES
 from mooring.apiserver.documents import Document, rfc3339
 from mooring.certificates import Certificate, make_certificate
-from mooring.cluster.access.tokens import ADMIN
-from mooring.cluster.calls import system_call
-from mooring.cluster.controllers.base import Controller, ControllerLoop, Tools
-from mooring.cluster.controllers.garbage import GarbageCollector
-from mooring.cluster.custom.definitions import DEFINITIONS
+from mooring.cluster.auth.authentication import ADMIN
+from mooring.cluster.controllers.controller import Controller, ControllerLoop, Tools
+from mooring.cluster.controllers.garbage_collector import GarbageCollector
+from mooring.cluster.custom_resources.definitions import DEFINITIONS
 from mooring.cluster.errors import ApiError
-from mooring.cluster.http.context import Api
+from mooring.cluster.http.api import Api
 from mooring.cluster.http.server import HttpServer
 from mooring.cluster.kinds import KINDS
 from mooring.cluster.kubeconfig import kubeconfig_text
 from mooring.cluster.kubelet import Kubelets, node_status
 from mooring.cluster.persistence import SqliteJournal
+from mooring.cluster.request_context import system_context
 from mooring.cluster.store import HISTORY, Store
 
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -118,7 +118,7 @@ class EmbeddedCluster:
             await self._kubelets.stop()
         if self._loop is not None:
             await self._loop.stop()
-        self.api.watches.close()
+        self.api.broadcaster.close()
         if self._journal is not None:
             await self._journal.close()
             self._journal = None
@@ -133,7 +133,7 @@ class EmbeddedCluster:
         zones: int = 3,
     ) -> list[str]:
         """Add fake nodes in several zones, and return their names. Existing nodes stay unchanged."""
-        resource = self.api.table.of("nodes")
+        resource = self.api.mapper.of("nodes")
         width = len(str(max(count - 1, 0)))
         names: list[str] = []
         for number in range(count):
@@ -141,7 +141,7 @@ class EmbeddedCluster:
             names.append(name)
             if self.store.get("nodes", "", name) is None:
                 document = fake_node(name, f"zone-{number % zones}", capacity, labels)
-                self.api.registry.create(resource, "", document, system_call())
+                self.api.registry.create(resource, "", document, system_context())
         return names
 
     @property
@@ -207,14 +207,14 @@ class EmbeddedCluster:
             self._ensure(DEFINITIONS, definition)
             found = self.store.get(DEFINITIONS, "", definition["metadata"]["name"])
             if found is not None:
-                self.api.custom.stored(self.api.table.of(DEFINITIONS), found)
+                self.api.custom.stored(self.api.mapper.of(DEFINITIONS), found)
 
     def _ensure(self, storage: str, document: Document) -> None:
-        resource = self.api.table.of(storage)
+        resource = self.api.mapper.of(storage)
         namespace = document["metadata"].get("namespace", "")
         if self.store.get(storage, namespace, document["metadata"]["name"]) is None:
             try:
-                self.api.registry.create(resource, namespace, document, system_call())
+                self.api.registry.create(resource, namespace, document, system_context())
             except ApiError as error:
                 raise RuntimeError(f"cannot create the initial {resource.kind}: {error.message}") from error
 

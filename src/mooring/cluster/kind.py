@@ -7,15 +7,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mooring.apiserver.documents import Document
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import FieldError
-from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import Reader
 from mooring.cluster.store import Store
-from mooring.cluster.tables import NAME_AND_AGE, Columns
-from mooring.cluster.validation.names import NameRule, dns_subdomain
+from mooring.cluster.table_printer import NAME_AND_AGE, Columns
+from mooring.cluster.validation.object_names import NameRule, dns_subdomain
 
 if TYPE_CHECKING:
-    from mooring.cluster.controllers.base import Controller
+    from mooring.cluster.controllers.controller import Controller
 
 
 def _do_nothing(_document: Document) -> None:
@@ -35,6 +35,10 @@ def _no_update_errors(_new: Document, _old: Document) -> list[FieldError]:
 
 
 def _no_warnings(_document: Document) -> list[str]:
+    return []
+
+
+def _no_subresource_errors(_subresource: str, _new: Document, _old: Document) -> list[FieldError]:
     return []
 
 
@@ -58,6 +62,8 @@ class Kind(NamedTuple):
     validate_update: Callable[[Document, Document], list[FieldError]] = _no_update_errors
     #: The same for the `status` subresource.
     validate_status: Callable[[Document, Document], list[FieldError]] = _no_update_errors
+    #: The same for other subresources that change the spec, by their names.
+    validate_subresource: Callable[[str, Document, Document], list[FieldError]] = _no_subresource_errors
     name_errors: NameRule = dns_subdomain
     #: Returns warnings about a new object.
     warnings: Callable[[Document], list[str]] = _no_warnings

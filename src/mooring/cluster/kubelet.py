@@ -13,11 +13,19 @@ from typing import Final
 
 import structlog
 
-from mooring.apiserver.documents import Document, condition, controller_of, look, rfc3339, rfc3339_micro, seconds_of
-from mooring.cluster.controllers.base import Tools
+from mooring.apiserver.documents import (
+    Document,
+    condition,
+    controller_of,
+    nested_field,
+    rfc3339,
+    rfc3339_micro,
+    seconds_of,
+)
+from mooring.cluster.controllers.controller import Tools
 from mooring.cluster.deletion import DeleteOptions
 from mooring.cluster.pod_status import ended_status, restarted_status, running_status
-from mooring.cluster.schema.kubernetes import VERSION
+from mooring.cluster.schema.shape import VERSION
 from mooring.cluster.store import DELETED, Change
 
 #: How long a pod runs before it finishes, such as `5s` or `2m`.
@@ -61,7 +69,7 @@ class Kubelets:
         self._addresses = itertools.count(1)
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._stop_listening = tools.store.listen(self._changed)
+        self._unsubscribe = tools.store.subscribe(self._changed)
 
     def start(self) -> None:
         """Handle all existing nodes and pods."""
@@ -72,7 +80,7 @@ class Kubelets:
 
     async def stop(self) -> None:
         """Stop. Pods keep their statuses."""
-        self._stop_listening()
+        self._unsubscribe()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -103,7 +111,11 @@ class Kubelets:
             if before is None or not before["spec"].get("nodeName"):
                 self._plan(0.0, "start", pod)
         elif phase == "Running":
-            if before is None or look(before, "status", "phase") != "Running" or _restarts(before) != _restarts(pod):
+            if (
+                before is None
+                or nested_field(before, "status", "phase") != "Running"
+                or _restarts(before) != _restarts(pod)
+            ):
                 left = self._left(pod)
                 if left is not None:
                     self._plan(left, "end", pod)
@@ -121,7 +133,8 @@ class Kubelets:
         if lifetime is None:
             return None
         started = [
-            look(each, "state", "running", "startedAt") for each in look(pod, "status", "containerStatuses") or ()
+            nested_field(each, "state", "running", "startedAt")
+            for each in nested_field(pod, "status", "containerStatuses") or ()
         ]
         since = max((seconds_of(each) for each in started if each), default=self._tools.now())
         return max(since + lifetime - self._tools.now(), 0.0)
@@ -188,9 +201,9 @@ class Kubelets:
         if pod["metadata"].get("deletionTimestamp"):
             return
         addresses = [
-            each["address"] for each in look(node, "status", "addresses") or () if each["type"] == "InternalIP"
+            each["address"] for each in nested_field(node, "status", "addresses") or () if each["type"] == "InternalIP"
         ]
-        address = look(pod, "status", "podIP") or self._address(pod, addresses)
+        address = nested_field(pod, "status", "podIP") or self._address(pod, addresses)
         status = running_status(
             pod, rfc3339(self._tools.now()), host=addresses[0] if addresses else "", address=address
         )
@@ -203,7 +216,7 @@ class Kubelets:
         return f"10.{244 + (number >> 16) % 8}.{(number >> 8) & 255}.{number & 255}"
 
     def _end(self, pod: Document) -> None:
-        if look(pod, "status", "phase") != "Running" or pod["metadata"].get("deletionTimestamp"):
+        if nested_field(pod, "status", "phase") != "Running" or pod["metadata"].get("deletionTimestamp"):
             return
         left = self._left(pod)
         if left is None or left > 0.01:
@@ -240,7 +253,7 @@ def runs(node: Document) -> bool:
 
 
 def _restarts(pod: Document) -> int:
-    return sum(each.get("restartCount", 0) for each in look(pod, "status", "containerStatuses") or ())
+    return sum(each.get("restartCount", 0) for each in nested_field(pod, "status", "containerStatuses") or ())
 
 
 def _lifetime(pod: Document) -> float | None:

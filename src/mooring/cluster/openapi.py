@@ -7,10 +7,10 @@ import hashlib
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import no_such_path
-from mooring.cluster.resource_table import ResourceTable
-from mooring.cluster.resources import Resource
-from mooring.cluster.schema.kubernetes import VERSION, definitions, names_by_kind
+from mooring.cluster.rest_mapper import RestMapper
+from mooring.cluster.schema.shape import VERSION, definitions, names_by_kind
 from mooring.cluster.store import encode
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -30,8 +30,8 @@ def _kind(resource: Resource) -> Document:
 class OpenApi:
     """Creates the documents, and caches them until the resources change."""
 
-    def __init__(self, table: ResourceTable) -> None:
-        self._table = table
+    def __init__(self, mapper: RestMapper) -> None:
+        self._mapper = mapper
         self._made: dict[str, bytes] = {}
         self._generation = -1
         #: The schemas of custom resources by group, version and kind.
@@ -40,7 +40,7 @@ class OpenApi:
     def index(self) -> Document:
         """`/openapi/v3`."""
         paths: Document = {}
-        for group, versions in self._table.groups().items():
+        for group, versions in self._mapper.groups().items():
             for version in versions:
                 path = f"apis/{group}/{version}" if group else f"api/{version}"
                 digest = hashlib.sha256(self.version3(path)).hexdigest().upper()
@@ -56,9 +56,9 @@ class OpenApi:
         return self._kept("v2", self._version2)
 
     def _kept(self, key: str, make: Any) -> bytes:
-        if self._generation != self._table.generation:
+        if self._generation != self._mapper.generation:
             self._made.clear()
-            self._generation = self._table.generation
+            self._generation = self._mapper.generation
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = encode(make(key))
@@ -67,7 +67,7 @@ class OpenApi:
     def _resources(self, path: str) -> list[Resource]:
         parts = path.split("/")
         group, version = ("", parts[1]) if parts[0] == "api" else (parts[1], parts[2] if len(parts) > 2 else "")
-        found = self._table.groups().get(group, {}).get(version)
+        found = self._mapper.groups().get(group, {}).get(version)
         if not found:
             raise no_such_path()
         return found
@@ -87,10 +87,10 @@ class OpenApi:
         }
 
     def _version2(self, _: str) -> Document:
-        names = [self._name(each) for each in self._table]
+        names = [self._name(each) for each in self._mapper]
         found = {name: _flattened(_referring(self._schema(name), "#/definitions/")) for name in self._closure(names)}
         paths: Document = {}
-        for each in self._table:
+        for each in self._mapper:
             paths.update(_paths(each, f"/apis/{each.group_version}" if each.group else "/api/v1", swagger=True))
         return {
             "swagger": "2.0",

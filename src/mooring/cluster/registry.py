@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from mooring.apiserver.admission import add_tolerations
-from mooring.apiserver.documents import Document, copied, rfc3339
+from mooring.apiserver.documents import Document, deep_copy, rfc3339
 from mooring.apiserver.names import MAX_PREFIX_LENGTH, generated_name
-from mooring.cluster import managed
-from mooring.cluster.calls import Call
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import (
     MODIFIED,
     ApiError,
@@ -30,12 +29,12 @@ from mooring.cluster.errors import (
     unnamed_failure,
 )
 from mooring.cluster.kind import Kind
-from mooring.cluster.resource_table import ResourceTable
-from mooring.cluster.resources import Resource
+from mooring.cluster.request_context import RequestContext
+from mooring.cluster.rest_mapper import RestMapper
+from mooring.cluster.server_side_apply import managed_fields
 from mooring.cluster.store import Store, Stored
-from mooring.cluster.validation.common import IMMUTABLE
-from mooring.cluster.validation.metadata import metadata_errors, metadata_update_errors
-from mooring.cluster.validation.pod_subresources import subresource_errors
+from mooring.cluster.validation.field_rules import IMMUTABLE
+from mooring.cluster.validation.object_meta import metadata_errors, metadata_update_errors
 
 #: How many generated names are tried.
 _DRAWS: Final = 8
@@ -51,13 +50,13 @@ class Registry:
     def __init__(
         self,
         store: Store,
-        table: ResourceTable,
+        mapper: RestMapper,
         *,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
         self.store = store
-        self.table = table
+        self.mapper = mapper
         self.clock = clock
         self._random = rng or random.Random()
 
@@ -68,26 +67,26 @@ class Registry:
             raise not_found(resource.target(name))
         return found
 
-    def create(self, resource: Resource, namespace: str, document: Document, call: Call) -> Stored:
+    def create(self, resource: Resource, namespace: str, document: Document, context: RequestContext) -> Stored:
         """Store a new object. The document is completed in place."""
-        storage, kind = resource.stored_as, self.table.kind(resource)
+        storage, kind = resource.stored_as, self.mapper.kind(resource)
         metadata = document.setdefault("metadata", {})
-        self._identify(resource, namespace, metadata)
+        self._set_identity(resource, namespace, metadata)
         if kind.counts_generation:
             metadata["generation"] = 1
         else:
             metadata.pop("generation", None)
         kind.set_defaults(document)
         # No manager owns what the server adds from here on: the client may leave it out later and it stays.
-        self._track(resource, document, call)
+        self._track(resource, document, context)
         self._prepare(kind, document)
         self._check_namespace(resource, document)
         kind.admit(self.store, document)
         errors = metadata_errors(document, kind.name_errors, namespaced=resource.namespaced)
-        self._refuse(resource, document, errors + kind.validate(document))
-        call.warnings += kind.warnings(document)
+        self._reject_invalid(resource, document, errors + kind.validate(document))
+        context.warnings += kind.warnings(document)
         name, space = self._free_name(resource, metadata), metadata.get("namespace", "")
-        if call.dry_run:
+        if context.dry_run:
             return Stored(document, self.store.version)
         return self.store.put(storage, space, name, document)
 
@@ -120,14 +119,14 @@ class Registry:
             details = {**(error.details or {}), "causes": [cause]}
             raise ApiError(error.code, error.reason, error.message, details=details)
 
-    def _track(self, resource: Resource, document: Document, call: Call) -> None:
+    def _track(self, resource: Resource, document: Document, context: RequestContext) -> None:
         document["metadata"].pop("managedFields", None)
-        if call.entries:
-            document["metadata"]["managedFields"] = call.entries
-        elif call.manager:
-            managed.track(None, document, resource, call.manager, rfc3339(self.clock()))
+        if context.entries:
+            document["metadata"]["managedFields"] = context.entries
+        elif context.manager:
+            managed_fields.track(None, document, resource, context.manager, rfc3339(self.clock()))
 
-    def _identify(self, resource: Resource, namespace: str, metadata: Document) -> None:
+    def _set_identity(self, resource: Resource, namespace: str, metadata: Document) -> None:
         if metadata.get("resourceVersion") not in {None, "", "0"}:
             raise unnamed_failure("resourceVersion should not be set on objects to be created")
         for key in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
@@ -157,7 +156,7 @@ class Registry:
             metadata["name"] = generated_name(prefix, self._random)
         raise already_exists(resource.target(metadata["name"]))
 
-    def _refuse(self, resource: Resource, document: Document, errors: list[FieldError]) -> None:
+    def _reject_invalid(self, resource: Resource, document: Document, errors: list[FieldError]) -> None:
         if errors:
             raise invalid_object(resource.kind, resource.group, document["metadata"].get("name", ""), errors)
 
@@ -167,10 +166,10 @@ class Registry:
         namespace: str,
         name: str,
         document: Document,
-        call: Call,
+        context: RequestContext,
         *,
         subresource: str = "",
-        booked_as: str = "",
+        owning_subresource: str = "",
     ) -> Stored:
         """Replace an object. The document is completed in place.
 
@@ -179,9 +178,9 @@ class Registry:
         old = self.get(resource, namespace, name)
         metadata = document.setdefault("metadata", {})
         self._check_identity(resource, namespace, name, metadata)
-        self._check_version(resource, old, metadata, call)
+        self._check_version(resource, old, metadata, context)
         new = self._merged(resource, document, old, subresource)
-        kind = self.table.kind(resource)
+        kind = self.mapper.kind(resource)
         kind.set_defaults(new)
         if resource.stored_as == "pods" and not subresource:
             add_tolerations(new["spec"])
@@ -190,14 +189,14 @@ class Registry:
             errors += kind.validate_status(new, old.document)
         elif subresource:
             errors += kind.validate(new)
-            errors += subresource_errors(subresource, new["spec"], old.document["spec"])
+            errors += kind.validate_subresource(subresource, new["spec"], old.document["spec"])
         if not subresource or resource.is_custom:
             errors += kind.validate(new)
             errors += kind.validate_update(new, old.document)
-        self._refuse(resource, new, errors)
+        self._reject_invalid(resource, new, errors)
         if subresource != "status" and kind.counts_generation and _spec_changed(new, old.document):
             new["metadata"]["generation"] = old.document["metadata"].get("generation", 0) + 1
-        return self._write(resource, new, old, call, subresource or booked_as)
+        return self._write(resource, new, old, context, subresource or owning_subresource)
 
     def _check_identity(self, resource: Resource, namespace: str, name: str, metadata: Document) -> None:
         if metadata.setdefault("name", name) != name:
@@ -207,16 +206,16 @@ class Registry:
         if resource.namespaced and metadata.setdefault("namespace", namespace) != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
-    def _check_version(self, resource: Resource, old: Stored, metadata: Document, call: Call) -> None:
+    def _check_version(self, resource: Resource, old: Stored, metadata: Document, context: RequestContext) -> None:
         name, before = metadata["name"], old.document["metadata"]
         uid = metadata.get("uid") or before["uid"]
         if uid != before["uid"]:
-            if call.patching:
+            if context.patching:
                 raise invalid_object(resource.kind, resource.group, name, [invalid("metadata.uid", uid, IMMUTABLE)])
             raise storage_conflict(resource.target(name), _path(resource, old.document), uid, before["uid"])
         given = metadata.get("resourceVersion") or ""
         if given in {"", "0"}:
-            if not self.table.kind(resource).unconditional_update:
+            if not self.mapper.kind(resource).unconditional_update:
                 error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
                 raise invalid_object(resource.plural, resource.group, name, [error])
         elif given != before["resourceVersion"]:
@@ -236,27 +235,29 @@ class Registry:
             kept = metadata if resource.stored_as in {"pods", "nodes"} else dict(before)
             if "managedFields" in metadata:
                 kept["managedFields"] = metadata["managedFields"]
-            merged = {**copied(old.document), "metadata": kept}
+            merged = {**deep_copy(old.document), "metadata": kept}
             merged.pop("status", None)
             return {**merged, "status": document["status"]} if "status" in document else merged
-        if self.table.kind(resource).has_status:
+        if self.mapper.kind(resource).has_status:
             document.pop("status", None)
             if "status" in old.document:
-                document["status"] = copied(old.document["status"])
+                document["status"] = deep_copy(old.document["status"])
         return document
 
-    def _write(self, resource: Resource, new: Document, old: Stored, call: Call, subresource: str) -> Stored:
+    def _write(
+        self, resource: Resource, new: Document, old: Stored, context: RequestContext, subresource: str
+    ) -> Stored:
         metadata = new["metadata"]
-        entries = managed.kept_entries(old.document, metadata)
+        entries = managed_fields.previous_entries(old.document, metadata)
         metadata.pop("managedFields", None)
         if entries:
             metadata["managedFields"] = entries
         if new == old.document:
             return old
-        if call.manager and (subresource != "status" or entries):
+        if context.manager and (subresource != "status" or entries):
             now = rfc3339(self.clock())
-            managed.track(old.document, new, resource, call.manager, now, subresource=subresource)
-        if call.dry_run:
+            managed_fields.track(old.document, new, resource, context.manager, now, subresource=subresource)
+        if context.dry_run:
             return Stored(new, old.version)
         name, namespace = metadata["name"], metadata.get("namespace", "")
         if is_finished(new):

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from mooring.apiserver.documents import Document, copied, look
-from mooring.cluster.calls import Call
+from mooring.apiserver.documents import Document, deep_copy, nested_field
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import invalid, invalid_object
 from mooring.cluster.registry import Registry
-from mooring.cluster.resources import Resource
+from mooring.cluster.request_context import RequestContext
 from mooring.cluster.store import Stored
-from mooring.cluster.tables import labels_text, selector_text
+from mooring.cluster.table_printer import labels_text, selector_text
 
 
 def scale_of(resource: Resource, document: Document, paths: Document | None = None) -> Document:
@@ -17,7 +17,7 @@ def scale_of(resource: Resource, document: Document, paths: Document | None = No
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     if paths is None:
         wanted = document["spec"].get("replicas", 0)
-        present = look(document, "status", "replicas") or 0
+        present = nested_field(document, "status", "replicas") or 0
         selector = _selector_string(resource, document)
     else:
         wanted = _at(document, paths["specReplicasPath"]) or 0
@@ -42,7 +42,7 @@ def _selector_string(resource: Resource, document: Document) -> str:
 
 
 def _at(document: Document, path: str) -> Any:
-    return look(document, *path.lstrip(".").split(".")) if path else None
+    return nested_field(document, *path.lstrip(".").split(".")) if path else None
 
 
 def set_scale(
@@ -51,22 +51,22 @@ def set_scale(
     namespace: str,
     name: str,
     scale: Document,
-    call: Call,
+    context: RequestContext,
     paths: Document | None,
 ) -> Stored:
     """Set the number of replicas of a workload."""
-    replicas = look(scale, "spec", "replicas") or 0
+    replicas = nested_field(scale, "spec", "replicas") or 0
     if replicas < 0:
         error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid_object("Scale", "autoscaling", name, [error])
     old = registry.get(resource, namespace, name)
-    document = copied(old.document)
+    document = deep_copy(old.document)
     steps = paths["specReplicasPath"].lstrip(".").split(".") if paths else ["spec", "replicas"]
     inner = document
     for step in steps[:-1]:
         inner = inner.setdefault(step, {})
     inner[steps[-1]] = replicas
-    given = look(scale, "metadata", "resourceVersion")
+    given = nested_field(scale, "metadata", "resourceVersion")
     document["metadata"]["resourceVersion"] = given or old.document["metadata"]["resourceVersion"]
     document["metadata"].pop("managedFields", None)
-    return registry.update(resource, namespace, name, document, call, booked_as="scale")
+    return registry.update(resource, namespace, name, document, context, owning_subresource="scale")

@@ -3,7 +3,7 @@
 import functools
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mooring.api.label_selectors import (
     DOES_NOT_EXIST,
@@ -19,7 +19,7 @@ from mooring.api.label_selectors import (
     SelectorError,
     requirement,
 )
-from mooring.apiserver.documents import Document, look
+from mooring.apiserver.documents import Document, nested_field
 from mooring.cluster.errors import bad_request
 
 _TOKEN: Final = re.compile(r"\s*(==|!=|[=!<>(),]|[^\s=!<>(),]+)")
@@ -128,7 +128,7 @@ def text_of(value: Any) -> str:
 
 def field_reader(*path: str, default: str = "") -> Reader:
     """Return a function that reads the field at a path."""
-    return lambda document: text_of(look(document, *path)) or default
+    return lambda document: text_of(nested_field(document, *path)) or default
 
 
 _COMMON: Final[dict[str, Reader]] = {
@@ -168,3 +168,30 @@ def parse_field_selector(text: str, fields: Mapping[str, Reader]) -> FieldSelect
         if key == "metadata.name" and comparison != "!=":
             name = value
     return FieldSelector(tuple(conditions), name) if conditions else None
+
+
+class SelectionPredicate(NamedTuple):
+    """A filter for the objects of a resource."""
+
+    namespace: str | None = None
+    labels: Selector | None = None
+    fields: FieldSelector | None = None
+
+    def matches(self, document: Document) -> bool:
+        """Return whether an object passes the filter."""
+        metadata = document["metadata"]
+        if self.namespace is not None and metadata.get("namespace", "") != self.namespace:
+            return False
+        if self.labels is not None and not self.labels.matches(metadata.get("labels") or {}):
+            return False
+        return self.fields is None or self.fields.matches(document)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every object passes."""
+        return self.namespace is None and self.labels is None and self.fields is None
+
+    @property
+    def selects(self) -> bool:
+        """Whether the filter has selectors."""
+        return self.labels is not None or self.fields is not None

@@ -48,7 +48,7 @@ class Change:
         self.lines: dict[tuple[str, str], bytes] = {}
 
 
-Listener = Callable[[str, Change], None]
+Subscriber = Callable[[str, Change], None]
 
 
 class Journal(Protocol):
@@ -77,22 +77,22 @@ class Store:
         self.version = version
         self._history = history
         self._collections: dict[str, Collection] = {}
-        self._listeners: list[Listener] = []
-        self._insiders: list[Listener] = []
+        self._subscribers: list[Subscriber] = []
+        self._immediate_subscribers: list[Subscriber] = []
         self._start = version
         self.journal: Journal | None = None
         #: The version up to which changes have been published.
         self.published = version
         self._unpublished: deque[tuple[str, Change]] = deque()
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call the listener with every later change when it is published; return a function that ends this."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
 
-    def follow(self, listener: Listener) -> None:
+    def subscribe_immediately(self, subscriber: Subscriber) -> None:
         """Call the listener with every later change at once, before it is on disk."""
-        self._insiders.append(listener)
+        self._immediate_subscribers.append(subscriber)
 
     def get(self, storage: str, namespace: str, name: str) -> Stored | None:
         """Return an object, or None."""
@@ -193,25 +193,25 @@ class Store:
         """Publish the changes up to a version."""
         while self._unpublished and self._unpublished[0][1].version <= upto:
             storage, change = self._unpublished.popleft()
-            self._announce(storage, change)
+            self._publish(storage, change)
 
     def _record(self, storage: str, change: Change) -> None:
-        for insider in self._insiders:
-            insider(storage, change)
+        for subscriber in self._immediate_subscribers:
+            subscriber(storage, change)
         if self.journal is None:
-            self._announce(storage, change)
+            self._publish(storage, change)
             return
         metadata = change.stored.document["metadata"]
         self._unpublished.append((storage, change))
         kept = None if change.kind == DELETED else change.stored
         self.journal.append(storage, metadata.get("namespace", ""), metadata["name"], kept, change.version)
 
-    def _announce(self, storage: str, change: Change) -> None:
+    def _publish(self, storage: str, change: Change) -> None:
         collection = self.collection(storage)
         history = collection.history
         history.append(change)
         if len(history) > self._history:
             collection.floor = history.popleft().version
         self.published = change.version
-        for listener in tuple(self._listeners):
-            listener(storage, change)
+        for subscriber in tuple(self._subscribers):
+            subscriber(storage, change)

@@ -23,7 +23,7 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod, PodTemplateSpec
 from mooring.api.storage import PersistentVolumeClaim
 from mooring.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
-from mooring.apiserver.documents import Document, copied
+from mooring.apiserver.documents import Document, deep_copy
 from mooring.apiserver.names import generated_name, template_hash
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import (
@@ -241,7 +241,7 @@ def check_selector(given: Given, selector: LabelSelector | None, template: PodTe
 
 def _document(given: Given, item: NamespacedObject) -> Document:
     """Return the document of a workload as the API server would store it, as far as its pods depend on it."""
-    document: Document = copied(without_nulls(given.document))
+    document: Document = deep_copy(without_nulls(given.document))
     _identify(document, item.api_version, item.kind, item.namespace)
     set_template_defaults(document["spec"].setdefault("template", {}))
     return document

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.documents import copied
+from mooring.apiserver.documents import deep_copy
 from mooring.cluster.errors import ApiError
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds import KINDS
-from mooring.cluster.resource_table import ResourceTable
+from mooring.cluster.rest_mapper import RestMapper
 from mooring.cluster.store import Store
 from tests.cluster.conftest import template
 
-TABLE = ResourceTable(KINDS)
+TABLE = RestMapper(KINDS)
 NOW = 1_000_000_000.0
 CREATED = "2001-09-09T01:45:40Z"
 
@@ -102,7 +102,7 @@ def test_discovery_lists_groups_in_the_order_of_kubernetes() -> None:
 )  # fmt: skip
 def test_defaults(name: str, fields: dict[str, Any], path: tuple[str, ...], expected: Any) -> None:
     found: Any = new(name, **fields)
-    again = copied(found)
+    again = deep_copy(found)
     kind(name).set_defaults(again)
     assert again == found
     for step in path:

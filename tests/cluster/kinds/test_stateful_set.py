@@ -23,7 +23,7 @@ async def _pods(client: Client) -> dict[str, dict[str, Any]]:
 async def _until(client: Client, path: str, holds: Any, started: list[str] | None = None) -> Any:
     """Wait until an object is as it should be; meanwhile every pod is bound, to its own node if it has one."""
 
-    async def look() -> Any:
+    async def nested_field() -> Any:
         for name, pod in (await _pods(client)).items():
             if not pod["spec"].get("nodeName"):
                 if started is not None:
@@ -32,7 +32,7 @@ async def _until(client: Client, path: str, holds: Any, started: list[str] | Non
         answer = await client.ask("GET", path)
         return answer.body if answer.status == 200 and holds(answer.body) else None
 
-    return await client.wait(look)
+    return await client.wait(nested_field)
 
 
 def _node(pod: dict[str, Any]) -> str:

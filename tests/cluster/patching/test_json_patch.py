@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.cluster.errors import ApiError
-from mooring.cluster.patching import json_patch
+from mooring.cluster.patching.json_patch import json_patch, merge_patch
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,11 @@ def test_json_patches(operations: Any, expected: Any) -> None:
     else:
         assert json_patch(target, operations) == expected
     assert target == {"l": [1, 2], "a/b": {"~": 3}}
+
+
+def test_merge_patches() -> None:
+    """RFC 7386: null removes, objects merge, the rest replaces."""
+    assert merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": None, "e": 3}, "d": [2]}) == {
+        "a": {"c": 2, "e": 3},
+        "d": [2],
+    }

@@ -12,7 +12,7 @@ import pytest
 
 from mooring import Scheduler
 from mooring.cluster import EmbeddedCluster
-from mooring.cluster.calls import system_call
+from mooring.cluster.request_context import system_call
 from mooring.live.reload.file_watch import FileWatch
 
 PICK = """\

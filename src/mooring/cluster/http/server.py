@@ -10,17 +10,16 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
-from mooring.cluster.access.rbac import Attributes, is_allowed, refusal
-from mooring.cluster.calls import Call, User
+from mooring.cluster.api_resource import METRICS
+from mooring.cluster.auth.authorization import Attributes, forbidden_message, is_allowed
 from mooring.cluster.errors import ApiError, Target, forbidden, method_not_allowed, no_such_path
-from mooring.cluster.http import patches, reading, special, writing
-from mooring.cluster.http.answers import answer_document, answer_error
-from mooring.cluster.http.context import Api
-from mooring.cluster.http.metrics import measured
-from mooring.cluster.http.negotiation import wants_aggregated_discovery
-from mooring.cluster.http.paths import Place, parse_place
-from mooring.cluster.http.queries import call_of, flag
-from mooring.cluster.resources import METRICS
+from mooring.cluster.http import read_handlers, subresources, write_handlers
+from mooring.cluster.http.api import Api
+from mooring.cluster.http.metrics_api import read_metrics
+from mooring.cluster.http.patch_handler import patch
+from mooring.cluster.http.request_info import RequestInfo, flag, parse_path, request_context
+from mooring.cluster.http.responses import error_response, json_response, wants_aggregated_discovery
+from mooring.cluster.request_context import RequestContext, User
 
 _log: Final = structlog.get_logger("mooring.cluster")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -49,7 +48,7 @@ class HttpServer:
 
     async def stop(self) -> None:
         """Close all streams and stop listening."""
-        self._api.watches.cut()
+        self._api.broadcaster.cut()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -59,12 +58,12 @@ class HttpServer:
         try:
             response = await self._route(request)
         except ApiError as error:
-            response = answer_error(error)
+            response = error_response(error)
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception:
             _log.exception("a request failed", method=request.method, path=request.path)
-            response = answer_error(
+            response = error_response(
                 ApiError(500, "InternalError", "Internal error occurred: see the log of the embedded cluster")
             )
         if not response.prepared:
@@ -88,66 +87,70 @@ class HttpServer:
         if parts in (["api"], ["apis"]):
             if wants_aggregated_discovery(accept):
                 found = api.discovery.aggregated(core=parts == ["api"])
-                response = answer_document(found)
+                response = json_response(found)
                 response.headers["Content-Type"] = _AGGREGATED
                 return response
-            return answer_document(api.discovery.versions() if parts == ["api"] else api.discovery.groups())
+            return json_response(api.discovery.versions() if parts == ["api"] else api.discovery.groups())
         if parts[0] == "api" and len(parts) == 2:
-            return answer_document(api.discovery.resources("", parts[1]))
+            return json_response(api.discovery.resources("", parts[1]))
         if parts[0] == "apis" and len(parts) == 2:
-            return answer_document(api.discovery.group(parts[1]))
+            return json_response(api.discovery.group(parts[1]))
         if parts[0] == "apis" and len(parts) == 3:
-            return answer_document(api.discovery.resources(parts[1], parts[2]))
-        return special.document(api, path, accept)
+            return json_response(api.discovery.resources(parts[1], parts[2]))
+        return subresources.document(api, path, accept)
 
     async def _resource(self, request: web.BaseRequest, path: str, user: User) -> web.StreamResponse:
-        place = parse_place(path, self._api.table)
+        info = parse_path(path, self._api.mapper)
         method, query = request.method, request.query
         watching = method == "GET" and (flag(query, "watch"))
-        verb = _verb(method, place, watching=watching)
+        verb = _verb(method, info, watching=watching)
         self._authorize(
             user,
             Attributes(
-                verb, place.resource.group, place.resource.plural, place.subresource, place.namespace or "", place.name
+                verb, info.resource.group, info.resource.plural, info.subresource, info.namespace or "", info.name
             ),
-            place,
+            info,
         )
-        if place.resource.group == METRICS:
-            return measured(self._api, place, request)
+        if info.resource.group == METRICS:
+            return read_metrics(self._api, info, request)
         if watching:
-            return await reading.watch(self._api, place, request)
-        if place.subresource and place.subresource not in {"status", "ephemeralcontainers", "resize"}:
-            return await special.subresource(self._api, place, request, call_of(user, query, request.headers))
-        if "list" not in place.resource.verbs:
-            return await special.question(self._api, place, request, call_of(user, query, request.headers), user)
+            return await read_handlers.watch(self._api, info, request)
+        if info.subresource and info.subresource not in {"status", "ephemeralcontainers", "resize"}:
+            return await subresources.subresource(
+                self._api, info, request, request_context(user, query, request.headers)
+            )
+        if "list" not in info.resource.verbs:
+            return await subresources.create_review(
+                self._api, info, request, request_context(user, query, request.headers), user
+            )
         if method == "GET":
-            reader = reading.read_one if place.name else reading.read_list
-            return reader(self._api, place, request)
-        return await self._write(place, request, call_of(user, query, request.headers))
+            reader = read_handlers.read_one if info.name else read_handlers.read_list
+            return reader(self._api, info, request)
+        return await self._write(info, request, request_context(user, query, request.headers))
 
-    async def _write(self, place: Place, request: web.BaseRequest, call: Call) -> web.Response:
-        match request.method, bool(place.name):
+    async def _write(self, info: RequestInfo, request: web.BaseRequest, context: RequestContext) -> web.Response:
+        match request.method, bool(info.name):
             case "POST", False:
-                if place.resource.namespaced and place.namespace is None:
-                    raise method_not_allowed("create", place.resource.target())
-                return await writing.create(self._api, place, request, call)
+                if info.resource.namespaced and info.namespace is None:
+                    raise method_not_allowed("create", info.resource.target())
+                return await write_handlers.create(self._api, info, request, context)
             case "PUT", True:
-                return await writing.update(self._api, place, request, call)
+                return await write_handlers.update(self._api, info, request, context)
             case "PATCH", True:
-                return await patches.patch(self._api, place, request, call)
+                return await patch(self._api, info, request, context)
             case "DELETE", True:
-                return await writing.remove(self._api, place, request, call)
+                return await write_handlers.remove(self._api, info, request, context)
             case "DELETE", False:
-                return await writing.remove_all(self._api, place, request, call)
-        raise method_not_allowed(request.method.lower(), place.resource.target())
+                return await write_handlers.remove_all(self._api, info, request, context)
+        raise method_not_allowed(request.method.lower(), info.resource.target())
 
-    def _authorize(self, user: User, attributes: Attributes, place: Place | None = None) -> None:
+    def _authorize(self, user: User, attributes: Attributes, info: RequestInfo | None = None) -> None:
         if user.is_admin or is_allowed(self._api.store, user, attributes):
             return
-        target = place.resource.target(place.name) if place else Target("", "")
-        if place is None:
-            raise ApiError(403, "Forbidden", f"forbidden: {refusal(user, attributes)}", details={})
-        raise forbidden(target, refusal(user, attributes))
+        target = info.resource.target(info.name) if info else Target("", "")
+        if info is None:
+            raise ApiError(403, "Forbidden", f"forbidden: {forbidden_message(user, attributes)}", details={})
+        raise forbidden(target, forbidden_message(user, attributes))
 
 
 def _request(
@@ -161,17 +164,17 @@ def _request(
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_LARGEST_BODY)
 
 
-def _verb(method: str, place: Place, *, watching: bool) -> str:
+def _verb(method: str, info: RequestInfo, *, watching: bool) -> str:
     if watching:
         return "watch"
     named: dict[str, Any] = {
-        "GET": "get" if place.name else "list",
+        "GET": "get" if info.name else "list",
         "POST": "create",
         "PUT": "update",
         "PATCH": "patch",
     }
     if method == "DELETE":
-        return "delete" if place.name else "deletecollection"
+        return "delete" if info.name else "deletecollection"
     if method not in named:
         raise no_such_path()
     return str(named[method])

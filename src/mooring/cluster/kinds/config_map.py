@@ -3,12 +3,12 @@
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import FieldError, forbidden_field
 from mooring.cluster.kind import Kind
-from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader
-from mooring.cluster.tables import age, columns
-from mooring.cluster.validation.common import immutable
+from mooring.cluster.table_printer import age, columns
+from mooring.cluster.validation.field_rules import immutable
 
 
 def _set_config_map_defaults(document: Document) -> None:

@@ -1,16 +1,16 @@
-"""CustomResourceDefinitions. The resources that they define are served by `mooring.cluster.custom`."""
+"""CustomResourceDefinitions. The resources that they define are served by `mooring.cluster.custom_resources`."""
 
 import re
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind
-from mooring.cluster.resources import Resource
 from mooring.cluster.store import Store
-from mooring.cluster.tables import PLAIN
-from mooring.cluster.validation.common import choice, immutable
-from mooring.cluster.validation.names import dns_1035_label, dns_subdomain
+from mooring.cluster.table_printer import PLAIN
+from mooring.cluster.validation.field_rules import choice, immutable
+from mooring.cluster.validation.object_names import dns_1035_label, dns_subdomain
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _NO_CEL: Final = (

@@ -9,11 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from mooring.api.node import Node
-from mooring.apiserver.documents import Document, controller_of, look
+from mooring.apiserver.documents import Document, controller_of, nested_field
 from mooring.apiserver.names import template_hash
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import REVISION_HASH, daemon_affinity, daemon_nodes, daemon_pod, daemon_target
-from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.api_resource import Resource
+from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.errors import FieldError
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.workload import (
@@ -26,10 +27,9 @@ from mooring.cluster.kinds.workload import (
     selector_update_errors,
     template_warnings,
 )
-from mooring.cluster.resources import Resource
 from mooring.cluster.store import DELETED, Change, Store
-from mooring.cluster.tables import age, columns, labels_text, selector_text
-from mooring.cluster.validation.common import scaled
+from mooring.cluster.table_printer import age, columns, labels_text, selector_text
+from mooring.cluster.validation.field_rules import scaled
 
 DAEMON_SETS: Final = "daemonsets.apps"
 _COMPONENT: Final = "daemonset-controller"
@@ -77,7 +77,7 @@ def _daemon_set_row(document: Document, now: float) -> list[Any]:
     return [
         document["metadata"]["name"],
         *(status.get(key, 0) for key in keys),
-        labels_text(look(spec, "template", "spec", "nodeSelector")),
+        labels_text(nested_field(spec, "template", "spec", "nodeSelector")),
         age(document, now),
         *container_names(document),
         selector_text(spec.get("selector")),
@@ -126,13 +126,15 @@ class DaemonSetController(Controller):
     def _place(self, daemons: Document, revision: str, fitting: set[str]) -> None:
         pods = self._pods(daemons)
         for node, there in pods.items():
-            ended = [each for each in there if look(each, "status", "phase") in {"Succeeded", "Failed"}]
+            ended = [each for each in there if nested_field(each, "status", "phase") in {"Succeeded", "Failed"}]
             active = [each for each in there if is_active(each)]
             for pod in ended + (active[1:] if node in fitting else active):
                 self._delete(daemons, pod)
         for node in sorted(fitting):
             # A terminating pod still uses the ports of the node, so that its successor has to wait.
-            if not any(look(each, "status", "phase") not in {"Succeeded", "Failed"} for each in pods.get(node, ())):
+            if not any(
+                nested_field(each, "status", "phase") not in {"Succeeded", "Failed"} for each in pods.get(node, ())
+            ):
                 self._create(daemons, revision, node)
 
     def _create(self, daemons: Document, revision: str, node: str) -> None:
@@ -154,7 +156,7 @@ class DaemonSetController(Controller):
         strategy = daemons["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":
             return
-        allowed = max(scaled(look(strategy, "rollingUpdate", "maxUnavailable") or 1, wanted, round_up=True), 1)
+        allowed = max(scaled(nested_field(strategy, "rollingUpdate", "maxUnavailable") or 1, wanted, round_up=True), 1)
         pods = [each for there in self._pods(daemons).values() for each in there if is_active(each)]
         old = [each for each in pods if _revision(each) != revision]
         unavailable = wanted - sum(is_ready(each) for each in pods)

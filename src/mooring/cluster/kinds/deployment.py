@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, condition, controller_of, look, rfc3339, with_metadata
+from mooring.apiserver.documents import Document, condition, controller_of, nested_field, rfc3339, with_metadata
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import TEMPLATE_HASH, replica_set_of
-from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.api_resource import Resource
+from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.errors import FieldError, forbidden_field, invalid, not_supported
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.workload import (
@@ -16,10 +17,9 @@ from mooring.cluster.kinds.workload import (
     selector_update_errors,
     template_warnings,
 )
-from mooring.cluster.resources import Resource
 from mooring.cluster.store import Change
-from mooring.cluster.tables import age, columns, selector_text
-from mooring.cluster.validation.common import at_most_all, int_or_percent, not_negative, scaled
+from mooring.cluster.table_printer import age, columns, selector_text
+from mooring.cluster.validation.field_rules import at_most_all, int_or_percent, not_negative, scaled
 
 DEPLOYMENTS: Final = "deployments.apps"
 REPLICA_SETS: Final = "replicasets.apps"
@@ -110,7 +110,7 @@ class DeploymentController(Controller):
         current = self._current(document, sets)
         paused = document["spec"].get("paused", False)
         if current is None and not paused:
-            if look(document, "spec", "strategy", "type") == "Recreate" and self._scale_down_all(sets):
+            if nested_field(document, "spec", "strategy", "type") == "Recreate" and self._scale_down_all(sets):
                 self._report(document, None)
                 return None
             current = self._make(document, sets)
@@ -119,7 +119,7 @@ class DeploymentController(Controller):
             old = [each for each in sets if each["metadata"]["uid"] != current["metadata"]["uid"]]
             if paused:
                 self._resize_paused(document, [*old, current])
-            elif look(document, "spec", "strategy", "type") == "Recreate":
+            elif nested_field(document, "spec", "strategy", "type") == "Recreate":
                 if not self._scale_down_all(old):
                     self._resize(document, current, document["spec"]["replicas"])
             else:
@@ -144,12 +144,12 @@ class DeploymentController(Controller):
         if stored is None:
             return None
         if replicas:
-            self._tell(document, stored.document, 0, replicas)
+            self._record_scaling(document, stored.document, 0, replicas)
         return stored.document
 
     def _first_size(self, document: Document, sets: list[Document]) -> int:
         wanted = int(document["spec"]["replicas"])
-        if look(document, "spec", "strategy", "type") == "Recreate":
+        if nested_field(document, "spec", "strategy", "type") == "Recreate":
             return wanted
         room = wanted + self._surge(document) - sum(each["spec"]["replicas"] for each in sets)
         return int(max(min(wanted, room), 0))
@@ -189,11 +189,11 @@ class DeploymentController(Controller):
         return self.tools.store.put(storage, metadata["namespace"], metadata["name"], document).document
 
     def _surge(self, document: Document) -> int:
-        rolling = look(document, "spec", "strategy", "rollingUpdate") or {}
+        rolling = nested_field(document, "spec", "strategy", "rollingUpdate") or {}
         return scaled(rolling.get("maxSurge", 0), document["spec"]["replicas"], round_up=True)
 
     def _unavailable(self, document: Document) -> int:
-        rolling = look(document, "spec", "strategy", "rollingUpdate") or {}
+        rolling = nested_field(document, "spec", "strategy", "rollingUpdate") or {}
         wanted = document["spec"]["replicas"]
         most = scaled(rolling.get("maxUnavailable", 0), wanted, round_up=False)
         # A rollout with neither surge nor unavailability would make no progress.
@@ -217,17 +217,17 @@ class DeploymentController(Controller):
     def _shrink(self, document: Document, current: Document, old: list[Document]) -> None:
         least = document["spec"]["replicas"] - self._unavailable(document)
         total = current["spec"]["replicas"] + sum(each["spec"]["replicas"] for each in old)
-        pending = current["spec"]["replicas"] - (look(current, "status", "availableReplicas") or 0)
+        pending = current["spec"]["replicas"] - (nested_field(current, "status", "availableReplicas") or 0)
         most = total - least - pending
         for each in old:
             # Unavailable pods can be removed without reducing availability.
-            idle = each["spec"]["replicas"] - (look(each, "status", "availableReplicas") or 0)
+            idle = each["spec"]["replicas"] - (nested_field(each, "status", "availableReplicas") or 0)
             cut = min(max(idle, 0), max(most, 0))
             if cut:
                 self._resize(document, each, each["spec"]["replicas"] - cut)
                 most -= cut
-        serving = (look(current, "status", "availableReplicas") or 0) + sum(
-            look(each, "status", "availableReplicas") or 0 for each in old
+        serving = (nested_field(current, "status", "availableReplicas") or 0) + sum(
+            nested_field(each, "status", "availableReplicas") or 0 for each in old
         )
         spare = serving - least
         for each in old:
@@ -257,9 +257,9 @@ class DeploymentController(Controller):
         generation = each["metadata"].get("generation", 0) + 1
         changed = with_metadata({**each, "spec": {**each["spec"], "replicas": replicas}}, generation=generation)
         self._put(REPLICA_SETS, changed)
-        self._tell(document, each, size, replicas)
+        self._record_scaling(document, each, size, replicas)
 
-    def _tell(self, document: Document, each: Document, before: int, after: int) -> None:
+    def _record_scaling(self, document: Document, each: Document, before: int, after: int) -> None:
         word = "up" if after > before else "down"
         name = each["metadata"]["name"]
         message = f"Scaled {word} replica set {name} from {before} to {after}"
@@ -268,7 +268,7 @@ class DeploymentController(Controller):
     def _clean(self, document: Document, old: list[Document]) -> None:
         """Delete old ReplicaSets beyond the revision history limit."""
         limit = document["spec"].get("revisionHistoryLimit", 10)
-        idle = [each for each in old if not each["spec"]["replicas"] and not look(each, "status", "replicas")]
+        idle = [each for each in old if not each["spec"]["replicas"] and not nested_field(each, "status", "replicas")]
         idle.sort(key=_revision)
         for each in idle[: max(len(idle) - limit, 0)]:
             self.tools.delete(REPLICA_SETS, each["metadata"]["namespace"], each["metadata"]["name"])
@@ -279,7 +279,7 @@ class DeploymentController(Controller):
         new = next((each for each in sets if current and each["metadata"]["uid"] == current["metadata"]["uid"]), None)
 
         def total(key: str, among: list[Document]) -> int:
-            return sum(look(each, "status", key) or 0 for each in among)
+            return sum(nested_field(each, "status", key) or 0 for each in among)
 
         wanted = document["spec"]["replicas"]
         replicas, available = total("replicas", sets), total("availableReplicas", sets)

@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, look, seconds_of
-from mooring.cluster.controllers.base import Controller, Key
+from mooring.apiserver.documents import Document, nested_field, seconds_of
+from mooring.cluster.api_resource import Resource
+from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind
-from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader, text_of
 from mooring.cluster.store import ADDED, Change
-from mooring.cluster.tables import columns, since
-from mooring.cluster.validation.common import label_name
-from mooring.cluster.validation.names import path_segment
+from mooring.cluster.table_printer import columns, since
+from mooring.cluster.validation.field_rules import label_name
+from mooring.cluster.validation.object_names import path_segment
 
 LIFETIME: Final = 3600.0
 
@@ -24,7 +24,9 @@ _FIELDS: Final = {
     **{f"regarding.{each}": field_reader("involvedObject", each) for each in _REFERENCE_FIELDS},
     "reason": field_reader("reason"),
     "type": field_reader("type"),
-    "source": lambda document: text_of(look(document, "source", "component") or document.get("reportingComponent")),
+    "source": lambda document: text_of(
+        nested_field(document, "source", "component") or document.get("reportingComponent")
+    ),
     "reportingComponent": field_reader("reportingComponent"),
     "reportingController": field_reader("reportingComponent"),
 }

@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, look
+from mooring.apiserver.documents import Document, nested_field
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.kind import Kind, no_controller_warning
-from mooring.cluster.resources import Resource
-from mooring.cluster.tables import NONE, age, columns, selector_text
+from mooring.cluster.table_printer import NONE, age, columns, selector_text
 
 
 def _set_ingress_defaults(document: Document) -> None:
@@ -16,7 +16,7 @@ def _ingress_row(document: Document, now: float) -> list[Any]:
     spec = document["spec"]
     hosts = [each["host"] for each in spec.get("rules", ()) if each.get("host")]
     shown = ",".join(hosts[:3]) + (f" + {len(hosts) - 3} more..." if len(hosts) > 3 else "")
-    addresses = look(document, "status", "loadBalancer", "ingress") or ()
+    addresses = nested_field(document, "status", "loadBalancer", "ingress") or ()
     return [
         document["metadata"]["name"],
         spec.get("ingressClassName", NONE),
@@ -28,13 +28,13 @@ def _ingress_row(document: Document, now: float) -> list[Any]:
 
 
 def _ingress_class_row(document: Document, now: float) -> list[Any]:
-    parameters = look(document, "spec", "parameters")
+    parameters = nested_field(document, "spec", "parameters")
     shown = (
         f"{parameters.get('kind', '')}.{parameters.get('apiGroup', '')}/{parameters.get('name', '')}"
         if parameters
         else NONE
     )
-    return [document["metadata"]["name"], look(document, "spec", "controller") or "", shown, age(document, now)]
+    return [document["metadata"]["name"], nested_field(document, "spec", "controller") or "", shown, age(document, now)]
 
 
 def _set_network_policy_defaults(document: Document) -> None:

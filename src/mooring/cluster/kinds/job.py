@@ -7,7 +7,7 @@ from mooring.apiserver.documents import (
     Document,
     condition,
     controller_of,
-    look,
+    nested_field,
     replaced,
     rfc3339,
     seconds_of,
@@ -15,7 +15,8 @@ from mooring.apiserver.documents import (
 )
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import COMPLETION_INDEX, JOB_TRACKING, job_pod, label_job
-from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.api_resource import Resource
+from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind, no_controller_warning
 from mooring.cluster.kinds.pod_validation import template_errors
@@ -28,11 +29,10 @@ from mooring.cluster.kinds.workload import (
     selected_template_errors,
     template_warnings,
 )
-from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import text_of
 from mooring.cluster.store import Change, Store
-from mooring.cluster.tables import NONE, age, columns, container_cells, human_duration, selector_text, since
-from mooring.cluster.validation.common import choice, immutable, not_negative
+from mooring.cluster.table_printer import NONE, age, columns, container_cells, human_duration, selector_text, since
+from mooring.cluster.validation.field_rules import choice, immutable, not_negative
 
 JOBS: Final = "jobs.batch"
 _COMPONENT: Final = "job-controller"
@@ -95,7 +95,7 @@ def _job_update_errors(new: Document, old: Document) -> list[FieldError]:
         errors += immutable(fresh.get("completions"), before.get("completions"), "spec.completions")
     for key in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         errors += immutable(fresh.get(key), before.get(key), f"spec.{key}")
-    if not (before.get("suspend") and not look(old, "status", "startTime")):
+    if not (before.get("suspend") and not nested_field(old, "status", "startTime")):
         errors += immutable(fresh.get("template"), before.get("template"), TEMPLATE)
     return errors
 
@@ -121,7 +121,7 @@ def _job_row(document: Document, now: float) -> list[Any]:
 
 
 def _job_is_successful(document: Document) -> str:
-    conditions = look(document, "status", "conditions") or ()
+    conditions = nested_field(document, "status", "conditions") or ()
     return text_of(any(each["type"] == "Complete" and each["status"] == "True" for each in conditions))
 
 
@@ -157,7 +157,7 @@ class JobController(Controller):
         status.setdefault("startTime", rfc3339(self.tools.now()))
         job = {**job, "status": _resumed(status, rfc3339(self.tools.now()))}
         status = job["status"]
-        verdict = self._verdict(job, status, pods)
+        verdict = self._decision(job, status, pods)
         if verdict is not None:
             return self._finish(job, status, pods, *verdict)
         again = self._start(job, status, pods)
@@ -185,7 +185,7 @@ class JobController(Controller):
         for pod in self._pods(job):
             if JOB_TRACKING not in (pod["metadata"].get("finalizers") or ()):
                 continue
-            phase = look(pod, "status", "phase")
+            phase = nested_field(pod, "status", "phase")
             if phase == "Succeeded":
                 if not indexed:
                     status["succeeded"] = status.get("succeeded", 0) + 1
@@ -212,14 +212,14 @@ class JobController(Controller):
             status["conditions"] = [*others, fresh]
         self._write(job, status, [])
 
-    def _verdict(self, job: Document, status: Document, pods: list[Document]) -> tuple[str, str, str] | None:
+    def _decision(self, job: Document, status: Document, pods: list[Document]) -> tuple[str, str, str] | None:
         """Return type, reason and message of the condition that ends the Job, if it is finished."""
         spec = job["spec"]
         restarts = sum(
             each.get("restartCount", 0)
             for pod in pods
             if is_active(pod)
-            for each in look(pod, "status", "containerStatuses") or ()
+            for each in nested_field(pod, "status", "containerStatuses") or ()
         )
         if status.get("failed", 0) > spec.get("backoffLimit", 6) or (
             restarts and restarts + status.get("failed", 0) > spec.get("backoffLimit", 6)
@@ -287,9 +287,9 @@ class JobController(Controller):
         ends = [
             seconds_of(each["state"]["terminated"]["finishedAt"])
             for pod in pods
-            if look(pod, "status", "phase") == "Failed"
-            for each in look(pod, "status", "containerStatuses") or ()
-            if look(each, "state", "terminated", "finishedAt")
+            if nested_field(pod, "status", "phase") == "Failed"
+            for each in nested_field(pod, "status", "containerStatuses") or ()
+            if nested_field(each, "state", "terminated", "finishedAt")
         ]
         if not ends:
             return 0.0
@@ -408,15 +408,15 @@ def _cron_job_errors(document: Document) -> list[FieldError]:
         found = schedule.split()
         detail = f"expected exactly 5 fields, found {len(found)}: [{' '.join(found)}]"
         errors.append(invalid("spec.schedule", schedule, detail))
-    inner = look(spec, "jobTemplate", "spec", "template") or {}
+    inner = nested_field(spec, "jobTemplate", "spec", "template") or {}
     return errors + template_errors(inner, "spec.jobTemplate.spec.template")
 
 
 def _cron_job_row(document: Document, now: float) -> list[Any]:
     spec, status = document["spec"], document.get("status", {})
     last = status.get("lastScheduleTime")
-    inner = look(spec, "jobTemplate", "spec") or {}
-    names, images = container_cells(look(inner, "template", "spec", "containers") or ())
+    inner = nested_field(spec, "jobTemplate", "spec") or {}
+    names, images = container_cells(nested_field(inner, "template", "spec", "containers") or ())
     return [
         document["metadata"]["name"],
         spec.get("schedule", ""),

@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, look
+from mooring.apiserver.documents import Document, nested_field
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import FieldError, invalid
 from mooring.cluster.kind import Kind
-from mooring.cluster.resources import Resource
-from mooring.cluster.tables import age, columns
-from mooring.cluster.validation.common import NEGATIVE
+from mooring.cluster.table_printer import age, columns
+from mooring.cluster.validation.field_rules import NEGATIVE
 
 
 def _lease_errors(document: Document) -> list[FieldError]:
@@ -21,7 +21,7 @@ def _lease_errors(document: Document) -> list[FieldError]:
 
 
 def _lease_row(document: Document, now: float) -> list[Any]:
-    return [document["metadata"]["name"], look(document, "spec", "holderIdentity") or "", age(document, now)]
+    return [document["metadata"]["name"], nested_field(document, "spec", "holderIdentity") or "", age(document, now)]
 
 
 LEASE: Final = Kind(

@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, look, replaced
-from mooring.cluster.controllers.base import Controller, Key
+from mooring.apiserver.documents import Document, nested_field, replaced
+from mooring.cluster.api_resource import Resource
+from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.errors import Target, bad_request, conflict, forbidden
 from mooring.cluster.kind import Kind
 from mooring.cluster.registry import Registry
-from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import DELETED, Change, Store, Stored
-from mooring.cluster.tables import age, columns
-from mooring.cluster.validation.names import dns_label
+from mooring.cluster.table_printer import age, columns
+from mooring.cluster.validation.object_names import dns_label
 
 _RETRY_AFTER: Final = 0.2
 
@@ -36,7 +36,7 @@ def _prepare(document: Document, _store: Store, _now: float) -> None:
 
 
 def _namespace_row(document: Document, now: float) -> list[Any]:
-    return [document["metadata"]["name"], look(document, "status", "phase") or "", age(document, now)]
+    return [document["metadata"]["name"], nested_field(document, "status", "phase") or "", age(document, now)]
 
 
 def _check_deletion(document: Document) -> None:
@@ -99,7 +99,7 @@ class NamespaceController(Controller):
 def finalize_namespace(registry: Registry, resource: Resource, name: str, document: Document) -> Stored:
     """Set the finalizers of a namespace that have not finished."""
     registry.get(resource, "", name)
-    finalizers = look(document, "spec", "finalizers") or []
+    finalizers = nested_field(document, "spec", "finalizers") or []
     if not isinstance(finalizers, list):
         raise bad_request("spec.finalizers must be a list")
     changed = registry.modify(

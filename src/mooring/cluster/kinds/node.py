@@ -3,18 +3,18 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, condition, look, rfc3339, seconds_of
-from mooring.cluster.controllers.base import Controller, Key, Tools
+from mooring.apiserver.documents import Document, condition, nested_field, rfc3339, seconds_of
+from mooring.cluster.api_resource import Resource
+from mooring.cluster.controllers.controller import Controller, Key, Tools
 from mooring.cluster.deletion import DeleteOptions
 from mooring.cluster.errors import FieldError, forbidden_field
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.workload import mark_disrupted
-from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import DELETED, Change
-from mooring.cluster.tables import NONE, UNKNOWN, age, columns
-from mooring.cluster.validation.placement import taints_errors
+from mooring.cluster.table_printer import NONE, UNKNOWN, age, columns
 from mooring.cluster.validation.resource_amounts import amount_errors
+from mooring.cluster.validation.scheduling_fields import taints_errors
 
 #: The fields of `nodeInfo`, which are written even when they are empty.
 _NODE_INFO = (
@@ -61,7 +61,7 @@ def _set_node_defaults(document: Document) -> None:
 def _node_errors(document: Document) -> list[FieldError]:
     errors = taints_errors(document["spec"].get("taints") or [], "metadata.taints")
     for kind in ("capacity", "allocatable"):
-        for name, amount in (look(document, "status", kind) or {}).items():
+        for name, amount in (nested_field(document, "status", kind) or {}).items():
             errors += amount_errors(name, amount, f"status.{kind}.{name}")
     return errors
 

@@ -4,16 +4,16 @@ from typing import Any, Final
 
 from mooring.api.quantity import parse_quantity
 from mooring.apiserver.admission import default_storage_class
-from mooring.apiserver.documents import Document, look, rfc3339
+from mooring.apiserver.documents import Document, nested_field, rfc3339
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import FieldError, forbidden_field, invalid, not_supported, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.volume_controller import STORAGE_CLASSES, EphemeralClaimController, VolumeController
-from mooring.cluster.resources import Resource
 from mooring.cluster.store import Store
-from mooring.cluster.tables import UNSET, access_modes_text, age, columns
-from mooring.cluster.validation.common import choice, immutable, label_selector
-from mooring.cluster.validation.placement import node_selector_errors
+from mooring.cluster.table_printer import UNSET, access_modes_text, age, columns
+from mooring.cluster.validation.field_rules import choice, immutable, label_selector
 from mooring.cluster.validation.resource_amounts import amount_errors
+from mooring.cluster.validation.scheduling_fields import node_selector_errors
 
 _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _SOURCELESS: Final = frozenset(
@@ -71,7 +71,7 @@ def _volume_errors(document: Document) -> list[FieldError]:
         errors.append(forbidden_field(f"spec.{extra}", "may not specify more than 1 volume type"))
     policies = ("Delete", "Recycle", "Retain")
     errors += choice(spec.get("persistentVolumeReclaimPolicy"), "spec.persistentVolumeReclaimPolicy", policies)
-    affinity = look(spec, "nodeAffinity", "required")
+    affinity = nested_field(spec, "nodeAffinity", "required")
     if affinity is not None:
         errors += node_selector_errors(affinity, "spec.nodeAffinity.required")
     elif "local" in spec:
@@ -99,7 +99,7 @@ def _volume_row(document: Document, now: float) -> list[Any]:
     claim = spec.get("claimRef")
     return [
         metadata["name"],
-        look(spec, "capacity", "storage") or "0",
+        nested_field(spec, "capacity", "storage") or "0",
         access_modes_text(spec.get("accessModes")),
         spec.get("persistentVolumeReclaimPolicy", ""),
         "Terminating" if metadata.get("deletionTimestamp") else status.get("phase", ""),
@@ -134,7 +134,7 @@ def _claim_errors(document: Document) -> list[FieldError]:
     errors += [
         not_supported("spec.accessModes", each, _MODES) for each in spec.get("accessModes", ()) if each not in _MODES
     ]
-    wanted = look(spec, "resources", "requests", "storage")
+    wanted = nested_field(spec, "resources", "requests", "storage")
     if wanted is None:
         errors.append(required("spec.resources[storage]"))
     else:
@@ -155,10 +155,10 @@ def _claim_update_errors(new: Document, old: Document) -> list[FieldError]:
         )
         return [forbidden_field("spec", detail)]
 
-    new_size, old_size = (look(each, "resources", "requests", "storage") or "0" for each in (fresh, before))
+    new_size, old_size = (nested_field(each, "resources", "requests", "storage") or "0" for each in (fresh, before))
     if parse_quantity(old_size).exceeds(parse_quantity(new_size)):
         return [forbidden_field("spec.resources.requests.storage", "field can not be less than previous value")]
-    if new_size != old_size and look(old, "status", "phase") != "Bound":
+    if new_size != old_size and nested_field(old, "status", "phase") != "Bound":
         detail = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
@@ -173,7 +173,7 @@ def _claim_row(document: Document, now: float) -> list[Any]:
         metadata["name"],
         "Terminating" if metadata.get("deletionTimestamp") else status.get("phase", ""),
         bound,
-        (look(status, "capacity", "storage") or "0") if bound else "",
+        (nested_field(status, "capacity", "storage") or "0") if bound else "",
         access_modes_text(status.get("accessModes")) if bound else "",
         spec.get("storageClassName", ""),
         spec.get("volumeAttributesClassName", UNSET),

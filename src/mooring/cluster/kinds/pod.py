@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from mooring.apiserver.admission import AdmissionError, add_tolerations, assign_priority, merge_label_keys
-from mooring.apiserver.documents import Document, look, rfc3339
+from mooring.apiserver.documents import Document, nested_field, rfc3339
 from mooring.apiserver.pod_defaults import qos_class, set_pod_defaults, set_template_defaults
-from mooring.cluster.calls import Call
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import (
     MODIFIED,
     ApiError,
@@ -20,15 +20,21 @@ from mooring.cluster.errors import (
 )
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.pod_table import pod_row
-from mooring.cluster.kinds.pod_validation import pod_errors, pod_status_errors, pod_update_errors, pod_warnings
+from mooring.cluster.kinds.pod_validation import (
+    pod_errors,
+    pod_status_errors,
+    pod_subresource_errors,
+    pod_update_errors,
+    pod_warnings,
+)
 from mooring.cluster.kinds.priority_class import PRIORITY_CLASSES
 from mooring.cluster.kinds.resource_quota import apply_limits
 from mooring.cluster.kinds.runtime_class import RUNTIME_CLASSES
 from mooring.cluster.registry import Registry
-from mooring.cluster.resources import Resource
+from mooring.cluster.request_context import RequestContext
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import Store
-from mooring.cluster.tables import columns, container_cells, labels_text
+from mooring.cluster.table_printer import columns, container_cells, labels_text
 
 _GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 
@@ -93,7 +99,7 @@ def _runtime_class(store: Store, document: Document) -> None:
             spec["tolerations"].append(dict(each))
 
 
-def bind(registry: Registry, namespace: str, name: str, binding: Document, call: Call) -> None:
+def bind(registry: Registry, namespace: str, name: str, binding: Document, context: RequestContext) -> None:
     """Bind a pod to a node."""
     target = binding.get("target") or {}
     if (binding.get("metadata") or {}).get("name") != name:
@@ -107,7 +113,7 @@ def bind(registry: Registry, namespace: str, name: str, binding: Document, call:
         raise ApiError(404, "NotFound", f'pods "{name}" not found', details=Target("", "pods", name).details)
     document = stored.document
     _check_binding(document, binding)
-    if call.dry_run:
+    if context.dry_run:
         return
     metadata = document["metadata"]
     annotations = (binding.get("metadata") or {}).get("annotations")
@@ -159,7 +165,7 @@ def _set_pod_template_defaults(document: Document) -> None:
 def _pod_template_row(document: Document, _now: float) -> list[Any]:
     template = document["template"]
     names, images = container_cells(template["spec"].get("containers", ()))
-    return [document["metadata"]["name"], names, images, labels_text(look(template, "metadata", "labels"))]
+    return [document["metadata"]["name"], names, images, labels_text(nested_field(template, "metadata", "labels"))]
 
 
 POD: Final = Kind(
@@ -188,6 +194,7 @@ POD: Final = Kind(
     admit=_admit,
     validate=pod_errors,
     validate_update=pod_update_errors,
+    validate_subresource=pod_subresource_errors,
     validate_status=pod_status_errors,
     warnings=lambda document: pod_warnings(document["spec"], "spec"),
     columns=columns("Name Ready Status Restarts Age +IP +Node +Nominated_Node +Readiness_Gates", pod_row),

@@ -3,19 +3,19 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, condition, controller_of, look, rfc3339, seconds_of
-from mooring.cluster.calls import Call
-from mooring.cluster.controllers.base import Controller, Key
+from mooring.apiserver.documents import Document, condition, controller_of, nested_field, rfc3339, seconds_of
+from mooring.cluster.api_resource import Resource
+from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.deletion import DeleteOptions, delete
 from mooring.cluster.errors import ApiError, FieldError, invalid, too_many_requests
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.workload import is_ready, mark_disrupted
 from mooring.cluster.registry import Registry
-from mooring.cluster.resources import Resource
+from mooring.cluster.request_context import RequestContext
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.store import Change
-from mooring.cluster.tables import age, columns
-from mooring.cluster.validation.common import at_most_all, choice, int_or_percent, label_selector, scaled
+from mooring.cluster.table_printer import age, columns
+from mooring.cluster.validation.field_rules import at_most_all, choice, int_or_percent, label_selector, scaled
 
 BUDGETS: Final = "poddisruptionbudgets.policy"
 #: Seconds after which an eviction that did not delete the pod no longer counts.
@@ -47,7 +47,7 @@ def _disruption_budget_row(document: Document, now: float) -> list[Any]:
         document["metadata"]["name"],
         str(spec.get("minAvailable", "N/A")),
         str(spec.get("maxUnavailable", "N/A")),
-        look(document, "status", "disruptionsAllowed") or 0,
+        nested_field(document, "status", "disruptionsAllowed") or 0,
         age(document, now),
     ]
 
@@ -81,7 +81,7 @@ class DisruptionController(Controller):
             each.document
             for each in self.tools.store.objects("pods", namespace)
             if selector.matches(each.document["metadata"].get("labels") or {})
-            and look(each.document, "status", "phase") not in {"Succeeded", "Failed"}
+            and nested_field(each.document, "status", "phase") not in {"Succeeded", "Failed"}
         ]
         disrupted = self._disrupted(budget, pods)
         expected, desired = self._desired(budget, pods)
@@ -111,7 +111,7 @@ class DisruptionController(Controller):
         now = self.tools.now()
         return {
             name: since
-            for name, since in (look(budget, "status", "disruptedPods") or {}).items()
+            for name, since in (nested_field(budget, "status", "disruptedPods") or {}).items()
             if name in present
             and not present[name]["metadata"].get("deletionTimestamp")
             and now - seconds_of(since) < _FORGET_AFTER
@@ -137,13 +137,15 @@ class DisruptionController(Controller):
                 continue
             top = self._top(pod, owner)
             if top is not None:
-                wanted[top["metadata"]["uid"]] = look(top, "spec", "replicas") or look(top, "spec", "parallelism") or 0
+                wanted[top["metadata"]["uid"]] = (
+                    nested_field(top, "spec", "replicas") or nested_field(top, "spec", "parallelism") or 0
+                )
         return sum(wanted.values())
 
     def _top(self, pod: Document, owner: Document) -> Document | None:
         """Return the object with the number of replicas: a Deployment rather than its ReplicaSet."""
         namespace = pod["metadata"]["namespace"]
-        resource = self.tools.registry.table.of_kind(owner["apiVersion"], owner["kind"])
+        resource = self.tools.registry.mapper.of_kind(owner["apiVersion"], owner["kind"])
         if resource is None:
             return None
         found = self.tools.find(resource.stored_as, namespace, owner["name"])
@@ -167,20 +169,22 @@ class DisruptionController(Controller):
         }
 
 
-def evict(registry: Registry, resource: Resource, namespace: str, name: str, eviction: Document, call: Call) -> None:
+def evict(
+    registry: Registry, resource: Resource, namespace: str, name: str, eviction: Document, context: RequestContext
+) -> None:
     """Delete a pod if its disruption budget allows it."""
     stored = registry.get(resource, namespace, name)
     document = stored.document
     options = DeleteOptions.read(eviction.get("deleteOptions") or {}, {})
-    phase = look(document, "status", "phase")
+    phase = nested_field(document, "status", "phase")
     if phase not in {"Succeeded", "Failed", "Pending"} and not document["metadata"].get("deletionTimestamp"):
-        _spend_budget(registry, document, call)
-    if not call.dry_run:
+        _spend_budget(registry, document, context)
+    if not context.dry_run:
         mark_disrupted(registry, document, "EvictionByEvictionAPI", "Eviction API: evicting")
-    delete(registry, resource, namespace, name, options, call)
+    delete(registry, resource, namespace, name, options, context)
 
 
-def _spend_budget(registry: Registry, pod: Document, call: Call) -> None:
+def _spend_budget(registry: Registry, pod: Document, context: RequestContext) -> None:
     metadata = pod["metadata"]
     labels = metadata.get("labels") or {}
     budgets = [
@@ -198,12 +202,12 @@ def _spend_budget(registry: Registry, pod: Document, call: Call) -> None:
     ready = condition(pod, "Ready")
     unhealthy = not (ready and ready["status"] == "True")
     if unhealthy and (
-        look(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow"
+        nested_field(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow"
         or status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0
     ):
         return
     _require_budget(budget, status)
-    if call.dry_run:
+    if context.dry_run:
         return
     disrupted = {**status.get("disruptedPods", {}), metadata["name"]: rfc3339(registry.clock())}
     fresh = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1, "disruptedPods": disrupted}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mooring.apiserver.documents import Document, condition
-from mooring.cluster.tables import NONE, age, since
+from mooring.cluster.table_printer import NONE, age, since
 
 
 def pod_row(document: Document, now: float) -> list[Any]:

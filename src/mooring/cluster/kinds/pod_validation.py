@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, look
+from mooring.apiserver.documents import Document, nested_field
 from mooring.cluster.errors import FieldError, duplicate, forbidden_field, invalid, missing_reference, required
-from mooring.cluster.validation.common import choice, immutable, port_number
-from mooring.cluster.validation.metadata import labels_errors
-from mooring.cluster.validation.names import dns_label, dns_subdomain
-from mooring.cluster.validation.placement import placement_errors
+from mooring.cluster.validation.field_rules import choice, immutable, port_number
+from mooring.cluster.validation.object_meta import labels_errors
+from mooring.cluster.validation.object_names import dns_label, dns_subdomain
 from mooring.cluster.validation.resource_amounts import amount_errors, requirements_errors
+from mooring.cluster.validation.scheduling_fields import placement_errors
 
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -273,7 +273,7 @@ def pod_warnings(spec: Document, path: str) -> list[str]:
         if "labelSelector" not in each
     ]
     for kind in ("podAffinity", "podAntiAffinity"):
-        given = look(spec, "affinity", kind) or {}
+        given = nested_field(spec, "affinity", kind) or {}
         found += [
             f"{path}.affinity.{kind}.{_REQUIRED}[{index}].labelSelector: {_NO_POD}"
             for index, each in enumerate(given.get(_REQUIRED) or ())
@@ -285,3 +285,24 @@ def pod_warnings(spec: Document, path: str) -> list[str]:
             if "labelSelector" not in (each.get("podAffinityTerm") or {})
         ]
     return found
+
+
+def pod_subresource_errors(subresource: str, new: Document, old: Document) -> list[FieldError]:
+    """Return errors for changes that a subresource does not allow."""
+    if subresource == "resize":
+        if _without_resources(new) == _without_resources(old):
+            return []
+        return [forbidden_field("spec", "only cpu and memory resources for containers are mutable")]
+    fresh, before = new.get("ephemeralContainers") or [], old.get("ephemeralContainers") or []
+    errors: list[FieldError] = []
+    if {**new, "ephemeralContainers": None} != {**old, "ephemeralContainers": None}:
+        errors.append(forbidden_field("spec", "only ephemeral containers may be added here"))
+    if fresh[: len(before)] != before:
+        detail = "existing ephemeral containers may not be changed or removed"
+        errors.append(forbidden_field("spec.ephemeralContainers", detail))
+    return errors
+
+
+def _without_resources(spec: Document) -> Document:
+    kinds = [kind for kind in ("containers", "initContainers") if spec.get(kind)]
+    return {**spec, **{kind: [{**each, "resources": None} for each in spec[kind]] for kind in kinds}}

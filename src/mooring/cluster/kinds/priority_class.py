@@ -4,12 +4,12 @@ from typing import Any, Final
 
 from mooring.apiserver.admission import SYSTEM_PRIORITY_CLASSES
 from mooring.apiserver.documents import Document
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import FieldError, Target, forbidden, forbidden_field
 from mooring.cluster.kind import Kind
-from mooring.cluster.resources import Resource
 from mooring.cluster.store import Store
-from mooring.cluster.tables import age, columns
-from mooring.cluster.validation.common import choice, immutable
+from mooring.cluster.table_printer import age, columns
+from mooring.cluster.validation.field_rules import choice, immutable
 
 PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.api.label_selectors import Selector
-from mooring.apiserver.documents import Document, controller_of, look, with_metadata
+from mooring.apiserver.documents import Document, controller_of, nested_field, with_metadata
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import owner_reference, pod_from_template
-from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.api_resource import Resource
+from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.pod_validation import template_errors
@@ -24,11 +25,10 @@ from mooring.cluster.kinds.workload import (
     selector_update_errors,
     template_warnings,
 )
-from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader, selector_of
 from mooring.cluster.store import Change
-from mooring.cluster.tables import age, columns, container_cells, labels_text, selector_text
-from mooring.cluster.validation.common import not_negative
+from mooring.cluster.table_printer import age, columns, container_cells, labels_text, selector_text
+from mooring.cluster.validation.field_rules import not_negative
 
 #: The most pods that one reconciliation creates, so that other controllers can run in between.
 _BURST = 500
@@ -134,7 +134,7 @@ class ReplicaSetController(Controller):
     def _report(self, document: Document) -> float | None:
         """Update the status, and return when to reconcile again if ready pods are not available yet."""
         pods, after, now = self._pods(document), document["spec"].get("minReadySeconds", 0), self.tools.now()
-        template = look(document, "spec", "template", "metadata", "labels") or {}
+        template = nested_field(document, "spec", "template", "metadata", "labels") or {}
         ready = sum(is_ready(each) for each in pods)
         available = sum(is_available(each, after, now) for each in pods)
         labelled = sum(template.items() <= (each["metadata"].get("labels") or {}).items() for each in pods)
@@ -167,7 +167,7 @@ def _set_replication_controller_defaults(document: Document) -> None:
 def _replication_controller_errors(document: Document) -> list[FieldError]:
     spec = document["spec"]
     errors = not_negative(spec.get("replicas"), "spec.replicas")
-    selector, labels = spec.get("selector") or {}, look(spec, "template", "metadata", "labels") or {}
+    selector, labels = spec.get("selector") or {}, nested_field(spec, "template", "metadata", "labels") or {}
     if not selector:
         errors.append(required("spec.selector"))
     elif any(labels.get(key) != value for key, value in selector.items()):
@@ -177,7 +177,7 @@ def _replication_controller_errors(document: Document) -> list[FieldError]:
 
 def _replication_controller_row(document: Document, now: float) -> list[Any]:
     spec, status = document["spec"], document.get("status", {})
-    names, images = container_cells(look(spec, "template", "spec", "containers") or ())
+    names, images = container_cells(nested_field(spec, "template", "spec", "containers") or ())
     return [
         document["metadata"]["name"],
         spec.get("replicas", 0),

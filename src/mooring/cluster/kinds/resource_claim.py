@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, look
+from mooring.apiserver.documents import Document, nested_field
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.kind import Kind
-from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader
-from mooring.cluster.tables import age, columns
+from mooring.cluster.table_printer import age, columns
 
 
 def _set_resource_claim_defaults(document: Document) -> None:
@@ -36,7 +36,7 @@ def _resource_claim_row(document: Document, now: float) -> list[Any]:
 
 def _resource_slice_row(document: Document, now: float) -> list[Any]:
     spec = document["spec"]
-    pool = look(spec, "pool", "name") or ""
+    pool = nested_field(spec, "pool", "name") or ""
     return [
         document["metadata"]["name"], spec.get("nodeName", ""), spec.get("driver", ""), pool, age(document, now)
     ]  # fmt: skip

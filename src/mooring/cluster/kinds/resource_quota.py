@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from mooring.api.quantity import parse_quantity
 from mooring.apiserver.documents import Document
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import Target, forbidden
 from mooring.cluster.kind import Kind
-from mooring.cluster.resources import Resource
 from mooring.cluster.store import Store
-from mooring.cluster.tables import PLAIN, age, columns
+from mooring.cluster.table_printer import PLAIN, age, columns
 
 _NOTE: Final = "kubernetes.io/limit-ranger"
 

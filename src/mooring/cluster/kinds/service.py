@@ -2,15 +2,15 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, look
+from mooring.apiserver.documents import Document, nested_field
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import FieldError, duplicate, invalid, required
 from mooring.cluster.kind import Kind
-from mooring.cluster.resources import Resource
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import Store
-from mooring.cluster.tables import NONE, UNKNOWN, UNSET, age, columns, labels_text
-from mooring.cluster.validation.common import choice, port_number
-from mooring.cluster.validation.names import dns_label
+from mooring.cluster.table_printer import NONE, UNKNOWN, UNSET, age, columns, labels_text
+from mooring.cluster.validation.field_rules import choice, port_number
+from mooring.cluster.validation.object_names import dns_label
 
 
 def _set_service_defaults(document: Document) -> None:
@@ -48,7 +48,11 @@ def _prepare(document: Document, store: Store, _now: float) -> None:
 
 def _free_cluster_ip(store: Store) -> str:
     """Return an unused address of 10.96.0.0/16."""
-    taken = {look for each in store.objects("services") for look in each.document["spec"].get("clusterIPs", ())}
+    taken = {
+        nested_field
+        for each in store.objects("services")
+        for nested_field in each.document["spec"].get("clusterIPs", ())
+    }
     number = 10
     while (address := f"10.96.{number >> 8}.{number & 255}") in taken:
         number += 1
@@ -123,7 +127,7 @@ def _external(document: Document) -> str:
         case "ClusterIP" | "NodePort":
             return ",".join(given) or NONE
         case "LoadBalancer":
-            ingress = look(document, "status", "loadBalancer", "ingress") or ()
+            ingress = nested_field(document, "status", "loadBalancer", "ingress") or ()
             found = sorted({each.get("ip") or each.get("hostname", "") for each in ingress} - {""})
             return ",".join([*found, *given]) or "<pending>"
         case "ExternalName":

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, controller_of, look
+from mooring.apiserver.documents import Document, controller_of, nested_field
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import (
     REVISION_HASH,
@@ -12,7 +12,8 @@ from mooring.apiserver.workloads import (
     stateful_pod,
     stateful_revision,
 )
-from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.api_resource import Resource
+from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.errors import FieldError, forbidden_field
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.volume_controller import CLAIMS
@@ -23,10 +24,9 @@ from mooring.cluster.kinds.workload import (
     selected_template_errors,
     template_warnings,
 )
-from mooring.cluster.resources import Resource
 from mooring.cluster.store import Change
-from mooring.cluster.tables import NONE, age, columns
-from mooring.cluster.validation.common import not_negative
+from mooring.cluster.table_printer import NONE, age, columns
+from mooring.cluster.validation.field_rules import not_negative
 
 STATEFUL_SETS: Final = "statefulsets.apps"
 _COMPONENT: Final = "statefulset-controller"
@@ -77,7 +77,7 @@ def _stateful_set_update_errors(new: Document, old: Document) -> list[FieldError
 
 
 def _stateful_set_row(document: Document, now: float) -> list[Any]:
-    ready = f"{look(document, 'status', 'readyReplicas') or 0}/{document['spec'].get('replicas', 0)}"
+    ready = f"{nested_field(document, 'status', 'readyReplicas') or 0}/{document['spec'].get('replicas', 0)}"
     return [document["metadata"]["name"], ready, age(document, now), *container_names(document)]
 
 
@@ -127,7 +127,7 @@ class StatefulSetController(Controller):
             pod = pods.get(ordinal)
             if pod is None:
                 self._create(sets, revision, ordinal)
-            elif look(pod, "status", "phase") in {"Succeeded", "Failed"}:
+            elif nested_field(pod, "status", "phase") in {"Succeeded", "Failed"}:
                 self._delete(sets, pod)
             if not together and not (pod is not None and _is_healthy(pod)):
                 return
@@ -142,7 +142,7 @@ class StatefulSetController(Controller):
         strategy = sets["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete" or not all(map(_is_healthy, pods)):
             return
-        partition = look(strategy, "rollingUpdate", "partition") or 0
+        partition = nested_field(strategy, "rollingUpdate", "partition") or 0
         for pod in reversed(pods[partition:]):
             if _revision(pod) != revision:
                 self._delete(sets, pod)
@@ -170,7 +170,7 @@ class StatefulSetController(Controller):
         metadata, now = sets["metadata"], self.tools.now()
         pods = list(self._pods(sets).values())
         updated = sum(_revision(each) == revision for each in pods)
-        before = look(sets, "status", "currentRevision") or revision
+        before = nested_field(sets, "status", "currentRevision") or revision
         done = updated == len(pods) and all(map(_is_healthy, pods))
         ready = sum(map(_is_healthy, pods))
         available = sum(is_available(each, sets["spec"].get("minReadySeconds", 0), now) for each in pods)

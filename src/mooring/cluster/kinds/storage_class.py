@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, look
+from mooring.apiserver.documents import Document, nested_field
+from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import FieldError, required
 from mooring.cluster.kind import Kind
-from mooring.cluster.resources import Resource
-from mooring.cluster.tables import NONE, UNSET, age, columns
-from mooring.cluster.validation.common import choice, immutable
+from mooring.cluster.table_printer import NONE, UNSET, age, columns
+from mooring.cluster.validation.field_rules import choice, immutable
 
 
 def _set_storage_class_defaults(document: Document) -> None:
@@ -84,9 +84,9 @@ def _volume_attachment_row(document: Document, now: float) -> list[Any]:
     return [
         document["metadata"]["name"],
         spec.get("attacher", ""),
-        look(spec, "source", "persistentVolumeName") or "",
+        nested_field(spec, "source", "persistentVolumeName") or "",
         spec.get("nodeName", ""),
-        look(document, "status", "attached") or False,
+        nested_field(document, "status", "attached") or False,
         age(document, now),
     ]
 

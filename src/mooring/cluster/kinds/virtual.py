@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from mooring.cluster.api_resource import CREATE_ONLY, METRICS, READ_ONLY, Resource
 from mooring.cluster.kind import Kind
-from mooring.cluster.resources import CREATE_ONLY, METRICS, READ_ONLY, Resource
 from mooring.cluster.schema.shape import OBJECT, Shape
 
 _AUTHENTICATION: Final = "authentication.k8s.io"

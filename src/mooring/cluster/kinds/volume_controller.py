@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from mooring.api.quantity import parse_quantity
-from mooring.apiserver.documents import Document, look, rfc3339, with_metadata
+from mooring.apiserver.documents import Document, nested_field, rfc3339, with_metadata
 from mooring.apiserver.workloads import ephemeral_claims
-from mooring.cluster.controllers.base import Controller, Key
+from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.store import ADDED, Change
 
@@ -72,11 +72,11 @@ class VolumeController(Controller):
             if not self._in_use(claim):
                 self._unprotect(CLAIMS, claim, _CLAIM_PROTECTION)
             return
-        chosen = claim["spec"].get("volumeName")
-        if chosen:
-            volume = self.tools.find(VOLUMES, "", chosen)
+        predicate = claim["spec"].get("volumeName")
+        if predicate:
+            volume = self.tools.find(VOLUMES, "", predicate)
             if volume is None:
-                if look(claim, "status", "phase") == "Bound":
+                if nested_field(claim, "status", "phase") == "Bound":
                     self._phase(CLAIMS, claim, "Lost")
             elif _refers(volume, claim) or "claimRef" not in volume["spec"]:
                 self._bind(volume, claim)
@@ -119,12 +119,12 @@ class VolumeController(Controller):
     def _match(self, claim: Document) -> Document | None:
         """Return the smallest available volume that satisfies a claim."""
         spec = claim["spec"]
-        wanted = parse_quantity(look(spec, "resources", "requests", "storage") or "0")
+        wanted = parse_quantity(nested_field(spec, "resources", "requests", "storage") or "0")
         selector = selector_of(spec["selector"]) if "selector" in spec else None
         fitting = []
         for stored in self.tools.store.objects(VOLUMES):
             volume = stored.document
-            size = parse_quantity(look(volume, "spec", "capacity", "storage") or "0")
+            size = parse_quantity(nested_field(volume, "spec", "capacity", "storage") or "0")
             if (
                 "claimRef" not in volume["spec"]
                 and not volume["metadata"].get("deletionTimestamp")
@@ -144,7 +144,7 @@ class VolumeController(Controller):
         document: Document = {
             "metadata": {"name": name, "annotations": {_PROVISIONED_BY: driver}},
             "spec": {
-                "capacity": {"storage": look(spec, "resources", "requests", "storage")},
+                "capacity": {"storage": nested_field(spec, "resources", "requests", "storage")},
                 "accessModes": list(spec["accessModes"]),
                 "persistentVolumeReclaimPolicy": kind.get("reclaimPolicy", "Delete"),
                 "storageClassName": kind["metadata"]["name"],
@@ -181,7 +181,7 @@ class VolumeController(Controller):
                 notes = {**volume["metadata"].get("annotations", {}), _BOUND_BY_CONTROLLER: "yes"}
                 volume = with_metadata(volume, annotations=notes)
         status = {**volume.get("status", {}), "phase": "Bound"}
-        if look(volume, "status", "phase") != "Bound":
+        if nested_field(volume, "status", "phase") != "Bound":
             status["lastPhaseTransitionTime"] = rfc3339(self.tools.now())
         self.tools.registry.modify(VOLUMES, "", name, lambda _: {**volume, "status": status})
         self._bind_claim(fresh, volume)
@@ -227,14 +227,14 @@ class VolumeController(Controller):
         elif claim is None and reference.get("uid"):
             if (
                 volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
-                and look(volume, "status", "phase") != "Failed"
+                and nested_field(volume, "status", "phase") != "Failed"
             ):
                 self.tools.delete(VOLUMES, "", metadata["name"])
             else:
                 self._phase(VOLUMES, volume, "Released")
 
     def _phase(self, storage: str, document: Document, phase: str) -> None:
-        if look(document, "status", "phase") == phase:
+        if nested_field(document, "status", "phase") == phase:
             return
         status = {**document.get("status", {}), "phase": phase}
         if storage == VOLUMES:
@@ -245,10 +245,11 @@ class VolumeController(Controller):
         name = claim["metadata"]["name"]
         for stored in self.tools.store.objects("pods", claim["metadata"]["namespace"]):
             pod = stored.document
-            if look(pod, "status", "phase") in {"Succeeded", "Failed"} or not pod["spec"].get("nodeName"):
+            if nested_field(pod, "status", "phase") in {"Succeeded", "Failed"} or not pod["spec"].get("nodeName"):
                 continue
             if any(
-                look(each, "persistentVolumeClaim", "claimName") == name for each in pod["spec"].get("volumes") or ()
+                nested_field(each, "persistentVolumeClaim", "claimName") == name
+                for each in pod["spec"].get("volumes") or ()
             ):
                 return True
         return False

@@ -2,13 +2,13 @@
 
 from typing import Any, Final
 
-from mooring.apiserver.documents import Document, condition, look, rfc3339, seconds_of
+from mooring.apiserver.documents import Document, condition, nested_field, rfc3339, seconds_of
 from mooring.cluster.errors import FieldError, invalid, not_supported, required
 from mooring.cluster.kinds.pod_validation import pod_warnings, template_errors
 from mooring.cluster.registry import Registry
 from mooring.cluster.selectors import selector_of
-from mooring.cluster.tables import container_cells
-from mooring.cluster.validation.common import immutable, is_usable, label_selector
+from mooring.cluster.table_printer import container_cells
+from mooring.cluster.validation.field_rules import immutable, is_usable, label_selector
 
 WORKLOAD_COLUMNS: Final = "+Containers +Images +Selector"
 TEMPLATE: Final = "spec.template"
@@ -21,7 +21,7 @@ def selected_template_errors(spec: Document, *, restarts: tuple[str, ...] = ("Al
     """Return the errors of a pod template, and of a selector that does not match it."""
     selector = spec.get("selector")
     template = spec.get("template") or {}
-    labels = look(template, "metadata", "labels") or {}
+    labels = nested_field(template, "metadata", "labels") or {}
     errors: list[FieldError] = []
     if selector is None:
         errors.append(required("spec.selector"))
@@ -34,7 +34,7 @@ def selected_template_errors(spec: Document, *, restarts: tuple[str, ...] = ("Al
     if selector is None and labels:
         errors.append(invalid(f"{TEMPLATE}.metadata.labels", dict(sorted(labels.items())), SELECTOR_MISMATCH))
     errors += template_errors(template, TEMPLATE)
-    policy = look(template, "spec", "restartPolicy")
+    policy = nested_field(template, "spec", "restartPolicy")
     if policy == "Always" and "Always" not in restarts:
         # `Always` is the default, so that the value is most likely missing in the manifest.
         shown = ", ".join(f'"{each}"' for each in restarts)
@@ -124,5 +124,5 @@ def _newest_first(timestamp: str) -> float:
 
 def container_names(document: Document) -> list[str]:
     """Return the cells with the names and the images of the containers of a template."""
-    names, images = container_cells(look(document, "spec", "template", "spec", "containers") or ())
+    names, images = container_cells(nested_field(document, "spec", "template", "spec", "containers") or ())
     return [names, images]

@@ -134,3 +134,16 @@ def _remove(document: Any, path: str) -> tuple[Any, Any]:
     else:
         del parent[int(last)]
     return document, value
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """Return the target merged with the patch. Neither is changed."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge_patch(result.get(key), value)
+    return result

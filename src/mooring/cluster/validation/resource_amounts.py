@@ -6,7 +6,7 @@ from mooring.api.label_validation import label_key_errors
 from mooring.api.quantity import parse_quantity
 from mooring.apiserver.documents import Document
 from mooring.cluster.errors import FieldError, forbidden_field, invalid, required
-from mooring.cluster.validation.common import NEGATIVE
+from mooring.cluster.validation.field_rules import NEGATIVE
 
 _STANDARD: Final = frozenset(
     {

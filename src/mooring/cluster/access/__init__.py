@@ -1,1 +1,0 @@
-"""Authentication and authorization: tokens, RBAC and access reviews."""

@@ -1,1 +1,0 @@
-"""Field ownership: sets of fields, differences between documents, and merging."""

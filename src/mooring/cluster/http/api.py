@@ -1,0 +1,43 @@
+"""The parts of the API server that request handlers use."""
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from mooring.cluster.auth.access_reviews import AccessReviews
+from mooring.cluster.auth.authentication import TokenAuthenticator
+from mooring.cluster.custom_resources.definitions import CustomResources
+from mooring.cluster.discovery import Discovery
+from mooring.cluster.kinds import KINDS
+from mooring.cluster.openapi import OpenApi
+from mooring.cluster.pagination import Paginator
+from mooring.cluster.registry import Registry
+from mooring.cluster.rest_mapper import RestMapper
+from mooring.cluster.store import Store
+from mooring.cluster.watch import Broadcaster
+
+
+class Api:
+    """The parts of the API server."""
+
+    def __init__(self, store: Store, *, token: str, clock: Callable[[], float] = time.time) -> None:
+        self.store = store
+        self.clock = clock
+        self.mapper = RestMapper(KINDS)
+        self.registry = Registry(store, self.mapper, clock=clock)
+        self.broadcaster = Broadcaster(store)
+        self.paginator = Paginator(store, clock)
+        self.discovery = Discovery(self.mapper)
+        self.openapi = OpenApi(self.mapper)
+        self.tokens = TokenAuthenticator(token, clock)
+        self.reviews = AccessReviews(store, self.tokens)
+        self.custom = CustomResources(self.registry, self.openapi, self.broadcaster)
+        #: The data folder, if there is one.
+        self.data: Path | None = None
+        #: Waits until a version is on disk; None without a data folder.
+        self.durable: Callable[[int], Awaitable[None]] | None = None
+
+    async def flush(self) -> None:
+        """Wait until all changes are on disk, so that no client sees a change that could be lost."""
+        if self.durable is not None and self.store.published < self.store.version:
+            await self.durable(self.store.version)

@@ -1,0 +1,151 @@
+"""Requests that are not for objects or lists: version, OpenAPI, bindings, evictions, scales, tokens and reviews."""
+
+import datetime
+import os
+import platform
+from typing import Final
+
+from aiohttp import web
+
+from mooring.apiserver.documents import Document, nested_field, rfc3339
+from mooring.cluster.errors import ApiError, bad_request, method_not_allowed, no_such_path, not_acceptable
+from mooring.cluster.http.api import Api
+from mooring.cluster.http.patch_handler import apply_patch
+from mooring.cluster.http.request_body import check_kind, checked, parse_body, read_plain
+from mooring.cluster.http.request_info import RequestInfo
+from mooring.cluster.http.responses import json_response, raw_response, success_status
+from mooring.cluster.kinds.namespace import finalize_namespace
+from mooring.cluster.kinds.pod import bind
+from mooring.cluster.kinds.pod_disruption_budget import evict
+from mooring.cluster.request_context import RequestContext, User
+from mooring.cluster.scale import scale_of, set_scale
+from mooring.cluster.schema.shape import VERSION
+
+_BINDING: Final = "io.k8s.api.core.v1.Binding"
+_EVICTION: Final = "io.k8s.api.policy.v1.Eviction"
+_SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
+_TOKEN_REQUEST: Final = "io.k8s.api.authentication.v1.TokenRequest"
+_PATHS: Final = ("/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
+_BOUND: Final = success_status(201)
+_WISHES: Final = {"attach": "attach to", "exec": "run commands in", "portforward": "connect to", "proxy": "connect to"}
+#: The path with the process ID, for `mooring cluster status` and `stop`.
+PROCESS: Final = "/mooring/process"
+
+
+def document(api: Api, path: str, accept: str) -> web.Response:
+    """Return a document about the server."""
+    if path == "/version":
+        return json_response(version())
+    if path == "/openapi/v2":
+        if "json" not in accept and "*/*" not in accept and accept:
+            raise not_acceptable(["application/json"])
+        return raw_response(api.openapi.version2())
+    if path == "/openapi/v3":
+        return json_response(api.openapi.index())
+    if path.startswith("/openapi/v3/"):
+        if "json" not in accept and "*/*" not in accept and accept:
+            raise not_acceptable(["application/json"])
+        return raw_response(api.openapi.version3(path.removeprefix("/openapi/v3/")))
+    if path == PROCESS:
+        return json_response({"pid": os.getpid(), "dataDir": str(api.data or "")})
+    if path == "/":
+        return json_response({"paths": list(_PATHS)})
+    raise no_such_path()
+
+
+def version() -> Document:
+    """`/version`."""
+    major, minor, _ = VERSION.lstrip("v").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": datetime.date(2026, 1, 1).isoformat() + "T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+
+
+async def subresource(api: Api, info: RequestInfo, request: web.BaseRequest, context: RequestContext) -> web.Response:
+    """Handle a request to a subresource that is not a part of the object."""
+    namespace, name = info.namespace or "", info.name
+    match request.method, info.subresource:
+        case "POST", "binding":
+            body = read_plain(await request.read(), request.headers.get("Content-Type", ""), _BINDING, "Binding")
+            bind(api.registry, namespace, name, body, context)
+            return json_response(_BOUND, 201)
+        case "POST", "eviction":
+            body = read_plain(await request.read(), request.headers.get("Content-Type", ""), _EVICTION, "Eviction")
+            evict(api.registry, info.resource, namespace, name, body, context)
+            return json_response(_BOUND, 201)
+        case "POST", "token":
+            return await _token(api, info, request)
+        case (("GET" | "PUT" | "PATCH"), "scale"):
+            return await _scale(api, info, request, context)
+        case "PUT", "finalize":
+            body = parse_body(await request.read(), request.headers.get("Content-Type", ""))
+            stored = finalize_namespace(api.registry, info.resource, name, body)
+            return raw_response(stored.encoded)
+        case _, ("attach" | "exec" | "portforward" | "proxy"):
+            api.registry.get(info.resource, namespace, name)
+            raise bad_request(f'pod "{name}" runs on a fake node of Mooring: nothing is executed there, so there is'
+                              f" nothing to {_WISHES[info.subresource]}")  # fmt: skip
+        case "GET", "log":
+            api.registry.get(info.resource, namespace, name)
+            raise ApiError(
+                400,
+                "BadRequest",
+                f'pod "{name}" runs on a fake node of Mooring: nothing is executed there, so there are no logs',
+            )
+    raise method_not_allowed(request.method.lower(), info.resource.target(name))
+
+
+async def _scale(api: Api, info: RequestInfo, request: web.BaseRequest, context: RequestContext) -> web.Response:
+    resource, namespace, name = info.resource, info.namespace or "", info.name
+    stored = api.registry.get(resource, namespace, name)
+    paths = api.custom.scale(resource)
+    if request.method == "GET":
+        return json_response(scale_of(resource, stored.document, paths))
+    body = await request.read()
+    media = request.headers.get("Content-Type", "").partition(";")[0].strip()
+    if request.method == "PUT":
+        wanted = read_plain(body, media, _SCALE, "Scale")
+    else:
+        current = scale_of(resource, stored.document, paths)
+        kind = "application/merge-patch+json" if media != "application/json-patch+json" else media
+        wanted = apply_patch(kind, current, parse_body(body, media), resource)
+        if not isinstance(nested_field(wanted, "spec", "replicas") or 0, int):
+            raise bad_request("spec.replicas of a Scale must be a whole number")
+    fresh = set_scale(api.registry, resource, namespace, name, wanted, context, paths)
+    return json_response(scale_of(resource, fresh.document, paths))
+
+
+async def _token(api: Api, info: RequestInfo, request: web.BaseRequest) -> web.Response:
+    body = read_plain(await request.read(), request.headers.get("Content-Type", ""), _TOKEN_REQUEST, "TokenRequest")
+    account = api.registry.get(info.resource, info.namespace or "", info.name)
+    seconds = max(nested_field(body, "spec", "expirationSeconds") or 3600, 600)
+    token = api.tokens.issue(info.namespace or "", info.name, account.document["metadata"]["uid"], seconds)
+    status = {"token": token, "expirationTimestamp": rfc3339(api.clock() + seconds)}
+    return json_response({**body, "status": status}, 201)
+
+
+async def create_review(
+    api: Api, info: RequestInfo, request: web.BaseRequest, context: RequestContext, user: User
+) -> web.Response:
+    """Handle a request to a review, such as a SubjectAccessReview, or to the bindings of a namespace."""
+    if request.method != "POST":
+        raise method_not_allowed(request.method.lower(), info.resource.target(info.name))
+    media = request.headers.get("Content-Type", "")
+    if info.resource.kind == "Binding":
+        body = read_plain(await request.read(), media, _BINDING, "Binding")
+        bind(api.registry, info.namespace or "", nested_field(body, "metadata", "name") or "", body, context)
+        return json_response(_BOUND, 201)
+    body = parse_body(await request.read(), media)
+    if not isinstance(body, dict):
+        raise bad_request(f"the body must be a {info.resource.kind}")
+    check_kind(body, info.resource)
+    checked(body, info.resource, context)
+    return json_response(api.reviews.evaluate(info.resource.kind, body, user), 201, context.warnings)

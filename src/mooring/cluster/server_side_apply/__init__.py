@@ -1,0 +1,1 @@
+"""Server-side apply: field sets, comparison of objects, and managed fields."""

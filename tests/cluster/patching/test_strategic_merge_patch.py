@@ -1,0 +1,60 @@
+"""Strategic merge patches."""
+
+from typing import Any
+
+import pytest
+
+from mooring.cluster.errors import ApiError
+from mooring.cluster.patching.strategic_merge_patch import strategic_merge_patch
+from mooring.cluster.schema.shape import shape_of
+
+POD = shape_of("", "v1", "Pod")
+
+
+CONTAINERS = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}}
+
+
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ({"containers": [{"name": "b", "image": "3"}]}, [("a", "1"), ("b", "3")]),
+        ({"containers": [{"name": "c", "image": "3"}]}, [("a", "1"), ("b", "2"), ("c", "3")]),
+        ({"containers": [{"name": "a", "$patch": "delete"}]}, [("b", "2")]),
+        ({"containers": [{"$patch": "replace"}, {"name": "z", "image": "9"}]}, [("z", "9")]),
+        ({"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}, [("b", "2"), ("a", "1")]),
+        (
+            {
+                "$setElementOrder/containers": [{"name": "c"}, {"name": "a"}],
+                "containers": [{"name": "c", "image": "3"}],
+            },
+            [("b", "2"), ("c", "3"), ("a", "1")],
+        ),
+        ({"$retainKeys": ["containers"], "containers": [{"name": "a", "image": None}]}, [("a", None), ("b", "2")]),
+    ],
+)
+def test_strategic_merge_patches(patch: dict[str, Any], expected: list[tuple[str, str | None]]) -> None:
+    """Lists merge by their keys, and orders beside the values are followed."""
+    result = strategic_merge_patch(CONTAINERS, {"spec": patch}, POD)
+    found = [(each["name"], each.get("image")) for each in result["spec"]["containers"]]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    if "$setElementOrder/containers" in patch:
+        order = [each["name"] for each in patch["$setElementOrder/containers"]]
+        assert [name for name, _ in found if name in order] == order
+    else:
+        assert found == expected
+
+
+def test_primitive_lists_in_strategic_patches() -> None:
+    """Merge where the field says so, and elements can be taken out."""
+    old = {"metadata": {"finalizers": ["a", "b"]}, "spec": {"containers": [], "nodeSelector": {"x": "1", "y": "2"}}}
+    patch = {
+        "metadata": {"finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"]},
+        "spec": {"nodeSelector": {"x": None}},
+    }
+    result = strategic_merge_patch(old, patch, POD)
+    assert result["metadata"]["finalizers"] == ["b", "c"]
+    assert result["spec"]["nodeSelector"] == {"y": "2"}
+    replaced = strategic_merge_patch(old, {"spec": {"nodeSelector": {"$patch": "replace", "z": "3"}}}, POD)
+    assert replaced["spec"]["nodeSelector"] == {"z": "3"}
+    with pytest.raises(ApiError, match="does not contain declared merge key: name"):
+        strategic_merge_patch(CONTAINERS, {"spec": {"containers": [{"image": "x"}]}}, POD)
