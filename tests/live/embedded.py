@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.cluster import EmbeddedCluster
-from mooring.cluster.request_context import system_call
+from mooring.cluster.request_context import system_context
 
 
 class Embedded:
@@ -18,7 +18,7 @@ class Embedded:
         self.kubeconfig = str(kubeconfig)
 
     def add_pod(self, name: str, *, scheduler: str = "default-scheduler", **metadata: Any) -> None:
-        pods = self.cluster.api.table.of("pods")
+        pods = self.cluster.api.mapper.of("pods")
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
         pod = {
             "apiVersion": "v1",
@@ -26,7 +26,7 @@ class Embedded:
             "metadata": {"name": name, **metadata},
             "spec": {"containers": [container], "schedulerName": scheduler},
         }
-        self.cluster.api.registry.create(pods, "default", pod, system_call())
+        self.cluster.api.registry.create(pods, "default", pod, system_context())
 
     async def node_of(self, name: str) -> str:
         async with asyncio.timeout(20):

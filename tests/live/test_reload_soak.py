@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mooring import Scheduler
 from mooring.cluster import EmbeddedCluster
-from mooring.cluster.request_context import system_call
+from mooring.cluster.request_context import system_context
 from tests.loading.builders import loaded_modules
 
 RELOADS = 1000
@@ -74,7 +74,7 @@ async def test_a_thousand_reloads_under_load_leave_nothing_behind(tmp_path: Path
     scheduler = Scheduler(
         kubeconfig=tmp_path / "kubeconfig", custom_plugin_files={"Even": file}, leader_elect=False, reload=True
     )
-    pods, call = cluster.api.table.of("pods"), system_call()
+    pods, call = cluster.api.mapper.of("pods"), system_context()
     placed = 0
 
     async def load() -> None:

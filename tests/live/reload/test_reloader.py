@@ -12,7 +12,7 @@ import pytest
 
 from mooring import Scheduler
 from mooring.cluster import EmbeddedCluster
-from mooring.cluster.request_context import system_call
+from mooring.cluster.request_context import system_context
 from mooring.live.reload.file_watch import FileWatch
 
 PICK = """\
@@ -66,7 +66,7 @@ class World:
         name = f"web-{self._pods}"
         spec = {"schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}]}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-        self.cluster.api.registry.create(self.cluster.api.table.of("pods"), "default", pod, system_call())
+        self.cluster.api.registry.create(self.cluster.api.mapper.of("pods"), "default", pod, system_context())
         return name
 
     async def node_of(self, name: str) -> str:
