@@ -23,7 +23,6 @@ SMALL_CONCEPTS = {
     "config/extender_tls.py",
     "controllers/jobs/job_ttl.py",
     "controllers/roles.py",
-    "kube/gc_pause.py",
     "live/api_reader.py",
     "live/volumes.py",
 }

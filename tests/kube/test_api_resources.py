@@ -123,7 +123,7 @@ def test_changes_always_lead_from_what_was_to_what_is(
 
     for name, uid, version, deleted in before:
         changes: list[Change[Node]] = []
-        (known.remove if deleted else known.show)(node(name, uid, version), changes)
+        (known.remove if deleted else known.store)(node(name, uid, version), changes)
         apply(changes)
         assert view == known.objects
     known.begin()

@@ -36,7 +36,7 @@ from mooring.kube import (
     User,
     custom_resource,
 )
-from mooring.kube.gc_pause import CollectorRelief
+from mooring.kube.rest import RelaxedGarbageCollection
 from mooring.kube.transport import HttpTransport
 from tests.kube.server import PODS, Api, Fault
 
@@ -363,11 +363,11 @@ async def test_without_httptools_the_lane_is_aiohttp(api: Api, monkeypatch: pyte
     assert api.objects[f"{PODS}/p"]["spec"]["nodeName"] == "n"
 
 
-def test_the_collector_is_eased_while_anyone_is_inside() -> None:
+def test_garbage_collection_is_relaxed_until_the_outermost_block_ends() -> None:
     before = gc.get_threshold()
-    relief = CollectorRelief()
-    with relief:
-        with relief:
+    relaxed = RelaxedGarbageCollection()
+    with relaxed:
+        with relaxed:
             assert gc.get_threshold()[0] > before[0]
         assert gc.get_threshold()[0] > before[0]
     assert gc.get_threshold() == before

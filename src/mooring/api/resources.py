@@ -1,4 +1,4 @@
-"""The resource requests of pods, and the names of resources.
+"""The resource requests of pods, their quality-of-service classes, and the names of resources.
 
 The request of a pod is more than the sum of its containers. Init containers run before the others, so their maximum
 counts; sidecars run with them; a pod can have pod-level requests; the runtime class adds overhead; and a pod that is
@@ -9,7 +9,7 @@ at the end.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mooring.api.label_validation import is_label_key
@@ -27,6 +27,10 @@ PODS: Final = "pods"
 DEFAULT_MILLI_CPU: Final = 100
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
 
+#: Requests and limits.
+Bounds = tuple[Mapping[str, QuantityLike] | None, Mapping[str, QuantityLike] | None]
+
+_QOS_RESOURCES: Final = (CPU, MEMORY)
 _HUGEPAGES: Final = "hugepages-"
 _ATTACHABLE: Final = "attachable-volumes-"
 _NONZERO_AMOUNTS: Final[dict[str, int]] = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
@@ -244,3 +248,37 @@ def _raise(total: _Amounts, other: _Amounts) -> None:
     for name, quantity in other.items():
         known = total.get(name)
         total[name] = quantity if known is None else known.larger(quantity)
+
+
+def qos_class(pod: Pod) -> str:
+    """Return the quality-of-service class: `Guaranteed`, `Burstable` or `BestEffort`."""
+    spec, pod_level = pod.spec, pod.spec.resources
+    if pod_level is not None and (pod_level.requests or pod_level.limits):
+        return qos_of([(pod_level.requests, pod_level.limits)])
+    containers = (*spec.containers, *spec.init_containers)
+    return qos_of((each.resources.requests, each.resources.limits) for each in containers)
+
+
+def qos_of(resources: Iterable[Bounds]) -> str:
+    """Return the class for requests and limits of the containers, or of the pod."""
+    requested = False
+    guaranteed = True
+    for given, bounds in resources:
+        requests, limits = _positive(given), _positive(bounds)
+        requested = requested or bool(requests) or bool(limits)
+        same = all(name in requests and requests[name] == limits[name] for name in limits)
+        if len(limits) != len(_QOS_RESOURCES) or not same:
+            guaranteed = False
+    if not requested:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _positive(amounts: Mapping[str, QuantityLike] | None) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in _QOS_RESOURCES:
+        if amounts and name in amounts:
+            milli = parse_quantity(amounts[name]).scaled(-3)
+            if milli > 0:
+                found[name] = milli
+    return found

@@ -5,9 +5,8 @@ from typing import Any, Final
 import msgspec
 
 from mooring.api.pod import Pod, PodSpec
-from mooring.api.qos import Bounds, qos_of
 from mooring.api.quantity import format_quantity
-from mooring.api.resources import CPU, MEMORY, is_hugepages, is_pod_level, pod_requests
+from mooring.api.resources import CPU, MEMORY, Bounds, is_hugepages, is_pod_level, pod_requests, qos_of
 from mooring.apiserver.documents import Document
 from mooring.apiserver.quantities import canonical_quantity
 

@@ -44,8 +44,7 @@ from mooring.kube.client_errors import (
 )
 from mooring.kube.decoding import Page
 from mooring.kube.event_recorder import EventRecorder, reference
-from mooring.kube.leader_election import ElectionThread
-from mooring.kube.leases import ElectionSettings
+from mooring.kube.leader_election import ElectionSettings, ElectionThread
 from mooring.kube.object_store import Change
 from mooring.kube.reflector import Reflector
 from mooring.kube.request_limits import Priority, RateLimiter

@@ -116,7 +116,7 @@ class Reflector(Generic[ObjectT]):
         )
         try:
             async with contextlib.aclosing(pages):
-                with self._client.collector:
+                with self._client.relaxed_gc:
                     async for page in pages:
                         self._notify(self._known.store_all(page.items))
                         version = page.resource_version
@@ -143,7 +143,7 @@ class Reflector(Generic[ObjectT]):
         seconds = _WATCH_SECONDS + self._client.random.randrange(_WATCH_SECONDS)
         stream = watch(self._client, self._selection, version=self._version, seconds=seconds, initial=listing)
         async with contextlib.aclosing(stream) as batches:
-            with self._client.collector if listing else contextlib.nullcontext():
+            with self._client.relaxed_gc if listing else contextlib.nullcontext():
                 if listing:
                     async for batch in batches:
                         heard = heard or bool(batch)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.api.qos import qos_class
+from mooring.api.resources import qos_class
 from mooring.plugins.node_resource_topology import NodeResourceTopologyMatch
 from mooring.plugins.node_resource_topology.strategies import variance
 from mooring.testing import PluginHarness, PodBuilder, make_node, make_pod

@@ -8,9 +8,8 @@ from typing import Final
 import msgspec
 
 from mooring.api.pod import Container, Pod
-from mooring.api.qos import qos_class
 from mooring.api.quantity import QuantityLike
-from mooring.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages, is_native
+from mooring.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages, is_native, qos_class
 from mooring.plugins.node_resource_topology.zones import UNIT, Nanos, nanos
 
 _STORAGE: Final = "storage"

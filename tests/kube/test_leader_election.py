@@ -21,7 +21,7 @@ from mooring.kube import (
     OutcomeUnknown,
 )
 from mooring.kube.client_errors import Forbidden
-from mooring.kube.leases import LeaseElector
+from mooring.kube.leader_election import LeaseElector
 from tests.kube.server import Api, Fault
 from tests.kube.virtual import run
 
