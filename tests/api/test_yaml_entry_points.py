@@ -116,7 +116,7 @@ def message(read, text):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (".inf", ".inf is a number that JSON cannot hold"),
+        (".inf", ".inf is a number that JSON cannot represent"),
         ('"\\/"', "found the unknown escape"),
         ("!!int x", "the tag !!int does not fit 'x'"),
         ("*x", "the alias *x has no anchor before it"),

@@ -153,7 +153,7 @@ def test_migrate(file: Path) -> None:
     result = run("migrate", str(file))
     assert result.exit_code == 0
     assert yaml.safe_load(result.stdout)["apiVersion"] == "kubescheduler.config.k8s.io/v1"
-    assert "- healthzBindAddress is gone in v1 and left out" in result.stderr
+    assert "- healthzBindAddress is removed in v1" in result.stderr
     assert run("view", text=result.stdout).exit_code == 0
 
 

@@ -65,7 +65,7 @@ def test_new_defaults_are_off() -> None:
 @pytest.mark.parametrize(
     ("version", "body", "note"),
     [
-        ("v1beta2", "metricsBindAddress: ''", "metricsBindAddress is gone"),
+        ("v1beta2", "metricsBindAddress: ''", "metricsBindAddress is removed"),
         (
             "v1beta2",
             "profiles: [{plugins: {multiPoint: {enabled: [{name: X}]}}}]",
@@ -76,11 +76,15 @@ def test_new_defaults_are_off() -> None:
             "profiles: [{plugins: {preEnqueue: {enabled: [{name: X}]}}}]",
             "v1beta3 ignored plugins.preEnqueue",
         ),
-        ("v1beta3", "", "gone and left out: AzureDiskLimits, EBSLimits, GCEPDLimits"),
+        ("v1beta3", "", "removed, because v1 does not have them: AzureDiskLimits, EBSLimits, GCEPDLimits"),
         ("v1beta3", "profiles: [{plugins: {score: {enabled: [{name: SelectorSpread}]}}}]", "SelectorSpread;"),
-        ("v1beta3", "profiles: [{pluginConfig: [{name: EBSLimits}]}]", "the arguments of EBSLimits are left out"),
+        ("v1beta3", "profiles: [{pluginConfig: [{name: EBSLimits}]}]", "the arguments of EBSLimits are removed"),
         ("v1beta3", "profiles: [{pluginConfig: [{name: DynamicResources, args: 5}]}]", "arguments of DynamicResources"),
-        ("v1beta3", "profiles: [{plugins: {filter: {enabled: [{name: DynamicResources}]}}}]", "did nothing in v1beta3"),
+        (
+            "v1beta3",
+            "profiles: [{plugins: {filter: {enabled: [{name: DynamicResources}]}}}]",
+            "had no effect in v1beta3",
+        ),
         ("v1beta3", "profiles: [{plugins: {filter: {enabled: [{name: Mine}]}}}]", "Mine is not built in"),
         (
             "v1beta2",
@@ -88,7 +92,7 @@ def test_new_defaults_are_off() -> None:
                 "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated,"
                 " requestedToCapacityRatio: {shape: [{}]}}}}]}]"
             ),
-            "requestedToCapacityRatio had no effect",
+            "requestedToCapacityRatio is removed",
         ),
         ("v1beta2", "", "preFilter is written out to keep its order"),
         ("v1beta3", "", "DefaultPreemption also runs at preEnqueue"),
@@ -139,7 +143,7 @@ def test_the_result_needs_no_further_migration() -> None:
         ("parallelism: 0", "is not above 0"),
         ("foo: 1", "unknown field"),
         ("profiles: [{plugins: {multiPoint: {enabled: [{name: Mine}]}}}]", "Load it with --plugin Mine=FILE"),
-        ("profiles: [{plugins: {multiPoint: {enabled: [{name: ScoreByName, weight: -1}]}}}]", "v1 cannot say this"),
+        ("profiles: [{plugins: {multiPoint: {enabled: [{name: ScoreByName, weight: -1}]}}}]", "v1 cannot express this"),
     ],
 )
 def test_what_cannot_be_migrated(body: str, message: str) -> None:

@@ -53,12 +53,12 @@ def test_fields_of_other_versions(version: str, body: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("body", "path", "message"),
     [
-        ("parallelism: x", "parallelism", 'expected a whole number of 32 bits, found the text "x"'),
+        ("parallelism: x", "parallelism", 'expected a 32-bit integer, found the text "x"'),
         ('parallelism: "3"', "parallelism", 'found the text "3"'),
         ("parallelism: 2.5", "parallelism", "found the number 2.5"),
         ("parallelism: 2147483648", "parallelism", "found the number 2147483648"),
         ("parallelism: [1]", "parallelism", "found a list"),
-        ("podMaxBackoffSeconds: 9223372036854775808", "podMaxBackoffSeconds", "a whole number of 64 bits"),
+        ("podMaxBackoffSeconds: 9223372036854775808", "podMaxBackoffSeconds", "a 64-bit integer"),
         ("enableProfiling: 1", "enableProfiling", "expected true or false, found the number 1"),
         ("profiles: x", "profiles", "expected a list"),
         ("profiles: [x]", "profiles[0]", "expected a mapping"),
@@ -67,7 +67,7 @@ def test_fields_of_other_versions(version: str, body: str, path: str) -> None:
         ("leaderElection: true", "leaderElection", "expected a mapping, found the boolean true"),
         ("leaderElection: {leaseDuration: 15}", "leaderElection.leaseDuration", "a duration such as 15s"),
         ("leaderElection: {leaseDuration: null}", "leaderElection.leaseDuration", "a duration cannot be null"),
-        ("leaderElection: {leaseDuration: ''}", "leaderElection.leaseDuration", '"" is no duration'),
+        ("leaderElection: {leaseDuration: ''}", "leaderElection.leaseDuration", '"" is not a duration'),
         ("extenders: [{httpTimeout: 5 s}]", "extenders[0].httpTimeout", 'the unknown unit " s"'),
         ("extenders: [{tlsConfig: {caData: '!'}}]", "extenders[0].tlsConfig.caData", "the text is not base64"),
         ("extenders: [{tlsConfig: {caData: \u00e9}}]", "extenders[0].tlsConfig.caData", "the text is not base64"),
@@ -144,7 +144,7 @@ def test_arguments_that_cannot_be_read_hide_the_rest() -> None:
     """
     (error,) = errors(body)
     assert error.path == "profiles[0].pluginConfig[1]"
-    assert "args.bindTimeoutSeconds: expected a whole number" in error.message
+    assert "args.bindTimeoutSeconds: expected a 64-bit integer" in error.message
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,11 @@ def test_undeclared_arguments_in_json_may_repeat_fields() -> None:
         ("apiVersion: 5\nkind: x\n", "expected text, found the number 5"),
         ("apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\n", "is not known"),
         ("apiVersion: v1\nkind: KubeSchedulerConfiguration\n", 'the version "v1" is not known'),
-        ("apiVersion: kubescheduler.config.k8s.io/v1\nkind: ConfigMap\n", '"ConfigMap" is no scheduler configuration'),
-        ("apiVersion: kubescheduler.config.k8s.io/v1\nkind: VolumeBindingArgs\n", "is no scheduler configuration"),
+        (
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: ConfigMap\n",
+            '"ConfigMap" is not a scheduler configuration',
+        ),
+        ("apiVersion: kubescheduler.config.k8s.io/v1\nkind: VolumeBindingArgs\n", "is not a scheduler configuration"),
         ("a: b: c\n", "not valid YAML"),
         ("{apiVersion: x}\n", "not valid JSON"),
     ],

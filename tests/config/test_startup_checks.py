@@ -38,7 +38,7 @@ from tests.config.tls_pair import CERTIFICATE, KEY
             "{permit: {enabled: [{name: VolumeBinding}]}}",
             "permit.enabled[0]",
             "does not serve permit",
-            "It serves preF",
+            "Its extension points: preF",
         ),
         ("{preFilter: {enabled: [{name: ScoreByName}]}}", "preFilter.enabled[0]", "does not serve preFilter", "score"),
         ("{score: {enabled: [{name: ScoreByName}, {name: ScoreByName}]}}", "score.enabled[1]", "twice", "Remove one."),

@@ -57,7 +57,7 @@ async def test_servers_that_are_not(
 ) -> None:
     monkeypatch.setattr("mooring.kube.rest._TRIES", 0)
     async with Client(changed(Access(server=tls_api.url, ca=CA))) as client:
-        with pytest.raises(ConnectionFailed, match=r"certificate that is not trusted.*give its certificate-authority"):
+        with pytest.raises(ConnectionFailed, match=r"untrusted certificate.*give its certificate-authority"):
             await client.get(Node, "n")
         with pytest.raises(ConnectionFailed, match="certificate"):
             await client.bind(POD, "n")
@@ -83,12 +83,16 @@ async def test_a_client_certificate_is_shown(tls_api: Api) -> None:
 @pytest.mark.parametrize(
     ("access", "identity", "said"),
     [
-        (Access(server="https://k", ca=b"nonsense", origin="cfg"), Identity(), "cfg: certificate-authority: no certif"),
+        (
+            Access(server="https://k", ca=b"nonsense", origin="cfg"),
+            Identity(),
+            "cfg: certificate-authority: no PEM certif",
+        ),
         (Access(server="https://k", origin="cfg"), Identity("", b"x", b"y"), "cfg: client-certificate and client-key"),
         (
             Access(server="https://k", origin="cfg"),
             replace(PAIR, key=(CERTS / "server.key").read_bytes()),
-            "no pair in PEM that can be used: key values mismatch",
+            "not a valid PEM pair: key values mismatch",
         ),
     ],
 )
@@ -109,7 +113,7 @@ def test_a_context_is_made_once_for_a_certificate() -> None:
 def test_a_certificate_without_its_key_yet_does_not_replace_the_old_one() -> None:
     contexts = TlsContexts(Access(server="https://k", ca=CA))
     torn = replace(PAIR, certificate=(CERTS / "server.pem").read_bytes())
-    with pytest.raises(AccessError, match="no pair in PEM"):
+    with pytest.raises(AccessError, match="not a valid PEM pair"):
         contexts.context(torn)
     first = contexts.context(PAIR)
     assert contexts.context(torn) is first

@@ -155,9 +155,9 @@ async def test_a_plugin_learns_about_the_cluster(tmp_path: Path) -> None:
     [
         ("sys.stderr.write('log in first'); sys.exit(3)", "failed with status 3: log in first; install me"),
         ("print('secret nonsense')", "did not print an ExecCredential as JSON"),
-        ("print('{}')", "printed no version, but the kubeconfig says apiVersion: client."),
+        ("print('{}')", "printed no version, but the kubeconfig has apiVersion: client."),
         (credential(), "printed no token and no certificate"),
-        (credential(clientKeyData="k"), "printed a certificate without its key"),
+        (credential(clientKeyData="k"), "printed a certificate without a key"),
         (credential(token="t", expirationTimestamp="soon"), "expirationTimestamp: 'soon' is not a timestamp"),
         ("import time; time.sleep(60)", "did not finish within 0.5 s"),
     ],

@@ -154,7 +154,7 @@ EXEC = "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1, interac
         (
             f"{{server: https://k, certificate-authority-data: {CA}, insecure-skip-tls-verify: true}}",
             "",
-            "insecure-skip-tls-verify: cannot be true where a certificate authority is given",
+            "insecure-skip-tls-verify: cannot be true if a certificate authority is given",
         ),
         ("{server: https://k, certificate-authority-data: '%%'}", "", "certificate-authority-data: is not base64"),
         ("{server: https://k, certificate-authority: nowhere}", "", "nowhere: No such file or directory"),
@@ -163,7 +163,7 @@ EXEC = "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1, interac
         ("", "tokenFile: nowhere", "users[0].user.tokenFile: "),
         ("", f"client-certificate-data: {CERT}", "client-key: is required with a client certificate"),
         ("", "{client-certificate: a, client-certificate-data: b}", "is given along with client-certificate-data"),
-        ("", "auth-provider: {name: gcp}", "auth-provider: is not supported any more"),
+        ("", "auth-provider: {name: gcp}", "auth-provider: is no longer supported"),
         ("", "as-uid: '7'", "users[0].user.as: is required"),
         ("", EXEC.replace("command: x, ", ""), "users[0].user.exec.command: is required"),
         ("", EXEC.replace("/v1", "/v1alpha1"), "must be client.authentication.k8s.io/v1 or client."),
@@ -189,8 +189,8 @@ def test_faults_name_file_field_and_remedy(tmp_path: Path, cluster: str, user: s
         ("kind: Pod", "line 1: kind: must be Config, not Pod"),
         ("a: 1\n---\nb: 2", "has several documents"),
         ("", "no current-context is set; set one with `kubectl config use-context NAME`"),
-        ("current-context: gone", "there is no context 'gone'; there are: none"),
-        (config().replace("user: u\n", "user: nobody\n"), "contexts[0].context.user: there is no user 'nobody'; there"),
+        ("current-context: gone", "context 'gone' does not exist; existing: none"),
+        (config().replace("user: u\n", "user: nobody\n"), "contexts[0].context.user: user 'nobody' does not exist"),
         (config(extra="- name: u"), "users[1].name: there is another entry with the name 'u'; remove one"),
     ],
 )  # fmt: skip

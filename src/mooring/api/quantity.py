@@ -171,7 +171,7 @@ class _Number(NamedTuple):
 
 def _decimal(number: _Number, exponent: int, text: str) -> Quantity:
     if abs(exponent) > _MAX_EXPONENT:
-        raise QuantityError(f"{_shown(text)} is not a sensible quantity: its exponent is out of range; {_REMEDY}")
+        raise QuantityError(f"{_shown(text)} is not a valid quantity: its exponent is out of range; {_REMEDY}")
     scale = exponent - len(number.decimals)
     if number.significant <= 18 and scale >= _NANO:
         return Quantity(number.unscaled, scale)

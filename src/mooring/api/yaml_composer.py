@@ -234,7 +234,7 @@ def _resolve(leaf: _Leaf) -> Resolved:
 def _scalar(leaf: _Leaf) -> Scalar:
     kind, text = resolved = _resolve(leaf)
     if not is_finite(resolved):
-        raise ReadError(f"{leaf.text} is a number that JSON cannot hold", leaf.line)
+        raise ReadError(f"{leaf.text} is a number that JSON cannot represent", leaf.line)
     return Scalar(_KINDS[kind], text, leaf.line)
 
 

@@ -90,7 +90,7 @@ def python_value(scalar: Resolved) -> str | int | float | bool | None:
     if kind == "str":
         return text
     if not is_finite(scalar):
-        raise ReadError(f"{text} is a number that JSON cannot hold")
+        raise ReadError(f"{text} is a number that JSON cannot represent")
     value: int | float | bool | None = json.loads(text)
     return value
 

@@ -39,8 +39,8 @@ def _default_preemption(args: Args, path: str) -> Errors:
         yield FieldError(least_path, f"{least} is negative", remedy="Write 0 or more.")
     if share == 0 and least == 0:
         remedy = "Set one of minCandidateNodesPercentage and minCandidateNodesAbsolute above 0."
-        yield FieldError(share_path, "is 0 although minCandidateNodesAbsolute is 0, too", remedy=remedy)
-        yield FieldError(least_path, "is 0 although minCandidateNodesPercentage is 0, too", remedy=remedy)
+        yield FieldError(share_path, "must not be 0 if minCandidateNodesAbsolute is 0", remedy=remedy)
+        yield FieldError(least_path, "must not be 0 if minCandidateNodesPercentage is 0", remedy=remedy)
 
 
 def _inter_pod_affinity(args: Args, path: str) -> Errors:
@@ -55,7 +55,7 @@ def _balanced_allocation(args: Args, path: str) -> Errors:
             yield FieldError(f"{place}.name", f'"{name}" is listed twice', remedy="Remove one of them.")
         seen.add(name)
         if resource["weight"] != 1:
-            message = f"{resource['weight']} is not 1, the only weight there is here"
+            message = f"{resource['weight']} is not 1, the only supported weight"
             yield FieldError(f"{place}.weight", message, remedy="Remove the weight.")
 
 
@@ -86,7 +86,7 @@ def _topology_spread(args: Args, path: str) -> Errors:
     if kind not in ("System", "List"):
         yield _unsupported(f"{path}.defaultingType", kind, ("System", "List"))
     elif kind == "System" and constraints:
-        message = '"System" leaves no room for defaultConstraints'
+        message = 'defaultConstraints are not allowed with "System"'
         yield FieldError(f"{path}.defaultingType", message, remedy="Write  defaultingType: List.")
     seen: set[tuple[str, str]] = set()
     for i, constraint in enumerate(constraints):
@@ -94,7 +94,7 @@ def _topology_spread(args: Args, path: str) -> Errors:
         yield from _constraint(constraint, place)
         identity = (constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", ""))
         if identity in seen:
-            message = f"there is a constraint for {identity[0]} and {identity[1]} already"
+            message = f"there is already a constraint for {identity[0]} and {identity[1]}"
             yield FieldError(place, message, remedy="Remove one of them.")
         seen.add(identity)
 
@@ -120,12 +120,12 @@ def _constraint(constraint: Args, path: str) -> Errors:
 
 
 def _unsupported(path: str, value: str, known: tuple[str, ...]) -> FieldError:
-    return FieldError(path, f'"{value}" is not known here', remedy=f"Write {choice(known)}.")
+    return FieldError(path, f'"{value}" is not supported here', remedy=f"Write {choice(known)}.")
 
 
 def _label_name(path: str, name: str) -> Errors:
     for problem in label_key_errors(name):
-        yield FieldError(path, f'"{name}" is no valid name: {problem}')
+        yield FieldError(path, f'"{name}" is not a valid name: {problem}')
 
 
 # Node affinity
@@ -161,7 +161,7 @@ def _expression(expression: Args, path: str) -> Errors:
         return
     problems = label_key_errors(key)
     if problems:
-        yield FieldError(f"{path}.key", f'"{key}" is no label: {"; ".join(problems)}')
+        yield FieldError(f"{path}.key", f'"{key}" is not a valid label key: {"; ".join(problems)}')
     if operator in ("In", "NotIn") and not values:
         yield FieldError(f"{path}.values", f"{operator} needs values")
     if operator in ("Exists", "DoesNotExist") and values:
@@ -175,7 +175,9 @@ def _expression(expression: Args, path: str) -> Errors:
     for i, value in enumerate(values):
         problems = label_value_errors(value)
         if problems:
-            yield FieldError(f"{path}.values[{i}][{key}]", f'"{value}" is no label value: {"; ".join(problems)}')
+            yield FieldError(
+                f"{path}.values[{i}][{key}]", f'"{value}" is not a valid label value: {"; ".join(problems)}'
+            )
 
 
 def _is_int64(text: str) -> bool:
@@ -198,7 +200,9 @@ def _fit(args: Args, path: str, version: Version) -> Errors:
         yield from _label_name(f"{path}.ignoredResources[{i}]", name)
     for i, group in enumerate(args.get("ignoredResourceGroups", [])):
         if "/" in group:
-            yield FieldError(f"{path}.ignoredResourceGroups[{i}]", f'"{group}" is no group: it must not contain "/"')
+            yield FieldError(
+                f"{path}.ignoredResourceGroups[{i}]", f'"{group}" is not a valid group: it must not contain "/"'
+            )
         yield from _label_name(f"{path}.ignoredResourceGroups[{i}]", group)
     strategy, place = args["scoringStrategy"], f"{path}.scoringStrategy"
     kind, ratio = strategy.get("type", ""), strategy.get("requestedToCapacityRatio")
@@ -210,7 +214,7 @@ def _fit(args: Args, path: str, version: Version) -> Errors:
     if kind == "RequestedToCapacityRatio" and ratio is None:
         yield FieldError(ratio_path, "is required with this type", remedy="Add a shape of at least one point.")
     elif kind != "RequestedToCapacityRatio" and ratio is not None and version == "v1":
-        yield FieldError(ratio_path, f'does not go with the type "{kind}"', remedy="Remove it or change the type.")
+        yield FieldError(ratio_path, f'is not allowed with the type "{kind}"', remedy="Remove it or change the type.")
     elif ratio is not None:
         yield from _shape(ratio.get("shape", []), f"{ratio_path}.shape")
 
@@ -220,7 +224,7 @@ def _shape(shape: list[Args], path: str) -> Errors:
         yield FieldError(path, "needs at least one point", remedy="Write points of utilization and score.")
     for i, (before, point) in enumerate(itertools.pairwise(shape), start=1):
         if before.get("utilization", 0) >= point.get("utilization", 0):
-            message = "is not above that of the point before"
+            message = "must be greater than that of the previous point"
             yield FieldError(f"{path}[{i}].utilization", message, remedy="Sort the points by utilization.")
             break
     for i, point in enumerate(shape):

@@ -143,9 +143,9 @@ REFUSED: Final[dict[Version, frozenset[str]]] = {
 #: Plugins that were removed, and their replacements.
 RETIRED: Final[dict[str, str]] = {
     **dict.fromkeys(
-        ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "NodeVolumeLimits counts all volumes now"
+        ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "NodeVolumeLimits now counts all volumes"
     ),
-    "SelectorSpread": "PodTopologySpread with its default constraints spreads pods of a service now",
+    "SelectorSpread": "PodTopologySpread with its default constraints now spreads the pods of a service",
 }
 
 #: Built-in plugins that had no effect in a version by default, because of a feature gate.

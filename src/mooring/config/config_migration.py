@@ -33,7 +33,7 @@ def migrate(text: str, *, source: str, plugins: AnyMapping[str, PluginSpec] | No
     document = read_document(text, source=source)
     if document.version == "v1":
         load_document(document, plugins=plugins)
-        return Migration(text, ("The file is v1 already: nothing to change.",))
+        return Migration(text, ("The file is already v1: nothing to change.",))
     notes = _Notes()
     known = _with_assumed(document, plugins or {}, notes)
     config = load_document(document, plugins=known)
@@ -44,7 +44,7 @@ def migrate(text: str, *, source: str, plugins: AnyMapping[str, PluginSpec] | No
         load_config(new_text, source=source, plugins=known)
     except ConfigError as error:
         refused = [
-            FieldError(each.path, f"v1 cannot say this: {each.message}", None, each.remedy) for each in error.errors
+            FieldError(each.path, f"v1 cannot express this: {each.message}", None, each.remedy) for each in error.errors
         ]
         raise ConfigError(refused, stage=error.stage, source=source) from None
     return Migration(new_text, notes.all())
@@ -78,13 +78,13 @@ def _with_assumed(document: Document, given: AnyMapping[str, PluginSpec], notes:
                     continue
                 if point == MULTI_POINT:
                     path = f"profiles[{i}].plugins.{point}.enabled[{j}]"
-                    message = f'it is not known which points the plugin "{name}" serves'
+                    message = f'the extension points of the plugin "{name}" are unknown'
                     errors.append(FieldError(path, message, remedy=f"Load it with --plugin {name}=FILE."))
                 assumed.setdefault(name, set()).add(point)
     if errors:
         raise document.fail(errors, "start")
     for name in sorted(assumed):
-        notes.add(f"{name} is not built in: taken for a plugin of yours that serves {', '.join(sorted(assumed[name]))}")
+        notes.add(f"{name} is not built in: assumed to be a custom plugin for {', '.join(sorted(assumed[name]))}")
     return {**given, **{name: PluginSpec(name, frozenset(points)) for name, points in assumed.items()}}
 
 
@@ -97,7 +97,7 @@ def _rewritten(
     entries = root.entries if isinstance(root, Mapping) else []
     for entry in entries:
         if entry.key in _BIND_ADDRESSES:
-            notes.add(f"{entry.key} is gone in v1 and left out; metrics and health are served at the secure port only")
+            notes.add(f"{entry.key} is removed in v1; metrics and health are served at the secure port only")
         elif entry.key not in (*result, "profiles") and not is_null(entry.value):
             result[entry.key] = plain(entry.value)
     old = _items(next((entry.value for entry in entries if entry.key == "profiles"), None)) or [Mapping([], 1)]
@@ -141,7 +141,7 @@ def _profile(node: Node, profile: Profile, change: _Change, notes: _Notes) -> di
         result["schedulerName"] = given["schedulerName"]
     for point in IGNORED_POINTS[change.version]:
         if (given.get("plugins") or {}).get(point):
-            notes.add(f"{change.version} ignored plugins.{point}; v1 would not, so it is left out", name)
+            notes.add(f"{change.version} ignored plugins.{point}, but v1 does not, so it is removed", name)
     plugins = _plugins(_remaining(profile, change), change, notes, name)
     if plugins:
         result["plugins"] = plugins
@@ -212,18 +212,21 @@ def _note_removed_plugins(config: SchedulerConfiguration, change: _Change, notes
     reasons: dict[str, list[str]] = {}
     for name in sorted(ran):
         if name in DORMANT[change.version]:
-            notes.add(f"{name} did nothing in {change.version}, where its feature was off, and is left out")
+            notes.add(f"{name} is removed: it had no effect in {change.version}, where its feature was disabled")
         elif change.drops(name):
             reasons.setdefault(RETIRED[name], []).append(name)
     for reason, names in reasons.items():
-        notes.add(f"gone and left out: {', '.join(names)}; {reason}")
+        notes.add(f"removed, because v1 does not have them: {', '.join(names)}; {reason}")
 
 
 def _note_new_plugins(off: list[str], plan: Plan, change: _Change, notes: _Notes, profile: str) -> None:
     fresh = [name for name in off if name not in change.old or name in DORMANT[change.version]]
     if fresh:
         told = " and ".join(fresh)
-        notes.add(f"new defaults of v1 did not run here and are disabled: {told}; delete that to run them", profile)
+        notes.add(
+            f"new defaults of v1 did not run in this version and are disabled: {told}; delete the entry to enable them",
+            profile,
+        )
     for point in POINTS:
         for plugin in plan[point]:
             if change.is_new(plugin.name, point):
@@ -252,10 +255,10 @@ def _args(node: Node, change: _Change, notes: _Notes, profile: str) -> dict[str,
     entry: dict[str, Any] = plain(node) if isinstance(node, Mapping) else {}
     name, args = entry.get("name") or "", entry.get("args")
     if name in RETIRED and name not in change.new:
-        notes.add(f"the arguments of {name} are left out, as the plugin is gone", profile)
+        notes.add(f"the arguments of {name} are removed, because v1 does not have the plugin", profile)
         return None
     if name in DORMANT[change.version]:
-        notes.add(f"the arguments of {name} are left out: {change.version} did not look at them, v1 would", profile)
+        notes.add(f"the arguments of {name} are removed: {change.version} ignored them, but v1 does not", profile)
         return None
     if not isinstance(args, dict) or name not in SERVED["v1"]:
         return {key: value for key, value in entry.items() if value is not None}
@@ -263,5 +266,5 @@ def _args(node: Node, change: _Change, notes: _Notes, profile: str) -> dict[str,
     strategy = args.get("scoringStrategy")
     idle = strategy if isinstance(strategy, dict) and strategy.get("type") != "RequestedToCapacityRatio" else {}
     if name == FIT and idle.pop("requestedToCapacityRatio", None) is not None:
-        notes.add("requestedToCapacityRatio had no effect with that type, and v1 refuses it: left out", profile)
+        notes.add("requestedToCapacityRatio is removed: it had no effect with that type, and v1 rejects it", profile)
     return {"name": name, "args": args}

@@ -38,7 +38,7 @@ def validate(draft: Draft) -> list[FieldError]:
 def percentage(path: str, value: int | None) -> Iterator[FieldError]:
     """Validate a percentage of nodes, if it is set."""
     if value is not None and not 0 <= value <= 100:
-        yield FieldError(path, f"{value} is no percentage", remedy="Write 0 to 100; 0 lets the scheduler choose.")
+        yield FieldError(path, f"{value} is not a percentage", remedy="Write 0 to 100; with 0 the scheduler chooses.")
 
 
 def _numbers(values: dict[str, Any]) -> Iterator[FieldError]:
@@ -70,7 +70,7 @@ def _leader_election(values: dict[str, Any]) -> Iterator[FieldError]:
         message = f"{format_duration(lease)} is not longer than renewDeadline ({format_duration(renew)})"
         yield FieldError("leaderElection.leaseDuration", message, remedy="Make it longer, or the deadline shorter.")
     if values["resourceLock"] != "leases":
-        message = f'"{values["resourceLock"]}" is no kind of lock that exists'
+        message = f'"{values["resourceLock"]}" is not a supported kind of lock'
         yield FieldError("leaderElection.resourceLock", message, remedy='Write "leases" or remove the field.')
 
 
@@ -102,7 +102,7 @@ def _plugins(path: str, profile: ProfileDraft, version: Version) -> Iterator[Fie
     for i, args in enumerate(profile.args):
         place = f"{path}.pluginConfig[{i}]"
         if args.name in seen:
-            message = f'"{args.name}" has arguments already'
+            message = f'"{args.name}" already has arguments'
             yield FieldError(place, message, remedy="Put all arguments of a plugin into one entry.")
         seen.add(args.name)
         if args.name in REFUSED[version]:
@@ -112,7 +112,7 @@ def _plugins(path: str, profile: ProfileDraft, version: Version) -> Iterator[Fie
 
 
 def _refused(path: str, name: str) -> FieldError:
-    return FieldError(path, f'the plugin "{name}" is gone since v1', remedy=f"Remove it: {RETIRED[name]}.")
+    return FieldError(path, f'the plugin "{name}" does not exist in v1', remedy=f"Remove it: {RETIRED[name]}.")
 
 
 def _without_repetition(errors: Iterator[FieldError]) -> Iterator[FieldError]:
@@ -125,7 +125,7 @@ def _queue_sort(profiles: list[ProfileDraft]) -> Iterator[FieldError]:
     name = first.enabled[0].name if first.enabled else ""
     if len(first.enabled) > 1:
         message = f"{len(first.enabled)} plugins sort the queue"
-        yield FieldError("profiles[0].plugins.queueSort.Enabled", message, remedy="Enable one of them only.")
+        yield FieldError("profiles[0].plugins.queueSort.Enabled", message, remedy="Enable only one of them.")
     args = next((each for each in reversed(profiles[0].args) if name and each.name == name), None)
     for i, profile in enumerate(profiles[1:], start=1):
         if profile.sets["queueSort"] != first:
@@ -172,7 +172,7 @@ def _extenders(extenders: list[dict[str, Any]]) -> Iterator[FieldError]:
             place, name = f"{path}.managedResources[{j}].name", resource.get("name", "")
             yield from _resource_name(place, name)
             if name in managed:
-                message = f'"{name}" is managed by an extender already'
+                message = f'"{name}" is already managed by an extender'
                 yield FieldError(place, message, remedy="Name each resource once.")
             managed.add(name)
     binders = sum(1 for extender in extenders if extender.get("bindVerb"))
@@ -184,12 +184,12 @@ def _extenders(extenders: list[dict[str, Any]]) -> Iterator[FieldError]:
 def _resource_name(path: str, name: str) -> Iterator[FieldError]:
     problems = label_key_errors(name)
     for problem in problems:
-        yield FieldError(path, f'"{name}" is no resource name: {problem}')
+        yield FieldError(path, f'"{name}" is not a valid resource name: {problem}')
     prefix = "requests."
     own = "/" in name and "kubernetes.io/" not in name and not name.startswith(prefix)
     if not problems and not (own and is_label_key(prefix + name)):
-        message = f'"{name}" is no extended resource'
-        yield FieldError(path, message, remedy="Write a name with a domain of your own, such as example.com/gpu.")
+        message = f'"{name}" is not an extended resource'
+        yield FieldError(path, message, remedy="Write a name with your own domain, such as example.com/gpu.")
 
 
 # Addresses of v1beta2
@@ -205,7 +205,7 @@ def _bind_address(field: str, address: str) -> Iterator[FieldError]:
         return
     host, port = parts
     if not _is_ip(host):
-        yield FieldError(field, f'"{host}" is no IP address', remedy=remedy)
+        yield FieldError(field, f'"{host}" is not an IP address', remedy=remedy)
     if port != 0:
         yield FieldError(field, f"the port is {port}, not 0", remedy=remedy)
 

@@ -98,7 +98,7 @@ def _version(root: Node, source: str) -> Version:
         raise fail(f'the version "{api_version}" is not known', "apiVersion", f'Did you mean "{close}"?')
     if kind != KIND:
         _check_lone_args(root, kind, version, source)
-        raise fail(f'"{kind}" is no scheduler configuration', "kind", f"Write  kind: {KIND}.")
+        raise fail(f'"{kind}" is not a scheduler configuration', "kind", f"Write  kind: {KIND}.")
     return version
 
 
@@ -175,7 +175,7 @@ def _decode_entry(entry: dict[str, Any], path: str, version: Version, nested: _N
     stated = _meta(node)[0]
     value = {field: each for field, each in value.items() if field not in ("apiVersion", "kind")}
     if stated not in ("", f"{GROUP}/", "/", f"{GROUP}/{version}"):
-        message = f'the arguments are of version "{stated}", but the file is of {version}'
+        message = f'the arguments have version "{stated}", but the file has version {version}'
         nested.misfit.append(FieldError(path, message, node.line, "Remove apiVersion and kind from the arguments."))
     return PluginArgs(name, value, declared=True)
 
@@ -189,7 +189,7 @@ def _kind_problem(node: Node, name: str, version: Version) -> str | None:
         return f"args.{problem[0]}: expected text, found {problem[1].describe()}"
     known = {"", "/", f"{GROUP}/", *(f"{GROUP}/{each}" for each in (version, *_KNOWN_BESIDES[version]))}
     if api_version not in known:
-        return f'args.apiVersion: "{api_version}" has no arguments of {name}: write {GROUP}/{version} or leave it out'
+        return f'args.apiVersion: "{api_version}" has no arguments of {name}: write {GROUP}/{version} or remove it'
     if kind not in ("", f"{name}Args"):
-        return f'args.kind: "{kind}" is not {name}Args, which {name} takes: write that or leave it out'
+        return f'args.kind: "{kind}" is not {name}Args, which {name} takes: write that or remove it'
     return None

@@ -39,7 +39,7 @@ def parse_duration(text: str) -> Nanoseconds:
     while at < len(body) or not at:
         match = _PART.match(body, at)
         if match is None:
-            raise DurationError(f'"{text}" is no duration: write a number with its unit, such as 15s or 1m30s')
+            raise DurationError(f'"{text}" is not a duration: write a number with its unit, such as 15s or 1m30s')
         unit = _UNITS.get(match[3])
         if unit is None:
             raise DurationError(f'"{text}" has the unknown unit "{match[3]}": units are h, m, s, ms, us and ns')

@@ -29,12 +29,12 @@ def check_tls(tls: ExtenderTLS, *, https: bool) -> None:
     if not (has_ca or has_pair or insecure or tls.server_name):
         return
     if has_ca and insecure:
-        raise TLSProblem("insecure", "a CA is of no use when the server's certificate is not verified")
+        raise TLSProblem("insecure", "a CA has no effect if the server's certificate is not verified")
     ca = tls.ca_data or _read("caFile", tls.ca_file)
     cert = tls.cert_data or _read("certFile", tls.cert_file)
     key = tls.key_data or _read("keyFile", tls.key_file)
     if ca and not has_certificate(ca):
-        raise TLSProblem("caData" if tls.ca_data else "caFile", "there is no valid certificate in it")
+        raise TLSProblem("caData" if tls.ca_data else "caFile", "it contains no valid certificate")
     # A pair of files is loaded again for each connection, so it may be invalid now.
     if has_pair and (tls.cert_data or tls.key_data) and not is_key_pair(cert, key):
         raise TLSProblem("keyData", "certificate and key are not a valid pair")

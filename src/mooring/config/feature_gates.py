@@ -127,13 +127,13 @@ def check_gates(wanted: dict[str, bool]) -> list[str]:
             continue
         if name in _LOCKED_ON | _LOCKED_OFF:
             locked = "true" if default else "false"
-            raise GateError(f"cannot set feature gate {name} to {word}, feature is locked to {locked}; leave it out")
+            raise GateError(f"cannot set feature gate {name} to {word}, feature is locked to {locked}; remove it")
         if name in _DECISIVE | _ALL:
             raise GateError(
                 f"{name}={word} changes how kube-scheduler decides; Mooring decides as kube-scheduler does by default. "
-                "Leave it out, or keep kube-scheduler for what needs it"
+                "Remove it, or use kube-scheduler for pods that need it"
             )
-        notes.append(f"{name}={word} has no effect on a scheduler, and none here")
+        notes.append(f"{name}={word} has no effect on a scheduler")
     return notes
 
 

@@ -20,8 +20,8 @@ _BITS: Final = {"int32": 31, "int64": 63}
 _EXPECTED: Final = {
     "string": "text",
     "bool": "true or false",
-    "int32": "a whole number of 32 bits",
-    "int64": "a whole number of 64 bits",
+    "int32": "a 32-bit integer",
+    "int64": "a 64-bit integer",
     "float32": "a number",
     "bytes": "base64 text",
     "duration": "a duration such as 15s",

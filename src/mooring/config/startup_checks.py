@@ -121,7 +121,7 @@ def _ignored_resources(draft: Draft, extenders: list[Extender]) -> Iterator[Fiel
         if fit is not None:
             fit.value = {**fit.value, "ignoredResources": ignored}
             continue
-        message = f"an extender takes resources away from {FIT}, which is not enabled here"
+        message = f"an extender excludes resources from {FIT}, which is not enabled here"
         remedy = f"Add an entry for {FIT} to pluginConfig, with  args: {{}}."
         yield FieldError(f"profiles[{i}].pluginConfig", message, remedy=remedy)
 
@@ -163,12 +163,12 @@ def _conflict_error(conflict: Conflict, requested: dict[str, Any], path: str, se
     place = f"{path}.plugins.{point}.enabled" + (f"[{indices[-1]}]" if indices else "")
     if name in served:
         points = ", ".join(each for each in POINTS if each in served[name])
-        remedy = f"It serves {points or 'none of the twelve points'}." if "serve" in conflict.problem else "Remove one."
+        remedy = f"Its extension points: {points or 'none'}." if "serve" in conflict.problem else "Remove one."
     elif name in RETIRED:
         remedy = f"Remove it: {RETIRED[name]}."
     else:
         close = nearest(name, served)
-        own = f"If it is a plugin of yours, load it with --plugin {name}=FILE or from a --plugins-dir."
+        own = f"If it is your own plugin, load it with --plugin {name}=FILE or from a --plugins-dir."
         remedy = f'Did you mean "{close}"? {own}' if close else own
     return FieldError(place, conflict.problem, remedy=remedy)
 
@@ -184,7 +184,7 @@ def _counts(plan: Plan, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.plugins.bind", message, remedy="Enable one, such as DefaultBinder.")
     if len(plan[PLACEMENT_POINTS[0]]) > 1:
         message = "at most one plugin may generate placements"
-        yield FieldError(f"{path}.plugins.{PLACEMENT_POINTS[0]}", message, remedy="Enable one of them only.")
+        yield FieldError(f"{path}.plugins.{PLACEMENT_POINTS[0]}", message, remedy="Enable only one of them.")
 
 
 def _weights(draft: ProfileDraft, path: str, served: Served) -> Iterator[FieldError]:
@@ -216,10 +216,10 @@ def _one_queue(draft: Draft, profiles: list[Profile]) -> Iterator[FieldError]:
     ]
     for i in range(1, len(profiles)):
         if sorters[i] != sorters[0]:
-            message = "sorts the queue with another plugin than profiles[0]"
+            message = "sorts the queue with a different plugin from profiles[0]"
             yield FieldError(f"profiles[{i}].plugins.queueSort", message, remedy="Use one plugin in all profiles.")
         elif not same_args(_compacted(args[0], draft.version), _compacted(args[i], draft.version)):
-            message = "sorts the queue with other arguments than profiles[0]"
+            message = "sorts the queue with different arguments from profiles[0]"
             yield FieldError(f"profiles[{i}].pluginConfig", message, remedy="Give the same arguments in all profiles.")
 
 

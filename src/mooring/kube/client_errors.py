@@ -35,7 +35,7 @@ class BadAnswer(OutcomeUnknown):
     """The answer of the server, or of a proxy in front of it, is not that of an API server."""
 
 
-NOT_LEADING: Final = "the lease is not held any more: another scheduler may lead by now"
+NOT_LEADING: Final = "the lease has expired: another scheduler may be the leader"
 
 
 class NotLeading(KubeError):
@@ -186,7 +186,7 @@ def error_from_status(raw: bytes | msgspec.Raw) -> ApiError:
     try:
         status = _status.decode(raw)
     except (msgspec.DecodeError, UnicodeError) as error:
-        return ServerError(500, "", f"a watch ended with something that is no Status: {error}")
+        return ServerError(500, "", f"a watch ended with an error that is not a Status: {error}")
     return _make(status.code or 500, status, None)
 
 

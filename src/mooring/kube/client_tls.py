@@ -92,7 +92,7 @@ def _load_ca(context: ssl.SSLContext, access: Access) -> None:
         context.load_verify_locations(cadata=certificates.decode("ascii"))
     except (ssl.SSLError, UnicodeError, ValueError) as error:
         raise AccessError(
-            f"{access.origin}: certificate-authority: no certificates in PEM could be read: {_reason(error)}"
+            f"{access.origin}: certificate-authority: no PEM certificates could be read: {_reason(error)}"
         ) from None
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -108,7 +108,7 @@ def _load_client_certificate(context: ssl.SSLContext, identity: Identity, origin
         context.load_cert_chain(path, password="")
     except (ssl.SSLError, ValueError) as error:
         raise AccessError(
-            f"{origin}: client-certificate and client-key are no pair in PEM that can be used: {_reason(error)}"
+            f"{origin}: client-certificate and client-key are not a valid PEM pair: {_reason(error)}"
         ) from None
     finally:
         os.unlink(path)

@@ -101,7 +101,7 @@ def decode_line(line: bytes, resource: Resource[ObjectT]) -> "WatchEvent[ObjectT
     except msgspec.ValidationError:
         return _decode_unusual_line(line, model)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadAnswer(f"a line of a watch of {model.__name__} is not JSON: {error}") from None
+        raise BadAnswer(f"a watch event of {model.__name__} is not JSON: {error}") from None
     if decoded.type not in _KNOWN_TYPES:
         return _decode_unusual_line(line, model)
     return WatchEvent(decoded.type, decoded.object, decoded.object.metadata.resource_version)  # type: ignore[arg-type]  # checked above
@@ -140,7 +140,7 @@ def _decode_unusual_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[Objec
     try:
         raw = msgspec.json.decode(line, type=_RawLine)
     except msgspec.ValidationError as error:
-        raise BadAnswer(f"not a line of a watch: {error}") from None
+        raise BadAnswer(f"not a watch event: {error}") from None
     if raw.type == "ERROR":
         return error_from_status(raw.object)
     if raw.type not in _KNOWN_TYPES:

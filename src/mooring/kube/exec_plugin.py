@@ -100,14 +100,14 @@ class ExecIdentity:
             raise self._error("did not print an ExecCredential as JSON") from None
         if credential.api_version != self._plugin.api_version:
             raise self._error(
-                f"printed {credential.api_version or 'no version'}, but the kubeconfig says apiVersion: "
-                f"{self._plugin.api_version}; make the two agree"
+                f"printed {credential.api_version or 'no version'}, but the kubeconfig has apiVersion: "
+                f"{self._plugin.api_version}; use the same version in both"
             )
         status = credential.status
         if status is None or not (status.token or status.client_certificate_data or status.client_key_data):
             raise self._error("printed no token and no certificate")
         if bool(status.client_certificate_data) != bool(status.client_key_data):
-            raise self._error("printed a certificate without its key, or the other way round")
+            raise self._error("printed a certificate without a key, or a key without a certificate")
         authorization = f"Bearer {status.token.strip()}" if status.token else ""
         identity = Identity(authorization, status.client_certificate_data.encode(), status.client_key_data.encode())
         try:

@@ -87,14 +87,14 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self.abort(f"the answer is not HTTP: {error}")
+            self.abort(f"the response is not HTTP: {error}")
 
     def eof_received(self) -> None:
         # The connection must not be reused from here on, although it closes only in the next loop iteration.
         self.lost = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.fail(f"the connection was closed before the answer came{f': {exc}' if exc else ''}")
+        self.fail(f"the connection was closed before a response{f': {exc}' if exc else ''}")
         self.on_lost(self)
 
     # httptools calls these.
@@ -201,7 +201,7 @@ class FastWriter:
             secret = f"Authorization: {identity.authorization}\r\n" if identity.authorization else ""
             fixed = f" HTTP/1.1\r\n{self._fixed}{secret}Content-Type: {content_type}\r\nContent-Length: "
             if fixed.count("\n") != fixed.count("\r\n"):
-                raise ConnectionFailed("a header holds a line break; check the token")
+                raise ConnectionFailed("a header contains a line break; check the token")
             self._heads[method, content_type] = fixed
         return f"{method} {self._prefix}{target}{fixed}{length}\r\n\r\n".encode("latin-1")
 
@@ -264,7 +264,7 @@ class FastWriter:
         now = loop.time()
         for connection in list(self._open):
             if connection.answer is not None and now >= connection.deadline:
-                connection.abort("no answer came in time")
+                connection.abort("timed out waiting for a response")
         while self._idle and now - self._idle[0].idle_since > IDLE_SECONDS:
             self._idle.pop(0).close()
         self._timer = loop.call_later(_SWEEP_SECONDS, self._sweep) if self._open else None

@@ -173,12 +173,12 @@ def _read(path: Path) -> tuple[_File, _Place]:
         where = f"{path}, line {error.line}" if error.line is not None else str(path)
         raise AccessError(f"{where}: {error}") from None
     if len(values) > 1:
-        raise place.error("has several documents; a kubeconfig is one")
+        raise place.error("has several documents; a kubeconfig has one")
     value = values[0] if values else {}
     if not isinstance(value, dict):
         raise place.error("is not a kubeconfig: a mapping with clusters, users and contexts is needed")
     if value.get("kind", "Config") != "Config":
-        raise place.error(f"must be Config, not {value['kind']}; this file is no kubeconfig", "kind")
+        raise place.error(f"must be Config, not {value['kind']}; this file is not a kubeconfig", "kind")
     return _convert(_without_nulls(value), place), place
 
 
@@ -250,7 +250,7 @@ def _find(
     if (found := entries.get(name)) is not None:
         return found
     known = ", ".join(sorted(entries)) or "none"
-    problem = f"there is no {what} {name!r}; there are: {known}"
+    problem = f"{what} {name!r} does not exist; existing: {known}"
     raise place.error(problem, what) if place is not None else AccessError(f"{names}: {problem}")
 
 
@@ -267,7 +267,7 @@ def _trust(cluster: _Cluster, place: _Place) -> tuple[bytes | None, bool]:
         raise place.error("is given along with certificate-authority-data; remove one", "certificate-authority")
     if cluster.insecure_skip_tls_verify and (file or data):
         raise place.error(
-            "cannot be true where a certificate authority is given; remove one of the two", "insecure-skip-tls-verify"
+            "cannot be true if a certificate authority is given; remove one of the two", "insecure-skip-tls-verify"
         )
     if data:
         return _base64(data, place, "certificate-authority-data"), False
@@ -280,9 +280,9 @@ def _user(user: _User, place: _Place, cluster: _Cluster) -> User:
     if user.token and (user.username or user.password):
         raise place.error("is given along with username and password; remove one of the two", "token")
     if user.auth_provider is not None:
-        raise place.error("is not supported any more, nor by kubectl; use an exec plugin instead", "auth-provider")
+        raise place.error("is no longer supported, as in kubectl; use an exec plugin instead", "auth-provider")
     if (user.as_uid or user.as_groups or user.as_user_extra) and not user.as_user:
-        raise place.error("is required where as-uid, as-groups or as-user-extra is given", "as")
+        raise place.error("is required if as-uid, as-groups or as-user-extra is given", "as")
     token_file = place.resolve(user.token_file)
     if token_file and not user.token:
         _file(token_file, place, "tokenFile")

@@ -42,7 +42,7 @@ class ElectionSettings:
 
     def __post_init__(self) -> None:
         if not self.identity:
-            raise ValueError("leaderElection: an identity is needed, different for each scheduler")
+            raise ValueError("leaderElection: a unique identity is required")
         if self.lease_duration <= self.renew_deadline:
             raise ValueError("leaderElection.leaseDuration: must be greater than renewDeadline")
         if self.renew_deadline <= _JITTER * self.retry_period:

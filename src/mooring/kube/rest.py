@@ -434,4 +434,4 @@ def _decode(answer: Answer, model: type[ObjectT]) -> ObjectT:
     try:
         return decode_json(answer.body, model)
     except ManifestError as error:
-        raise BadAnswer(f"the answer is no {model.__name__}: {error}") from None
+        raise BadAnswer(f"the response is not a {model.__name__}: {error}") from None

@@ -175,8 +175,8 @@ class HttpTransport:
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, OSError) as error:
             what = str(error) or "timed out"
             if isinstance(error, aiohttp.ClientPayloadError):
-                what = "the connection broke in the middle of it"
-            raise OutcomeUnknown(f"{self._access.server}: no answer came back: {what}") from None
+                what = "the connection was closed in the middle of the response"
+            raise OutcomeUnknown(f"{self._access.server}: no response: {what}") from None
         except aiohttp.ClientError as error:
             raise BadAnswer(f"{self._access.server}: {error}") from None
 
@@ -185,8 +185,8 @@ class HttpTransport:
         text = f"{self._access.server} cannot be reached: {str(why) or 'timed out'}"
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             text = (
-                f"{self._access.server} shows a certificate that is not trusted: {error.certificate_error}; give its "
-                "certificate-authority (and tls-server-name, if it goes by another name) in the kubeconfig"
+                f"{self._access.server} presented an untrusted certificate: {error.certificate_error}; give its "
+                "certificate-authority (and tls-server-name, if the name differs) in the kubeconfig"
             )
         return ConnectionFailed(text)
 

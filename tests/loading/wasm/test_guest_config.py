@@ -141,7 +141,7 @@ def test_a_wrong_checksum(guest_file: Path) -> None:
         ({"guestURL": "file://a", "logSeverity": 4}, "Guest: logSeverity is 4; it must be 0 (info) to 3 (fatal)"),
         ({"guestURL": "file://a", "sha256": "abc"}, "Guest: sha256 must be 64 hexadecimal digits"),
         ({"guestURL": "file://a", "timeLimit": "0s"}, "Guest: timeLimit '0s' must be positive"),
-        ({"guestURL": "file://a", "timeLimit": "soon"}, 'Guest: "soon" is no duration: write a number with its unit'),
+        ({"guestURL": "file://a", "timeLimit": "soon"}, 'Guest: "soon" is not a duration: write a number'),
         ({"guestURL": "file://a", "memoryLimit": "lots"}, "Guest: memoryLimit: "),
         ({"guestURL": "file://a", "memoryLimit": "1Ki"}, "Guest: memoryLimit '1Ki' is less than one page"),
         ({"guestURL": "file://a", "guestConfig": {"a": 1}}, "Guest: guestConfig: Expected `str`, got `object`"),
