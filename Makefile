@@ -59,7 +59,7 @@ python:
 		exit 1; }
 
 # These targets use a real control plane. Go builds it once, outside the checkout.
-.PHONY: controlplane e2e bench-live bench-batch
+.PHONY: controlplane e2e bench-live bench-batch bench-compare
 
 controlplane: setup-dev  ## Build etcd, kube-apiserver and the other components from Go modules (once, about 15 minutes).
 	@$(BIN)/python -m tests.e2e.controlplane build
@@ -72,3 +72,7 @@ bench-live: setup-dev  ## Measure binds per second, startup and latency next to 
 
 bench-batch: setup-dev  ## Measure batch sessions of gangs on a real control plane.
 	@$(BIN)/python -m bench.batch
+
+BASE ?= HEAD~1
+bench-compare: setup-dev  ## Compare the speed with another commit: make bench-compare BASE=COMMIT ARGS="--benchmark live".
+	@$(BIN)/python -m bench.compare --base $(BASE) $(ARGS)
