@@ -27,13 +27,14 @@ class AnswerColumn:
 
     __slots__ = ("_shared", "values")
 
-    def __init__(self, values: Any = 0) -> None:
+    def __init__(self, values: Any = 0, *, shared: bool = False) -> None:
         #: An array, or the value that all rows have. Do not write it.
         self.values: Any = values
-        self._shared = False
+        #: Whether the array is copied before it is written.
+        self._shared = shared
 
     def replace(self, values: Any, *, shared: bool = False) -> None:
-        """Set all answers; a ``shared`` array is copied before it is written."""
+        """Set all answers."""
         self.values = values
         self._shared = shared
 

@@ -33,10 +33,11 @@ class ChangeLog:
 
     def mark(self, row: int) -> None:
         """Log that a row changed."""
+        rows = self.rows
+        rows.append(row)
         self.position += 1
-        self.rows.append(row)
-        if len(self.rows) > _TRIM_AT:
-            del self.rows[: _TRIM_AT // 2]
+        if len(rows) > _TRIM_AT:
+            del rows[: _TRIM_AT // 2]
 
     def since(self, position: int, limit: int) -> list[int] | None:
         """Return the rows changed since a bookmark, each once; None if they are more than ``limit`` or trimmed."""
@@ -45,7 +46,7 @@ class ChangeLog:
             return []
         if count > limit or count > len(self.rows):
             return None
-        return [self.rows[-1]] if count == 1 else sorted(set(self.rows[-count:]))
+        return sorted(set(self.rows[-count:]))
 
 
 class RowCursor:
@@ -54,7 +55,7 @@ class RowCursor:
     ``changed`` and ``advance`` are separate, so that a reader that fails halfway sees the same rows again.
     """
 
-    __slots__ = ("_log", "_marked", "_position", "_structure", "_survives_resize", "_table")
+    __slots__ = ("_log", "_marked", "_node_position", "_position", "_structure", "_survives_resize", "_table")
 
     def __init__(self, table: NodeTable, log: ChangeLog, *, survives_resize: bool = False) -> None:
         self._table = table
@@ -62,16 +63,18 @@ class RowCursor:
         #: Whether the reader handles added and removed rows itself: ``changed`` then lists added and moved rows.
         self._survives_resize = survives_resize
         self._structure = -1
-        self._position = -1
-        self._marked: set[str] = set()
+        self._position = self._node_position = -1
+        self._marked: set[str] | None = None
 
     def mark(self, node_name: str) -> None:
         """Count a node as changed for this reader only, whether or not the node exists yet."""
+        if self._marked is None:
+            self._marked = set()
         self._marked.add(node_name)
 
     def reset(self) -> None:
         """Invalidate the position: all rows count as changed."""
-        self._position = -1
+        self._structure = self._position = -1
 
     @property
     def current(self) -> bool:
@@ -84,26 +87,38 @@ class RowCursor:
         That is so the first time, after a reset, if more than ``limit`` changes were logged, and if rows were added
         or removed, unless the reader survives that.
         """
-        if self._position < 0:
-            return None
-        if self._structure == self._table.structure and not self._marked:
-            return self._log.since(self._position, limit)
-        return self._changed_rows(limit)
+        if self._structure != self._table.structure or self._marked:
+            return self._changed_rows(limit)
+        log = self._log
+        count = log.position - self._position
+        if count == 0:
+            return []
+        if count == 1 and limit:  # the usual case: the last pod was placed
+            return [log.rows[-1]]
+        return log.since(self._position, limit)
+
+    def nodes_changed(self, limit: int) -> list[int] | None:
+        """Return those of the ``changed`` rows whose node changed, if ``changed`` did not return None."""
+        log = self._table.node_changes
+        return [] if log.position == self._node_position else log.since(self._node_position, limit)
 
     def _changed_rows(self, limit: int) -> list[int] | None:
-        """Return the changed rows if rows were added or removed, or nodes are marked."""
+        """Return the changed rows if rows were added or removed, nodes are marked, or the position is invalid."""
+        if self._position < 0:
+            return None
         table = self._table
         resized = self._structure != table.structure
         rows = None if resized and not self._survives_resize else self._log.since(self._position, limit)
         if rows is None:
             return None
         row_of, size = table.row_of, len(table)
-        marked = (row_of[name] for name in self._marked if name in row_of)
+        marked = (row_of[name] for name in self._marked or () if name in row_of)
         return sorted({*marked, *(row for row in rows if row < size)})
 
     def advance(self) -> None:
         """Move behind everything that changed so far."""
-        self._structure = self._table.structure
+        table = self._table
+        self._structure = table.structure
         self._position = self._log.position
-        if self._marked:
-            self._marked.clear()
+        self._node_position = table.node_changes.position
+        self._marked = None

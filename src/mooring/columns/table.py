@@ -81,6 +81,8 @@ class NodeTable:
         #: Pods whose node is not in the table: they are not counted until the node is added.
         self._orphans: dict[str, dict[str, PodInfo]] = {}
         self._listeners: list[PodListener] = []
+        #: Those of them that are notified of pods without volumes.
+        self._listeners_for_all: list[PodListener] = []
         #: Rows whose node changed, and rows whose node or pods changed.
         self.node_changes = ChangeLog()
         self.changes = ChangeLog()
@@ -223,20 +225,20 @@ class NodeTable:
 
     def add_pod(self, pod: Pod, node_name: str | None = None) -> PodInfo:
         """Add a pod to a node (by default the one in its spec), or replace the pod with that uid."""
-        name, template = node_name or pod.node_name, self.templates.of(pod)
-        known = self.pods.get(pod.uid)
+        uid, name, template = pod.uid, node_name or pod.node_name, self.templates.of(pod)
+        known = self.pods.get(uid)
         if known is not None:
             if _counts_alike(known, pod, template, name):
                 # Most updates (a confirmed binding, a status report by the kubelet) do not affect scheduling.
                 known.pod = pod
                 self.pod_columns.restart(known)
                 return known
-            self.remove_pod(pod.uid)
+            self.remove_pod(uid)
         info = PodInfo(pod, template)
-        self.pods[pod.uid] = info
+        self.pods[uid] = info
         row = self.row_of.get(name)
         if row is None:
-            self._orphans.setdefault(name, {})[pod.uid] = info
+            self._orphans.setdefault(name, {})[uid] = info
         else:
             self._attach(info, self.nodes[row])
         return info
@@ -348,17 +350,19 @@ class NodeTable:
         for info in self.pods.values():
             if info.node is not None and (info.pod.spec.volumes or not listener.volumes_only):
                 listener.pod_added(info, info.node.row)
-        self._listeners.append(listener)
+        self._set_listeners([*self._listeners, listener])
 
         def unsubscribe() -> None:
-            self._listeners = [each for each in self._listeners if each is not listener]
+            self._set_listeners([each for each in self._listeners if each is not listener])
 
         return unsubscribe
 
+    def _set_listeners(self, listeners: list[PodListener]) -> None:
+        self._listeners = listeners
+        self._listeners_for_all = [listener for listener in listeners if not listener.volumes_only]
+
     def _listeners_for(self, template: PodTemplate) -> list[PodListener]:
-        if not self._listeners or template.pod.spec.volumes:
-            return self._listeners
-        return [listener for listener in self._listeners if not listener.volumes_only]
+        return self._listeners if template.pod.spec.volumes else self._listeners_for_all
 
     def _grow_rows(self, capacity: int) -> None:
         def grown(column: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:

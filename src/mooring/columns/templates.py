@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -113,7 +113,7 @@ class PodTemplate:
         value = self.cache.get(key)
         if value is None:
             value = self.cache[key] = make()
-        return cast(T, value)
+        return value  # type: ignore[return-value]  # the key implies the type
 
 
 class TemplateRegistry:

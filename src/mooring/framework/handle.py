@@ -173,7 +173,7 @@ class Handle:
 
     def template(self, pod: Pod) -> PodTemplate:
         """Return the pod's compiled template, which equal pods share."""
-        return self.table.template(pod)
+        return self.table.templates.of(pod)
 
     def listen(self, listener: PodListener) -> None:
         """Keep an index of your own: be told about every pod that comes to, or leaves, a node."""

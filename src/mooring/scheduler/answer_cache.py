@@ -44,42 +44,43 @@ class TemplateAnswers(CachedAnswers):
 
     __slots__ = (
         "_filter_changes",
-        "_filter_node_changes",
+        "_filters_singly",
         "_node_filters",
         "_node_ok",
         "_ok",
         "_pod_filters",
-        "_raw",
         "_raw_by_node",
         "_raw_by_pods",
         "_score_changes",
-        "_score_node_changes",
         "_skip",
         "_skip_score",
         "_summed",
         "_summed_singly",
         "_table",
         "_total",
+        "raw",
     )
+
+    # Set when all filters, or all scorers, run, which they do the first time.
+    _skip: frozenset[str]
+    _node_filters: tuple[FilterPlugin, ...]
+    _pod_filters: tuple[FilterPlugin, ...]
+    _filters_singly: bool
+    _skip_score: frozenset[str]
+    _summed: tuple[ScorePlugin, ...]
+    _summed_singly: bool
+    _raw_by_node: tuple[ScorePlugin, ...]
+    _raw_by_pods: tuple[ScorePlugin, ...]
 
     def __init__(self, table: NodeTable, key: Hashable) -> None:
         super().__init__(key)
         self._table = table
-        self._filter_changes, self._filter_node_changes = table.cursor(), table.node_cursor()
-        self._skip: frozenset[str] = frozenset()
-        self._node_filters: tuple[FilterPlugin, ...] = ()
-        self._pod_filters: tuple[FilterPlugin, ...] = ()
+        self._filter_changes, self._score_changes = table.cursor(), table.cursor()
         #: Which nodes pass the filters that depend on the node alone, and which pass all declared filters.
         self._node_ok = AnswerColumn(True)
         self._ok = AnswerColumn(True)
-        self._score_changes, self._score_node_changes = table.cursor(), table.node_cursor()
-        self._skip_score: frozenset[str] = frozenset()
-        self._summed: tuple[ScorePlugin, ...] = ()
-        self._summed_singly = False
-        self._raw_by_node: tuple[ScorePlugin, ...] = ()
-        self._raw_by_pods: tuple[ScorePlugin, ...] = ()
         #: Raw scores of declared scorers that normalise, by name.
-        self._raw: dict[str, AnswerColumn] = {}
+        self.raw: dict[str, AnswerColumn] = {}
         #: Weighted sum of the other declared scorers.
         self._total = AnswerColumn()
 
@@ -88,7 +89,7 @@ class TemplateAnswers(CachedAnswers):
         super().drop()
         for column in (self._node_ok, self._ok, self._total):
             column.replace(0)
-        self._raw = {}
+        self.raw = {}
         self._filter_changes.reset()
         self._score_changes.reset()
 
@@ -108,27 +109,25 @@ class TemplateAnswers(CachedAnswers):
             return
         if not changed:
             return
-        node_changed = self._filter_node_changes.changed(size >> 2)
+        node_changed = self._filter_changes.nodes_changed(size >> 2)
         if node_changed is None:
             self._run_all_filters(profile, state, pod)
             return
         if node_changed:
             self._rerun_filters(self._node_filters, state, pod, node_changed, self._node_ok, None)
-            self._filter_node_changes.advance()
         node_ok = self._node_ok.values
         self._rerun_filters(self._pod_filters, state, pod, changed, self._ok, None if node_ok is True else node_ok)
         self._filter_changes.advance()
 
     def _run_all_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         self._skip = profile.declared & state.skip_filter
-        self._node_filters, self._pod_filters = profile.declared_filters(self._skip)
+        self._node_filters, self._pod_filters, self._filters_singly = profile.declared_filters(self._skip)
         nodes = Nodes(self._table)
         node_ok = self._passed(self._node_filters, state, pod, nodes, True)
         ok = self._passed(self._pod_filters, state, pod, nodes, node_ok)
         self._node_ok.replace(node_ok)
         self._ok.replace(ok, shared=ok is node_ok)
         self._filter_changes.advance()
-        self._filter_node_changes.advance()
 
     @staticmethod
     def _passed(
@@ -154,7 +153,7 @@ class TemplateAnswers(CachedAnswers):
     ) -> None:
         """Run some filters again for those of some rows that ``base`` allows (None: all), and update ``column``."""
         passed: list[bool] | bool
-        if len(rows) <= _FEW and all(plugin.filter is not None for plugin in filters):
+        if len(rows) <= _FEW and self._filters_singly:
             passed = [
                 (base is None or bool(base[row])) and self._passes(filters, state, pod, self._table.nodes[row])
                 for row in rows
@@ -181,11 +180,6 @@ class TemplateAnswers(CachedAnswers):
         total: Ints = self._total.values
         return total
 
-    def raw(self, plugin: str) -> Ints | int | None:
-        """Return the raw scores of a declared scorer that normalises: a number where all nodes score the same."""
-        column = self._raw.get(plugin)
-        return None if column is None else column.values
-
     def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
         """Bring the scores up to date."""
         size = len(self._table.nodes)
@@ -195,14 +189,13 @@ class TemplateAnswers(CachedAnswers):
             return
         if not changed:
             return
-        node_changed = self._score_node_changes.changed(size >> 2)
+        node_changed = self._score_changes.nodes_changed(size >> 2)
         if node_changed is None:
             self._run_all_scorers(profile, state, pod)
             return
         self._rerun_raw(self._raw_by_pods, state, pod, changed)
         if node_changed:
             self._rerun_raw(self._raw_by_node, state, pod, node_changed)
-            self._score_node_changes.advance()
         self._total.patch(changed, self._summed_scores(state, pod, changed), size)
         self._score_changes.advance()
 
@@ -212,12 +205,9 @@ class TemplateAnswers(CachedAnswers):
             self._skip_score
         )
         nodes = Nodes(self._table)
-        self._raw = {}
+        self.raw = {}
         for plugin in (*self._raw_by_node, *self._raw_by_pods):
-            scores = ask_score(plugin, state, pod, nodes)
-            shared = not isinstance(scores, int) and (not scores.flags.writeable or scores.base is not None)
-            column = self._raw[plugin.name] = AnswerColumn()
-            column.replace(scores, shared=shared)
+            self.raw[plugin.name] = AnswerColumn(ask_score(plugin, state, pod, nodes), shared=True)
         total: Ints | None = None
         for plugin in self._summed:
             scores = ask_score(plugin, state, pod, nodes)
@@ -231,14 +221,13 @@ class TemplateAnswers(CachedAnswers):
                 total += scores
         self._total.replace(total if total is not None else np.zeros(len(nodes), dtype=np.int64))
         self._score_changes.advance()
-        self._score_node_changes.advance()
 
     def _rerun_raw(self, plugins: Sequence[ScorePlugin], state: CycleState, pod: Pod, rows: list[int]) -> None:
         if not plugins:
             return
         nodes = Nodes(self._table, np.array(rows))
         for plugin in plugins:
-            self._raw[plugin.name].patch(rows, ask_score(plugin, state, pod, nodes), len(self._table))
+            self.raw[plugin.name].patch(rows, ask_score(plugin, state, pod, nodes), len(self._table))
 
     def _summed_scores(self, state: CycleState, pod: Pod, rows: list[int]) -> list[int] | Ints | int:
         scorers = self._summed
@@ -270,20 +259,26 @@ class TemplateAnswerCache:
             lambda key: TemplateAnswers(table, key), table.__len__, budget_bytes=budget_bytes
         )
         self._by_template: OrderedDict[PodTemplate, TemplateAnswers] = OrderedDict()
+        #: The template of the last call and its answers: filters and scorers of an attempt ask for the same.
+        self._last: tuple[PodTemplate | None, TemplateAnswers | None] = (None, None)
         self._signers = tuple(profile.signer(name) for name in sorted(profile.declared))
 
     def of(self, template: PodTemplate) -> TemplateAnswers:
         """Return the answers for a template, without any if they are new."""
+        last, found = self._last
+        if last is template and found is not None and found.alive:
+            return found
         found = self._by_template.get(template)
         if found is not None and found.alive:
             self._by_template.move_to_end(template)
             self._by_signature.used(found)
-            return found
-        found = self._by_signature.of(tuple([sign(template) for sign in self._signers]))
-        self._by_template[template] = found
-        if len(self._by_template) > self._capacity:
-            oldest, _ = self._by_template.popitem(last=False)
-            oldest.cache.clear()
+        else:
+            found = self._by_signature.of(tuple([sign(template) for sign in self._signers]))
+            self._by_template[template] = found
+            if len(self._by_template) > self._capacity:
+                oldest, _ = self._by_template.popitem(last=False)
+                oldest.cache.clear()
+        self._last = template, found
         return found
 
 

@@ -77,11 +77,12 @@ class Cache:
 
     def assume(self, pod: Pod, node_name: str) -> PodInfo:
         """Count a pod on a node before its binding is observed; a batch session may have placed it there already."""
-        known = self.table.pods.get(pod.uid)
+        uid = pod.uid
+        known = self.table.pods.get(uid)
         if known is not None and known.pod.node_name:
             raise CacheError(f"pod {pod.namespace}/{pod.name} is on a node already")
-        self.nominator.remove(pod.uid)
-        self.assumed.add(pod.uid)
+        self.nominator.remove(uid)
+        self.assumed.add(uid)
         return self.table.add_pod(placed(pod, node_name))
 
     def forget(self, pod: Pod) -> None:

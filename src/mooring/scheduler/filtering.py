@@ -51,7 +51,7 @@ class Filtering:
         singles = [f for f in self._singles if f.name not in state.skip_filter] if self._singles else []
         if wanted is None and not singles:
             rows = None if ok is None or ok.all() else ok.nonzero()[0]
-            return rows, len(self.table)
+            return rows, len(self.table.nodes)
         return self._search(state, pod, self._as_mask(ok), singles, among, wanted)
 
     def _as_mask(self, ok: Mask | None) -> Mask:

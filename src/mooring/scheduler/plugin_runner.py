@@ -90,7 +90,7 @@ class PluginRunner:
         constant_answers: list[str] = []
         skipped: list[str] = []
         entries: dict[StateKey[Any], Any] = {}
-        calls = self._pre_filter.of(self.table.template(pod), state)
+        calls = self._pre_filter.of(self.table.templates.of(pod), state)
         constant = calls.constant
         state.skip_filter |= calls.skipped
         for bound in calls.asked:
@@ -102,7 +102,7 @@ class PluginRunner:
                         constant_answers.append(bound.name)
                         entries |= state.written_since(before)
                     continue
-                status, result = pre_filter_answer(answer)
+                status, result = (answer, None) if type(answer) is Status else pre_filter_answer(answer)
             except Exception as error:
                 raise failure(f'running PreFilter plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
@@ -139,7 +139,7 @@ class PluginRunner:
 
         ``sample`` examines no more nodes than kube-scheduler would.
         """
-        wanted = self._wanted(len(self.table) if among is None else len(among), sample=sample)
+        wanted = self._wanted(len(self.table.nodes) if among is None else len(among), sample=sample)
         rows, examined = self.filtering.feasible(state, pod, template, among, wanted)
         if wanted is None and not self.profile.per_node:
             return Filtered(rows, examined, among)

@@ -58,6 +58,7 @@ class ScorePlugin(msgspec.Struct, frozen=True):
     trusted: bool
 
 
+DeclaredFilters = tuple[tuple[FilterPlugin, ...], tuple[FilterPlugin, ...], bool]
 DeclaredScorers = tuple[tuple[ScorePlugin, ...], tuple[ScorePlugin, ...], tuple[ScorePlugin, ...], bool]
 
 
@@ -98,7 +99,7 @@ class Profile:
             self.close(keep={handle for _, handle in (reused or {}).values()})
             raise
         self._extensions: dict[tuple[str, str], Callable[..., Any] | None] = {}
-        self._filters_without: dict[frozenset[str], tuple[tuple[FilterPlugin, ...], tuple[FilterPlugin, ...]]] = {}
+        self._filters_without: dict[frozenset[str], DeclaredFilters] = {}
         self._scorers_without: dict[frozenset[str], DeclaredScorers] = {}
         self.pre_enqueue = self._bound("preEnqueue", "pre_enqueue")
         self.queue_sort = self._bound("queueSort", "less")
@@ -224,14 +225,19 @@ class Profile:
             return call
         return self._times.wrap(call, plugin.name, point, self.name)
 
-    def declared_filters(self, skip: frozenset[str]) -> tuple[tuple[FilterPlugin, ...], tuple[FilterPlugin, ...]]:
-        """The filters that declare what they depend on, but for some: on the node alone, and on its pods too."""
+    def declared_filters(self, skip: frozenset[str]) -> DeclaredFilters:
+        """The filters that declare what they depend on, but for some.
+
+        Those that depend on the node alone; those that depend on its pods too; and whether all can be asked about a
+        single node.
+        """
         found = self._filters_without.get(skip)
         if found is None:
             active = [f for f in self.filters if f.depends is not None and f.name not in skip]
             found = self._filters_without[skip] = (
                 tuple(f for f in active if f.depends == "node"),
                 tuple(f for f in active if f.depends == "pods"),
+                all(f.filter is not None for f in active),
             )
         return found
 

@@ -108,7 +108,7 @@ class SchedulePod:
         """Run the attempt, yielding requests to extenders."""
         runner, state, pod, trace, table = self._runner, self.state, self._pod, self._trace, self._runner.table
         evaluation, extenders = self._evaluation, self._extenders
-        if not len(table) and evaluation is None:
+        if not table.nodes and evaluation is None:
             return ScheduleFailure(NO_NODES, Status.unschedulable(NO_NODES), state, result=NO_NOMINATION)
         try:
             pre_filtered = runner.pre_filter(state, pod)
@@ -127,7 +127,7 @@ class SchedulePod:
                 if node is not None and evaluation is None:
                     return ScheduleResult(node.name, state, 1, 1)
 
-            template, among = table.template(pod), runner.rows_of(pre_filtered.names)
+            template, among = table.templates.of(pod), runner.rows_of(pre_filtered.names)
             if evaluation is None:
                 filtered = runner.filter(state, pod, template, among, sample=bool(extenders))
             else:
@@ -137,7 +137,7 @@ class SchedulePod:
                 rows = yield from self._filter_with_extenders(np.arange(len(table)) if rows is None else rows)
             if trace is not None:
                 trace.filtered = perf_counter()
-            count = len(table) if rows is None else len(rows)
+            count = len(table.nodes) if rows is None else len(rows)
             if count == 0:
                 return (yield from self._post_filter(self._filter_diagnosis(pre_filtered, filtered)))
 
@@ -151,7 +151,12 @@ class SchedulePod:
                 totals, same = runner.scoring.totals(state, pod, template, rows, trace)
                 if extenders and rows is not None:
                     totals = yield from self._add_extender_scores(rows, totals.copy())
-                row = self._select_host(rows, totals, same)
+                place = pick(totals, runner.handle.random)
+                row = place if rows is None else int(rows[place])
+                if trace is not None:
+                    trace.scored = perf_counter()
+                    if trace.ranks:
+                        runner.scoring.rank(trace, state, pod, template, rows, totals, same, place)
             return ScheduleResult(table.nodes[row].name, state, filtered.examined, count)
         except PluginFailure as error:
             # As in kube-scheduler, the pod loses its nomination.
@@ -209,17 +214,6 @@ class SchedulePod:
         return rows
 
     # Score
-
-    def _select_host(self, rows: Rows | None, totals: npt.NDArray[np.int64], same: int) -> int:
-        """Return the row with the highest total score; ties are broken at random."""
-        runner, trace = self._runner, self._trace
-        place = pick(totals, runner.handle.random)
-        if trace is not None:
-            trace.scored = perf_counter()
-            if trace.ranks:
-                template = runner.table.template(self._pod)
-                runner.scoring.rank(trace, self.state, self._pod, template, rows, totals, same, place)
-        return place if rows is None else int(rows[place])
 
     def _evaluate_scores(self, evaluation: Evaluation) -> int:
         """Record every plugin's score of every feasible node; return the first row with the highest total."""

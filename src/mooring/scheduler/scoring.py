@@ -56,7 +56,7 @@ class Scoring:
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
         """Run the PreScore plugins; those that return Skip do not score. Raises PluginFailure."""
-        calls = self._pre_score.of(self.table.template(pod), state)
+        calls = self._pre_score.of(self.table.templates.of(pod), state)
         state.skip_score |= calls.skipped
         settled: list[str] = []
         skipped: list[str] = []
@@ -65,7 +65,7 @@ class Scoring:
             before = len(state) if bound.name in calls.constant else None
             try:
                 answer = bound.call(state, pod, nodes)
-                status = SUCCESS if answer is None else as_status(answer)
+                status = SUCCESS if answer is None else answer if type(answer) is Status else as_status(answer)
             except Exception as error:
                 raise failure(f'running PreScore plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
@@ -99,9 +99,10 @@ class Scoring:
         total: Ints = findings.total if rows is None else findings.total[rows]
         same = 0  # what all nodes get alike
         for plugin in self._normalized:
-            raw = findings.raw(plugin.name)
-            if raw is None:
+            column = findings.raw.get(plugin.name)
+            if column is None:
                 continue
+            raw = column.values
             chosen = raw if rows is None or isinstance(raw, int) else raw[rows]
             score = self._finish(plugin, state, pod, chosen)
             if kept is not None:
