@@ -1,8 +1,8 @@
 """The heap in which queues, jobs and tasks wait during a session: Go's container/heap.
 
 The comparison may change while items wait (shares change with every placement), so the item that comes out next
-depends on the exact swaps. They are those of Go, as in Volcano. The standard library's heapq, on which the heap of the
-pod-by-pod engine is built (``scheduler.queue.heap``), swaps differently; there the order of an entry never changes.
+depends on the exact swaps. They are those of Go, as in Volcano. The standard library's heapq swaps differently; the
+pod-by-pod engine uses it (``scheduler.queue.lazy_heap``), because there the order of an entry never changes.
 """
 
 from __future__ import annotations

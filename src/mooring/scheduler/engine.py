@@ -28,7 +28,7 @@ from mooring.scheduler.extenders import Extenders
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.profiles import Profiles, queue_settings
 from mooring.scheduler.queue import SchedulingQueue
-from mooring.scheduler.queue.interests import ErrorReport
+from mooring.scheduler.queue.queueing_hints import ErrorReport
 from mooring.scheduler.schedule_one import ScheduleOne
 
 

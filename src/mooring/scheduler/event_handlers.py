@@ -11,7 +11,7 @@ from mooring.scheduler.cache import Cache
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.profiles import Profiles
 from mooring.scheduler.queue import SchedulingQueue
-from mooring.scheduler.queue.hints import node_update_actions
+from mooring.scheduler.queue.queueing_hints import node_update_actions
 
 
 class EventHandlers:

@@ -18,13 +18,12 @@ from mooring.framework.preemption.candidate import AskExtenders, Candidate
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import NO_NOMINATION, SKIP_TEMPLATE, SUCCESS, Code, PostFilterResult, Status
 from mooring.observe.attempt_trace import Trace
-from mooring.scheduler.answer_cache import TemplateAnswerCache
+from mooring.scheduler.answer_cache import TemplateAnswerCache, TemplateCalls
 from mooring.scheduler.answers import PluginFailure, failure, post_filter_answer, pre_filter_answer
 from mooring.scheduler.filtering import Filtering
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler, nodes_to_find
 from mooring.scheduler.scoring import Scoring
-from mooring.scheduler.template_calls import TemplateCalls
 
 Rows = npt.NDArray[np.intp]
 

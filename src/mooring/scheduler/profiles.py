@@ -28,8 +28,8 @@ from mooring.plugins.registry import BUILTIN
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.profile import Profile, ProfileError
-from mooring.scheduler.queue.gates import PreEnqueue
-from mooring.scheduler.queue.hints import ASSIGNED_POD
+from mooring.scheduler.queue.queueing_hints import ASSIGNED_POD
+from mooring.scheduler.queue.unschedulable_pods import PreEnqueue
 from mooring.scheduler.sampling import Sampler
 
 if TYPE_CHECKING:

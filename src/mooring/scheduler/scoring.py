@@ -22,10 +22,9 @@ from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
 from mooring.observe.attempt_trace import Trace
 from mooring.observe.decision_records import Candidate
-from mooring.scheduler.answer_cache import TemplateAnswerCache, ask_score
+from mooring.scheduler.answer_cache import TemplateAnswerCache, TemplateCalls, ask_score
 from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
 from mooring.scheduler.profile import Profile, ScorePlugin
-from mooring.scheduler.template_calls import TemplateCalls
 
 Rows = npt.NDArray[np.intp]
 Ints = npt.NDArray[np.int64]

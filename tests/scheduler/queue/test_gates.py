@@ -8,9 +8,8 @@ import pytest
 
 from mooring.api.pod import Pod
 from mooring.framework import Status
-from mooring.scheduler.queue.counters import QueueCounters
-from mooring.scheduler.queue.gates import Gates
-from mooring.scheduler.queue.queued_pod import QueuedPod
+from mooring.scheduler.queue.queued_pod import QueueCounters, QueuedPod
+from mooring.scheduler.queue.unschedulable_pods import Gates
 from mooring.testing import make_pod
 from tests.scheduler.queue.helpers import PROFILE, Gate
 

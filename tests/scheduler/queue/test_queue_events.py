@@ -140,13 +140,13 @@ def test_a_pod_does_not_hear_of_what_was_before() -> None:
     assert queue.place("p") == "unschedulable"
 
 
-def test_a_pod_hears_of_its_own_update_and_comes_back_with_it() -> None:
+def test_an_update_in_flight_is_replayed_and_the_new_version_requeued() -> None:
     queue = QueueUnderTest({"Fit": [on("Pod", A.UPDATE_POD_TOLERATION)]})
     queued = queue.popped("p")
     new = make_pod("p").toleration("t").obj()
     queue.update(queued.pod, new)
     assert queue.in_flight_events() == {"UnschedulablePodUpdatePodToleration": 1}
-    queue.add_unschedulable(queued, unschedulable_plugins=["Fit"])
+    queue.add_unschedulable(queued, unschedulable_plugins=["Fit"], pod=new)
     assert queued.pod is new
     assert queue.place("p") == "backoff"
 

@@ -1,7 +1,8 @@
-"""QueuedPod: a pod that waits for a node, with the history that decides when it is tried again."""
+"""QueuedPod: a pod in the queue with the results of its attempts; orders of pods, and the queue's counters."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, TypeAlias
@@ -12,63 +13,63 @@ from mooring.api.pod import Pod
 
 
 class Place(Enum):
-    """Where in the queue a pod is."""
+    """The part of the queue that a pod is in."""
 
-    #: Ready to be tried; the head is popped next.
+    #: Ready; the first one is popped next.
     ACTIVE = "active"
-    #: Will be ready when its back-off is over.
+    #: Ready when its backoff ends.
     BACKOFF = "backoff"
     #: Rejected; waits for an event that may help.
     UNSCHEDULABLE = "unschedulable"
-    #: Held back by a PreEnqueue plugin; not tried at all.
+    #: Gated by a PreEnqueue plugin; not scheduled.
     GATED = "gated"
-    #: Popped: being tried, held at Permit, or being bound.
+    #: Popped: being scheduled, waiting at Permit, or being bound.
     IN_FLIGHT = "in-flight"
 
 
 class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
-    """One pod and what its attempts have come to. Changed by the queue only; read it freely.
+    """A pod in the queue. Only the queue modifies it.
 
-    It is never part of a reference cycle, so the garbage collector need not look at the many there may be.
+    It is never part of a reference cycle, so it is exempt from garbage collection: there may be many.
     """
 
     pod: Pod
-    #: ``namespace/name``: what the queue knows the pod by.
+    #: ``namespace/name``, by which the queue finds the pod.
     key: str
-    #: The profile that places the pod.
+    #: The scheduler name of the pod.
     profile: str
-    #: When the pod last came to the queue: new, or back from a failed attempt.
+    #: When the pod was added, or returned from a failed attempt.
     timestamp: float
-    #: When the pod was first ready to be tried; None until then.
+    #: When the pod was first ready; None until then.
     initial_attempt_timestamp: float | None = None
-    #: How often the pod was popped.
+    #: How many times the pod was popped.
     attempts: int = 0
-    #: How many attempts ended with plugins turning the pod down.
+    #: How many attempts ended with a rejection by plugins.
     unschedulable_count: int = 0
-    #: How many attempts in a row ended with something broken.
+    #: How many attempts in a row ended with an error.
     consecutive_errors: int = 0
-    #: The plugins that turned the pod down last time, or hold it back now.
+    #: The plugins that rejected the pod in the last attempt, or gate it now.
     unschedulable_plugins: frozenset[str] = frozenset()
-    #: The plugins that let the pod wait for something last time; when it comes, the pod need not sit out its back-off.
+    #: The plugins for which the pod was pending in the last attempt; their events requeue it without backoff.
     pending_plugins: frozenset[str] = frozenset()
-    #: The PreEnqueue plugin that holds the pod back, or empty.
+    #: The PreEnqueue plugin that gates the pod, or empty.
     gating_plugin: str = ""
-    #: What the gating plugin said.
+    #: The reasons of the gating plugin.
     gating_reasons: tuple[str, ...] = ()
-    #: Whether the pod was last woken by sheer lapse of time: if it fits now, some plugin's hints miss an event.
+    #: Whether the pod was requeued by the timeout: if it fits now, the hints of some plugin miss an event.
     was_flushed: bool = False
-    #: When that was; minus infinity if it was not since the last attempt.
+    #: When it was; minus infinity if not since the last attempt.
     flush_timestamp: float = float("-inf")
     #: When the pod's backoff ends; None until computed.
     backoff_expiration: float | None = None
 
     @classmethod
     def new(cls, pod: Pod, now: float) -> QueuedPod:
-        """A pod that has not been tried yet."""
+        """Return a pod without attempts."""
         return cls(pod=pod, key=pod.key, profile=pod.scheduler_name, timestamp=now)
 
     def failed(self, now: float, unschedulable: frozenset[str], pending: frozenset[str]) -> None:
-        """An attempt failed because of these plugins; because something broke, if there are none."""
+        """Record a failed attempt: a rejection by these plugins, or an error if there are none."""
         if unschedulable or pending:
             self.unschedulable_count += 1
             self.consecutive_errors = 0
@@ -88,21 +89,49 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
 
     @property
     def gated(self) -> bool:
-        """Whether a PreEnqueue plugin holds the pod back."""
+        """Whether a PreEnqueue plugin gates the pod."""
         return self.gating_plugin != ""
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """All plugins whose events may help the pod."""
+        """All plugins whose events may requeue the pod."""
         return self.unschedulable_plugins | self.pending_plugins if self.pending_plugins else self.unschedulable_plugins
 
 
-#: QueueSort: whether the first pod goes before the second.
+#: QueueSort: whether the first pod is ordered before the second.
 Less: TypeAlias = Callable[[QueuedPod, QueuedPod], bool]
-#: QueueSort as a key: the pod with the lesser key goes first.
+#: QueueSort as a sort key.
 SortKey: TypeAlias = Callable[[QueuedPod], Any]
 
 
 def priority_key(queued: QueuedPod) -> tuple[int, float]:
-    """PrioritySort: the higher priority first, then who has waited longer."""
+    """Return the sort key of PrioritySort: higher priority first, then the earlier timestamp."""
     return (-(queued.pod.spec.priority or 0), queued.timestamp)
+
+
+class QueueCounters:
+    """Counters of the queue, for metrics."""
+
+    __slots__ = ("hints", "incoming", "rejected")
+
+    def __init__(self) -> None:
+        #: (queue, event) -> pods that were added: ``queue_incoming_pods_total``.
+        self.incoming: Counter[tuple[str, str]] = Counter()
+        #: (plugin, event, Queue|QueueSkip|Error) -> calls of hints.
+        self.hints: Counter[tuple[str, str, str]] = Counter()
+        #: (plugin, profile) -> waiting pods that the plugin rejected or gates: ``unschedulable_pods``.
+        self.rejected: Counter[tuple[str, str]] = Counter()
+
+    def count_incoming(self, queue: str, event: str) -> None:
+        """Count a pod that was added to the active, backoff or unschedulable queue."""
+        self.incoming[queue, event] += 1
+
+    def reject(self, queued: QueuedPod) -> None:
+        """Count a pod for the plugins that rejected it."""
+        for plugin in queued.rejectors:
+            self.rejected[plugin, queued.profile] += 1
+
+    def release(self, queued: QueuedPod) -> None:
+        """Stop counting a pod for the plugins that rejected it."""
+        for plugin in queued.rejectors:
+            self.rejected[plugin, queued.profile] -= 1

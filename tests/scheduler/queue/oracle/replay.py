@@ -172,7 +172,7 @@ class Replay:
         if uid in self.loose and uid in self.gone:
             self.queue.done(uid)
             return
-        pod = self.latest.get(uid) if uid in self.loose else None
+        pod = self.latest.get(uid)
         self.queue.add_unschedulable(
             queued, unschedulable_plugins=op["plugins"], pending_plugins=op["pending"], pod=pod
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.scheduler.queue.inflight import InFlight
-from mooring.scheduler.queue.interests import Event, Interest
+from mooring.scheduler.queue.in_flight_pods import InFlightPods
 from mooring.scheduler.queue.queued_pod import QueuedPod
+from mooring.scheduler.queue.queueing_hints import Event, Interest
 from mooring.testing import make_pod
 
 
@@ -19,14 +19,14 @@ def event(label: str) -> Event:
     return Event(Interest(label, {}, ()))
 
 
-def missed(flights: InFlight, uid: str) -> list[str]:
+def missed(flights: InFlightPods, uid: str) -> list[str]:
     flight = flights.get(uid)
     assert flight is not None
     return [each.interest.label for each in flights.missed(flight)]
 
 
 def test_a_pod_misses_what_comes_after_it_was_popped() -> None:
-    flights = InFlight()
+    flights = InFlightPods()
     flights.record(event("nobody is there"))
     flights.start(pod("a"))
     flights.record(event("1"))
@@ -43,7 +43,7 @@ def test_a_pod_misses_what_comes_after_it_was_popped() -> None:
 
 
 def test_a_pod_is_tried_once_at_a_time() -> None:
-    flights = InFlight()
+    flights = InFlightPods()
     assert flights.start(pod("a"))
     assert not flights.start(pod("a"))
     assert flights.start(pod("a", "namesake"))
@@ -60,7 +60,7 @@ def test_a_pod_is_tried_once_at_a_time() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["start", "event", "event", "done"]), st.integers(0, 4)), max_size=60))
 def test_agrees_with_a_list_of_all_events(steps: list[tuple[str, int]]) -> None:
-    flights = InFlight()
+    flights = InFlightPods()
     model: dict[str, list[str]] = {}
     for count, (step, number) in enumerate(steps):
         name = f"p{number}"

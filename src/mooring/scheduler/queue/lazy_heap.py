@@ -1,8 +1,7 @@
-"""LazyHeap: pods in order, by key, on the standard library's heap.
+"""LazyHeap: a priority queue of pods with removal by key, on the standard library's heap.
 
-Taking a pod out of the middle of a binary heap means finding it. Here it is only struck from the register; the heap
-drops struck entries when they surface, and is rebuilt when more than half of it is struck. All operations are O(log n),
-rebuilding included.
+A removed pod stays in the heap as a stale entry. Stale entries are dropped when they reach the top, and the heap is
+rebuilt when more than half of it is stale. All operations are O(log n), amortized.
 """
 
 from __future__ import annotations
@@ -15,51 +14,51 @@ from typing import Any
 
 from mooring.scheduler.queue.queued_pod import Less, QueuedPod, SortKey
 
-#: (order, number of arrival, pod): pods of equal order keep the order of arrival.
+#: (order, insertion number, pod): pods of equal order stay in insertion order.
 _Entry = tuple[Any, int, QueuedPod]
-#: Not worth rebuilding below this size.
+#: The heap is not rebuilt below this size.
 _SMALL = 64
 
 
 class LazyHeap:
     """Pods ordered by a sort key."""
 
-    __slots__ = ("_arrivals", "_entries", "_heap", "_order")
+    __slots__ = ("_counter", "_entries", "_heap", "_order")
 
     def __init__(self, order: SortKey) -> None:
         self._order = order
         self._heap: list[_Entry] = []
-        #: The entries that count.
+        #: The valid entries by key.
         self._entries: dict[str, _Entry] = {}
-        self._arrivals = count()
+        self._counter = count()
 
     def push(self, queued: QueuedPod) -> None:
-        """Add a pod, instead of any other of its key."""
-        entry = (self._order(queued), next(self._arrivals), queued)
+        """Add a pod; it replaces another pod with the same key."""
+        entry = (self._order(queued), next(self._counter), queued)
         self._entries[queued.key] = entry
         heappush(self._heap, entry)
-        self._tidy()
+        self._rebuild_if_stale()
 
     def reorder(self, queued: QueuedPod) -> None:
-        """Move a pod that is here to where it now belongs; among equals it keeps its turn."""
-        order, arrival, _ = self._entries[queued.key]
+        """Move a pod whose order has changed; it keeps its insertion number."""
+        order, number, _ = self._entries[queued.key]
         now = self._order(queued)
         if now == order:
             return
-        entry = self._entries[queued.key] = (now, arrival, queued)
+        entry = self._entries[queued.key] = (now, number, queued)
         heappush(self._heap, entry)
-        self._tidy()
+        self._rebuild_if_stale()
 
     def remove(self, key: str) -> QueuedPod | None:
-        """Take a pod out; None if it is not here."""
+        """Remove and return a pod; None if it is not in the heap."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return None
-        self._tidy()
+        self._rebuild_if_stale()
         return entry[2]
 
     def peek(self) -> QueuedPod | None:
-        """The first pod; it stays."""
+        """Return the first pod without removing it."""
         heap, entries = self._heap, self._entries
         while heap:
             entry = heap[0]
@@ -69,7 +68,7 @@ class LazyHeap:
         return None
 
     def pop(self) -> QueuedPod | None:
-        """Take the first pod."""
+        """Remove and return the first pod."""
         queued = self.peek()
         if queued is not None:
             heappop(self._heap)
@@ -77,7 +76,7 @@ class LazyHeap:
         return queued
 
     def get(self, key: str) -> QueuedPod | None:
-        """A pod by key."""
+        """Return a pod by key."""
         entry = self._entries.get(key)
         return None if entry is None else entry[2]
 
@@ -88,20 +87,19 @@ class LazyHeap:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """The pods, first to last: O(n log n)."""
+        """Iterate over the pods in order. O(n log n)."""
         return (entry[2] for entry in sorted(self._entries.values(), key=lambda entry: entry[:2]))
 
-    def _tidy(self) -> None:
+    def _rebuild_if_stale(self) -> None:
         if len(self._heap) > 2 * len(self._entries) + _SMALL:
             self._heap = list(self._entries.values())
             heapify(self._heap)
 
 
 class _ByLess:
-    """A place in the order that a ``less`` function gives.
+    """A sort key that compares with a ``less`` function.
 
-    It holds a copy of the pod as it was when it came: a struck entry must go on comparing as it did, or the heap around
-    it falls out of order.
+    It has a copy of the pod as it was when inserted: a stale entry must compare as before, or the heap becomes invalid.
     """
 
     __slots__ = ("less", "queued")
@@ -118,9 +116,9 @@ class _ByLess:
             return NotImplemented
         return not self.less(self.queued, other.queued) and not self.less(other.queued, self.queued)
 
-    __hash__ = None  # type: ignore[assignment]  # equal places of different pods have no common hash
+    __hash__ = None  # type: ignore[assignment]  # equal keys have no common hash
 
 
 def key_from_less(less: Less) -> SortKey:
-    """A sort key out of a ``less`` function, for QueueSort plugins that have no key."""
+    """Return a sort key for a QueueSort plugin that has only ``less``."""
     return lambda queued: _ByLess(less, queued)

@@ -9,9 +9,8 @@ import pytest
 from mooring.api.pod import Pod
 from mooring.framework import ActionType, ClusterEvent, Hint
 from mooring.framework.events import CATCH_ALL
-from mooring.scheduler.queue.counters import QueueCounters
-from mooring.scheduler.queue.interests import Event, Interests, Strategy
-from mooring.scheduler.queue.queued_pod import QueuedPod
+from mooring.scheduler.queue.queued_pod import QueueCounters, QueuedPod
+from mooring.scheduler.queue.queueing_hints import Event, Interests, Strategy
 from mooring.testing import make_node, make_pod
 from tests.scheduler.queue.helpers import PROFILE, Asked, on
 

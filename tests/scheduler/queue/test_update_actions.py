@@ -12,7 +12,7 @@ from mooring.api.affinity import Taint
 from mooring.api.node import Node
 from mooring.api.pod import ExtendedResourceClaimStatus, Pod, PodResourceClaimStatus, PodStatus, ResourceRequirements
 from mooring.framework.events import ActionType
-from mooring.scheduler.queue.hints import event_label, node_update_actions, pod_update_actions
+from mooring.scheduler.queue.queueing_hints import event_label, node_update_actions, pod_update_actions
 from mooring.testing import make_node, make_pod
 from mooring.testing.builders import NodeBuilder
 from mooring.testing.pod_builder import PodBuilder

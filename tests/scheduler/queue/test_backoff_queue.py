@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mooring.scheduler.queue.backoff import BackoffQueue
+from mooring.scheduler.queue.backoff_queue import BackoffQueue
 from mooring.scheduler.queue.queued_pod import QueuedPod, priority_key
 from mooring.testing import make_pod
 

@@ -1,12 +1,12 @@
-"""SchedulingQueue: which pod is tried next, and when a pod that failed is tried again.
+"""SchedulingQueue: the pods that wait for an attempt.
 
-A pod is in one of four places. Pods that are ready wait in *active*, ordered by QueueSort. A pod that failed goes to
-*unschedulable* until an event happens that, by the hints of the plugins that rejected it, may help; it then goes to
-*backoff* until it has sat out its time, and from there to *active*. A pod that a PreEnqueue plugin holds back is
-*gated*. A pod that was popped is *in flight* until ``done`` or ``add_unschedulable``.
+*active* contains the pods that are ready, ordered by QueueSort. A rejected pod moves to *unschedulable* until an event
+occurs that may help according to the hints of the plugins that rejected it; then to *backoff* until its backoff ends,
+and from there to *active*. A pod that a PreEnqueue plugin gates is *gated*. A popped pod is *in flight* until ``done``
+or ``add_unschedulable``.
 
 The queue is a state machine: no threads, no I/O, no sleeping. Time passes when ``tick`` is called. All operations are
-O(log n), or O(pods concerned) for events.
+O(log n); events are O(pods that they may requeue).
 """
 
 from __future__ import annotations
@@ -18,20 +18,27 @@ from typing import Any
 
 from mooring.api.pod import Pod
 from mooring.framework.events import ActionType
-from mooring.scheduler.queue.backoff import BackoffQueue
-from mooring.scheduler.queue.counters import QueueCounters
-from mooring.scheduler.queue.gates import Gates, PreEnqueueMap
-from mooring.scheduler.queue.heap import LazyHeap, key_from_less
-from mooring.scheduler.queue.hints import ASSIGNED_POD, UNSCHEDULABLE_POD, event_label, pod_update_actions
-from mooring.scheduler.queue.inflight import Flight, InFlight
-from mooring.scheduler.queue.interests import ErrorReport, Event, HintMap, Interests, Strategy
-from mooring.scheduler.queue.pool import UnschedulablePool
-from mooring.scheduler.queue.queued_pod import Less, Place, QueuedPod, SortKey, priority_key
+from mooring.scheduler.queue.backoff_queue import BackoffQueue
+from mooring.scheduler.queue.in_flight_pods import InFlightPod, InFlightPods
+from mooring.scheduler.queue.lazy_heap import LazyHeap, key_from_less
+from mooring.scheduler.queue.queued_pod import Less, Place, QueueCounters, QueuedPod, SortKey, priority_key
+from mooring.scheduler.queue.queueing_hints import (
+    ASSIGNED_POD,
+    UNSCHEDULABLE_POD,
+    ErrorReport,
+    Event,
+    HintMap,
+    Interests,
+    Strategy,
+    event_label,
+    pod_update_actions,
+)
+from mooring.scheduler.queue.unschedulable_pods import Gates, PreEnqueueMap, UnschedulablePods
 
-#: How often pods that have waited too long are looked for.
+#: The interval, in seconds, at which pods that waited too long are requeued.
 FLUSH_INTERVAL = 30.0
 
-# What moves pods besides cluster events, as kube-scheduler's metrics name it.
+# Labels in metrics of moves that no cluster event causes, as in kube-scheduler.
 _FAILED = "ScheduleAttemptFailure"
 _BACKOFF_COMPLETE = "BackoffComplete"
 _POP_FROM_BACKOFF = "PopFromBackoffQ"
@@ -61,17 +68,17 @@ class SchedulingQueue:
         pop_from_backoff: bool = True,
         on_error: ErrorReport | None = None,
     ) -> None:
-        """Order by ``sort_key`` if given (quick), else by ``less``, else as PrioritySort does."""
+        """Order pods by ``sort_key`` (faster) or by ``less``; by default as PrioritySort does."""
         self._clock = clock
         self._on_error = on_error
         self._pop_from_backoff = pop_from_backoff
-        #: The most seconds that a pod waits for an event.
+        #: The longest time, in seconds, that a pod waits for an event.
         self.max_in_unschedulable = max_in_unschedulable
         self._next_flush = clock() + FLUSH_INTERVAL
         self.counters = QueueCounters()
         self._adopt(pre_enqueue, hint_map, less, sort_key, pod_initial_backoff, pod_max_backoff)
-        self._pool = UnschedulablePool()
-        self._in_flight = InFlight()
+        self._pool = UnschedulablePods()
+        self._in_flight = InFlightPods()
         #: How many attempts were started.
         self.cycle = 0
 
@@ -103,26 +110,26 @@ class SchedulingQueue:
             self._to_active(queued, _RENEWED)
         for queued in backing_off:
             self._to_backoff(queued, _RENEWED)
-        self._wake(list(self._pool), Event(self._interests.wildcard(_RENEWED)))
+        self._requeue_all(list(self._pool), Event(self._interests.wildcard(_RENEWED)))
 
-    # What happens to the pods that wait
+    # Events of pods without a node
 
     def add(self, pod: Pod) -> None:
-        """A pod without a node appeared."""
+        """Add a pod without a node."""
         queued = QueuedPod.new(pod, self._clock())
         present = self._get(queued.key)
         self._to_active(queued, _ADDED)
-        if present is not None:  # A namesake: one of the two does not wait any more.
+        if present is not None:  # A pod with the same name: only one of the two stays.
             self.counters.release(queued if self._get(queued.key) is present else present)
 
     def update(self, old: Pod, new: Pod) -> None:
-        """A pod without a node changed.
+        """Update a pod without a node.
 
-        Callers leave out updates that change nothing (same resource version) and pods that are assumed to be on a node.
+        Callers omit updates without a change (same resource version) and assumed pods.
         """
         flight = self._in_flight.get(new.uid)
         if flight is not None:
-            flight.latest = new
+            flight.gone = flight.gone or bool(new.node_name)
             for event in self._update_events(old, new):
                 self._in_flight.record(event)
             return
@@ -141,7 +148,7 @@ class SchedulingQueue:
 
     def _replace(self, queued: QueuedPod, pod: Pod) -> None:
         queued.pod = pod
-        if queued.profile != pod.scheduler_name:  # A namesake whose predecessor was not seen to go.
+        if queued.profile != pod.scheduler_name:  # A pod with the same name whose deletion was not observed.
             self.counters.release(queued)
             queued.profile = pod.scheduler_name
             self.counters.reject(queued)
@@ -149,7 +156,7 @@ class SchedulingQueue:
                 self._pool.put(queued)
 
     def delete(self, pod: Pod) -> None:
-        """A pod is gone, or has a node; if it is in flight, it will not come back."""
+        """Remove a pod that was deleted or bound; if it is in flight, it does not return to the queue."""
         flight = self._in_flight.get(pod.uid)
         if flight is not None:
             flight.gone = True
@@ -159,28 +166,28 @@ class SchedulingQueue:
             self.counters.release(queued)
 
     def activate(self, keys: Iterable[str]) -> None:
-        """Make pods (``namespace/name``) ready without an event; one in flight is tried again after its back-off."""
+        """Requeue pods (``namespace/name``) without an event; one in flight is retried after its backoff."""
         for key in keys:
             if (queued := self._pool.get(key)) is not None:
                 self._to_active(queued, _FORCE_ACTIVATE)
             elif (queued := self._backoff.remove(key)) is not None:
                 self._to_active(queued, _FORCE_ACTIVATE, checked=self._pop_from_backoff)
-            elif (flight := self._flight_of(key)) is not None:
+            elif (flight := self._in_flight_of(key)) is not None:
                 self._in_flight.record(Event(self._interests.wildcard(_FORCE_ACTIVATE), None, flight.queued.pod))
 
-    def _flight_of(self, key: str) -> Flight | None:
-        """The attempt at the pod that has a name now, not at one that a namesake has replaced."""
+    def _in_flight_of(self, key: str) -> InFlightPod | None:
+        """Return the pod in flight of a name, unless a newer pod has replaced it."""
         queued = self._active.get(key)
         return self._in_flight.latest(key) if queued is None else self._in_flight.get(queued.uid)
 
     # Attempts
 
     def pop(self) -> QueuedPod | None:
-        """The pod to try now, or None. It is in flight until ``done`` or ``add_unschedulable``."""
+        """Pop the next pod, or None. It is in flight until ``done`` or ``add_unschedulable``."""
         while (queued := self._next()) is not None:
             queued.attempts += 1
             self.counters.release(queued)
-            # The same pod may have been added again while it was in flight; it is not tried twice at a time.
+            # A pod may have been added again while in flight; it has only one attempt at a time.
             if self._in_flight.start(queued):
                 self.cycle += 1
                 break
@@ -191,11 +198,11 @@ class SchedulingQueue:
         if queued is None and self._pop_from_backoff:
             queued = self._backoff.pop_early()
             if queued is not None:
-                self.counters.came("active", _POP_FROM_BACKOFF)
+                self.counters.count_incoming("active", _POP_FROM_BACKOFF)
         return queued
 
     def done(self, uid: str) -> None:
-        """A pod's attempt is over, or so far on its way that only an error can bring it back."""
+        """End a pod's attempt: it finished, or only an error can return the pod to the queue."""
         self._in_flight.done(uid)
 
     def add_unschedulable(
@@ -206,15 +213,15 @@ class SchedulingQueue:
         pending_plugins: Iterable[str] = (),
         pod: Pod | None = None,
     ) -> Place | None:
-        """A popped pod comes back because its attempt failed; without plugins, because something broke.
+        """Return a popped pod to the queue: plugins rejected it, or without plugins, the attempt failed with an error.
 
-        ``pod`` is its newest version if the caller knows one; the queue knows of updates while it was in flight. The
-        answer is where the pod went; None if nowhere, since it is gone, has a node, or waits already.
+        ``pod`` is its newest version, if it changed while in flight. Return where the pod is now; None if it was
+        deleted, has a node, or is already in the queue.
         """
         uid = queued.uid
         flight = self._in_flight.get(uid)
         try:
-            latest = pod or (flight.latest if flight is not None else None) or queued.pod
+            latest = pod or queued.pod
             gone = flight is not None and flight.gone
             if gone or latest.node_name or latest.uid != uid or self._get(queued.key) is not None:
                 return None
@@ -225,8 +232,8 @@ class SchedulingQueue:
         finally:
             self._in_flight.done(uid)
 
-    def _replay(self, queued: QueuedPod, flight: Flight | None) -> Strategy:
-        """What the events that a pod missed while it was in flight mean for it."""
+    def _replay(self, queued: QueuedPod, flight: InFlightPod | None) -> Strategy:
+        """Return how the events that occurred while a pod was in flight requeue it."""
         if not queued.rejectors or flight is None:
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
@@ -237,7 +244,7 @@ class SchedulingQueue:
                 break
         return best
 
-    # What happens in the cluster
+    # Cluster events
 
     def on_event(
         self,
@@ -248,33 +255,33 @@ class SchedulingQueue:
         *,
         only: Callable[[Pod], bool] | None = None,
     ) -> int:
-        """Something happened to an object: wake the pods that it may help, and tell how many.
+        """Requeue the pods that an event may make schedulable. Return how many were moved.
 
-        ``only`` restricts the event to some of the waiting pods. Events that no plugin registered for are ignored.
+        ``only`` selects the pods that the event applies to. Events without a registered plugin are ignored.
         """
         event = Event(self._interests.of(resource, action), old, new)
         if not event.interest.exists:
             return 0
         pods = self._pool.concerned(event.interest)
-        return self._wake(pods if only is None else [queued for queued in pods if only(queued.pod)], event)
+        return self._requeue_all(pods if only is None else [queued for queued in pods if only(queued.pod)], event)
 
     def assigned_pod_added(self, pod: Pod) -> int:
-        """A pod came to a node."""
+        """Handle a pod that was bound or added with a node."""
         return self.on_event(ASSIGNED_POD, ActionType.ADD, None, pod)
 
     def assigned_pod_updated(self, old: Pod, new: Pod) -> int:
-        """A pod on a node changed."""
+        """Handle an update of a pod with a node."""
         return sum(self.on_event(ASSIGNED_POD, action, old, new) for action in pod_update_actions(old, new))
 
     def assigned_pod_deleted(self, pod: Pod, *, only: Callable[[Pod], bool] | None = None) -> int:
-        """A pod left its node, or the node it was assumed on or nominated to."""
+        """Handle a pod that no longer uses its node: deleted, or no longer assumed or nominated."""
         return self.on_event(ASSIGNED_POD, ActionType.DELETE, pod, None, only=only)
 
     def tick(self, now: float | None = None) -> int:
-        """Time has passed: pods whose back-off is over become ready; tells how many pods moved.
+        """Move the pods whose backoff has ended to active. Return how many pods moved.
 
-        Call it about every second, or when ``next_tick`` says so. Every 30 seconds pods that have waited for an event
-        for more than five minutes are woken too.
+        Call it about every second, or at ``next_tick``. Every 30 seconds it also requeues pods that have waited for an
+        event for more than five minutes.
         """
         now = self._clock() if now is None else now
         moved = 0
@@ -290,22 +297,22 @@ class SchedulingQueue:
         for queued in pods:
             queued.was_flushed = True
             queued.flush_timestamp = now
-        return self._wake(pods, Event(self._interests.wildcard(_TIMEOUT)), now) if pods else 0
+        return self._requeue_all(pods, Event(self._interests.wildcard(_TIMEOUT)), now) if pods else 0
 
     @property
     def next_tick(self) -> float:
-        """The first moment at which ``tick`` may have something to do; infinity if there is none."""
+        """When ``tick`` may next move a pod; infinity if never."""
         stale = math.nextafter(self._pool.oldest + self.max_in_unschedulable, math.inf)
         return min(self._backoff.next_completion, max(stale, self._next_flush))
 
     # Moving pods
 
-    def _wake(self, pods: list[QueuedPod], event: Event, now: float | None = None) -> int:
+    def _requeue_all(self, pods: list[QueuedPod], event: Event, now: float | None = None) -> int:
         moved = 0
         label = event.interest.label
         for queued in pods:
             if self._pool.get(queued.key) is not queued:
-                continue  # A plugin's hint has activated it meanwhile.
+                continue  # A hint has activated it in the meantime.
             strategy = self._interests.strategy(queued, event)
             if strategy is not Strategy.SKIP:
                 self._pool.remove(queued.key)
@@ -334,7 +341,7 @@ class SchedulingQueue:
         return self._to_active(queued, event)
 
     def _to_active(self, queued: QueuedPod, event: str, *, checked: bool = False) -> Place:
-        """Make a pod ready unless it is held back; ``checked`` if the gates have let it pass already."""
+        """Move a pod to active unless it is gated; ``checked`` if the gates have admitted it."""
         key = queued.key
         if not checked and not self._gates.check(queued):
             if key in self._active or key in self._backoff:
@@ -345,35 +352,35 @@ class SchedulingQueue:
         self._pool.remove(key)
         self._backoff.remove(key)
         self._active.push(queued)
-        self.counters.came("active", event)
+        self.counters.count_incoming("active", event)
         return Place.ACTIVE
 
     def _to_backoff(self, queued: QueuedPod, event: str) -> Place:
-        # A pod may be popped from here, so its gates must have let it pass.
+        # The pod may be popped from backoff, so the gates must have admitted it.
         if self._pop_from_backoff and not self._gates.check(queued):
             return self._to_pool(queued, event)
         self._pool.remove(queued.key)
         self._backoff.push(queued)
-        self.counters.came("backoff", event)
+        self.counters.count_incoming("backoff", event)
         return Place.BACKOFF
 
     def _to_pool(self, queued: QueuedPod, event: str) -> Place:
         place = Place.UNSCHEDULABLE
         if queued.gated:
             place = Place.GATED
-            # It will not be tried, so that it was flushed has no meaning for its next attempt.
+            # The flush does not lead to an attempt.
             queued.was_flushed = False
         if self._pool.put(queued):
-            self.counters.came("unschedulable", event)  # Gated pods too, as in kube-scheduler.
+            self.counters.count_incoming("unschedulable", event)  # Gated pods too, as in kube-scheduler.
         return place
 
-    # Looking in
+    # Queries
 
     def _get(self, key: str) -> QueuedPod | None:
         return self._active.get(key) or self._backoff.get(key) or self._pool.get(key)
 
     def find(self, key: str) -> tuple[Place, QueuedPod] | None:
-        """Where a pod (``namespace/name``) is."""
+        """Find a pod (``namespace/name``)."""
         if (queued := self._active.get(key)) is not None:
             return Place.ACTIVE, queued
         if (queued := self._backoff.get(key)) is not None:
@@ -384,7 +391,7 @@ class SchedulingQueue:
         return None if flight is None else (Place.IN_FLIGHT, flight.queued)
 
     def __iter__(self) -> Iterator[tuple[Place, QueuedPod]]:
-        """All pods with where they are; ready ones and those in back-off in the order of their turn. O(n log n)."""
+        """Iterate over all pods; those in active and backoff are in order. O(n log n)."""
         yield from ((Place.ACTIVE, queued) for queued in self._active)
         yield from ((Place.BACKOFF, queued) for queued in self._backoff)
         yield from ((Place.GATED if queued.gated else Place.UNSCHEDULABLE, queued) for queued in self._pool)
@@ -392,11 +399,11 @@ class SchedulingQueue:
 
     @property
     def ready(self) -> bool:
-        """Whether ``pop`` would give a pod (unless all that wait are in flight already)."""
+        """Whether ``pop`` would return a pod (unless all are in flight already)."""
         return len(self._active) > 0 or (self._pop_from_backoff and self._backoff.may_pop_early)
 
     def pending(self) -> dict[str, int]:
-        """How many pods wait where: ``pending_pods`` by queue."""
+        """Return the number of pods by queue, for the metric ``pending_pods``."""
         gated = self._pool.gated
         return {
             Place.ACTIVE.value: len(self._active),
@@ -410,5 +417,5 @@ class SchedulingQueue:
         return self._in_flight.events()
 
     def backoff_ends(self, queued: QueuedPod) -> float:
-        """When a pod's back-off is over; minus infinity if it has none."""
+        """Return when a pod's backoff ends; minus infinity if it has none."""
         return self._backoff.expiration(queued)

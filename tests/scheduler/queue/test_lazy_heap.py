@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.scheduler.queue.heap import LazyHeap, key_from_less
+from mooring.scheduler.queue.lazy_heap import LazyHeap, key_from_less
 from mooring.scheduler.queue.queued_pod import QueuedPod, SortKey, priority_key
 from mooring.testing import make_pod
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 from mooring.framework import ActionType
-from mooring.scheduler.queue.counters import QueueCounters
-from mooring.scheduler.queue.interests import Interest, Interests
-from mooring.scheduler.queue.pool import UnschedulablePool
-from mooring.scheduler.queue.queued_pod import QueuedPod
+from mooring.scheduler.queue.queued_pod import QueueCounters, QueuedPod
+from mooring.scheduler.queue.queueing_hints import Interest, Interests
+from mooring.scheduler.queue.unschedulable_pods import UnschedulablePods
 from mooring.testing import make_pod
 from tests.scheduler.queue.helpers import PROFILE, on
 
@@ -26,12 +25,12 @@ def interest(*plugins: str) -> Interest:
     return Interests({PROFILE: hints}, QueueCounters()).of("Node", ActionType.ADD)
 
 
-def concerned(pool: UnschedulablePool, *plugins: str) -> list[str]:
+def concerned(pool: UnschedulablePods, *plugins: str) -> list[str]:
     return sorted(pod.pod.name for pod in pool.concerned(interest(*plugins)))
 
 
 def test_pods_are_found_by_the_plugins_that_turned_them_down() -> None:
-    pool = UnschedulablePool()
+    pool = UnschedulablePods()
     for pod in (
         queued("fit", "Fit"),
         queued("both", "Fit", "Ports"),
@@ -49,7 +48,7 @@ def test_pods_are_found_by_the_plugins_that_turned_them_down() -> None:
 
 
 def test_a_pod_is_filed_anew_when_its_plugins_change() -> None:
-    pool = UnschedulablePool()
+    pool = UnschedulablePods()
     pod = queued("p", "Fit")
     assert pool.put(pod)
     pod.unschedulable_plugins, pod.gating_plugin = frozenset({"Fit", "Gate"}), "Gate"
@@ -64,7 +63,7 @@ def test_a_pod_is_filed_anew_when_its_plugins_change() -> None:
 
 
 def test_a_wildcard_concerns_all() -> None:
-    pool = UnschedulablePool()
+    pool = UnschedulablePods()
     pool.put(queued("a", "Fit"))
     pool.put(queued("b", "Gate", gate="Gate"))
     wildcard = Interests({}, QueueCounters()).wildcard("x")
@@ -72,7 +71,7 @@ def test_a_wildcard_concerns_all() -> None:
 
 
 def test_age_is_counted_from_the_last_attempt_or_flush() -> None:
-    pool = UnschedulablePool()
+    pool = UnschedulablePods()
     assert pool.oldest == math.inf
     old, flushed, young = (
         queued("old", "Fit", time=10),

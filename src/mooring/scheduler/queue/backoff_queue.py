@@ -1,9 +1,8 @@
-"""BackoffQueue: pods that are tried again when some time has passed.
+"""BackoffQueue: pods that are retried when their backoff ends.
 
-The more often a pod failed, the longer it waits. Waiting times end on whole seconds, so that pods that become ready
-about the same time do so together and are then ordered by priority. Pods that plugins rejected and pods whose attempt
-ended in an error are separate: when no other pod is ready, the former may be tried before their backoff ends. The
-latter may not, because their backoff protects the component that failed.
+The backoff grows with the number of failures. It ends on a whole second, so that pods that become ready at about the
+same time are ordered by priority. Rejected pods and pods whose attempt failed with an error are separate: if no other
+pod is ready, rejected pods may be retried early. The others may not, because their backoff protects what failed.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from mooring.scheduler.queue.heap import LazyHeap
+from mooring.scheduler.queue.lazy_heap import LazyHeap
 from mooring.scheduler.queue.queued_pod import QueuedPod, SortKey
 
 _NEVER = float("-inf")
@@ -19,19 +18,19 @@ _NANO = 1_000_000_000
 
 
 class BackoffQueue:
-    """Pods that sit out their back-off."""
+    """Pods that wait until their backoff ends."""
 
     def __init__(self, *, initial: float, maximum: float, sort_key: SortKey, aligned: bool = True) -> None:
-        #: Whether times are cut to whole seconds (they are unless pods are never popped from here).
+        #: Whether times are rounded down to whole seconds, as kube-scheduler does if pods may be popped early.
         self.aligned = aligned
         self._initial = round(initial * _NANO)
         self._maximum = round(maximum * _NANO)
-        by_second: SortKey = lambda queued: (self.expiration(queued), sort_key(queued))  # noqa: E731 - beside its use
+        by_second: SortKey = lambda queued: (self.expiration(queued), sort_key(queued))  # noqa: E731 - next to its use
         self._rejected = LazyHeap(by_second if aligned else self.expiration)
-        self._broken = LazyHeap(self.expiration)
+        self._failed = LazyHeap(self.expiration)
 
     def duration(self, failures: int) -> float:
-        """How long a pod waits after that many failures: twice as long each time, up to the maximum."""
+        """Return the backoff after a number of failures: doubled each time, up to the maximum."""
         if failures == 0:
             return 0.0
         shift = failures - 1
@@ -40,7 +39,7 @@ class BackoffQueue:
         return (self._initial << shift) / _NANO
 
     def expiration(self, queued: QueuedPod) -> float:
-        """When the pod's back-off is over; minus infinity if it has none."""
+        """Return when the pod's backoff ends; minus infinity if it has none."""
         failures = queued.consecutive_errors or queued.unschedulable_count
         if failures == 0 or self._maximum == 0:
             return _NEVER
@@ -49,33 +48,33 @@ class BackoffQueue:
         return queued.backoff_expiration
 
     def is_backing_off(self, queued: QueuedPod, now: float) -> bool:
-        """Whether the pod has to wait; the second in which its back-off ends still counts."""
+        """Report whether the pod has to wait; the second in which its backoff ends is part of it."""
         return self.expiration(queued) >= self._align(now)
 
     def _align(self, moment: float) -> float:
         return float(math.floor(moment)) if self.aligned else moment
 
     def push(self, queued: QueuedPod) -> None:
-        """Let a pod wait."""
-        (self._rejected if queued.rejectors else self._broken).push(queued)
+        """Add a pod."""
+        (self._rejected if queued.rejectors else self._failed).push(queued)
 
     def reorder(self, queued: QueuedPod) -> None:
-        """Move a pod that is here to where it now belongs."""
-        (self._rejected if queued.key in self._rejected else self._broken).reorder(queued)
+        """Move a pod whose order has changed."""
+        (self._rejected if queued.key in self._rejected else self._failed).reorder(queued)
 
     def remove(self, key: str) -> QueuedPod | None:
-        """Take a pod out; None if it is not here."""
+        """Remove and return a pod; None if it is not in the queue."""
         queued = self._rejected.remove(key)
-        return queued if queued is not None else self._broken.remove(key)
+        return queued if queued is not None else self._failed.remove(key)
 
     def pop_early(self) -> QueuedPod | None:
         """Pop the first rejected pod before its backoff ends."""
         return self._rejected.pop()
 
     def pop_completed(self, now: float) -> list[QueuedPod]:
-        """Take all pods whose time is over."""
+        """Remove and return all pods whose backoff has ended."""
         done = []
-        for heap in (self._rejected, self._broken):
+        for heap in (self._rejected, self._failed):
             while (head := heap.peek()) is not None and not self.is_backing_off(head, now):
                 heap.pop()
                 done.append(head)
@@ -83,28 +82,28 @@ class BackoffQueue:
 
     @property
     def may_pop_early(self) -> bool:
-        """Whether ``pop_early`` would find a pod."""
+        """Whether ``pop_early`` would return a pod."""
         return len(self._rejected) > 0
 
     @property
     def next_completion(self) -> float:
-        """When the first pod's time is over; infinity if none waits."""
-        heads = (self._rejected.peek(), self._broken.peek())
+        """When the first backoff ends; infinity if no pod waits."""
+        heads = (self._rejected.peek(), self._failed.peek())
         first = min((self.expiration(head) for head in heads if head is not None), default=math.inf)
         return first + 1.0 if self.aligned else math.nextafter(first, math.inf)
 
     def get(self, key: str) -> QueuedPod | None:
-        """A pod by key."""
+        """Return a pod by key."""
         queued = self._rejected.get(key)
-        return queued if queued is not None else self._broken.get(key)
+        return queued if queued is not None else self._failed.get(key)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._rejected or key in self._broken
+        return key in self._rejected or key in self._failed
 
     def __len__(self) -> int:
-        return len(self._rejected) + len(self._broken)
+        return len(self._rejected) + len(self._failed)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """The pods, each kind first to last."""
+        """Iterate over the rejected pods in order, then over those whose attempt failed with an error."""
         yield from self._rejected
-        yield from self._broken
+        yield from self._failed
