@@ -239,7 +239,7 @@ def test_there_are_never_two_leaders_on_a_flaky_store(seed: int) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"identity": ""}, "an identity is needed"),
+        ({"identity": ""}, "a unique identity is required"),
         ({"lease_duration": 10}, "leaseDuration: must be greater than renewDeadline"),
         ({"retry_period": 9}, "renewDeadline: must be greater than 1.2 times retryPeriod"),
         ({"retry_period": 0}, "durations must be greater than zero"),

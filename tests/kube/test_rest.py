@@ -209,7 +209,7 @@ async def test_an_answer_that_is_no_status_is_still_told(api: Api) -> None:
 async def test_an_answer_that_is_no_object_is_told(api: Api) -> None:
     api.objects["/api/v1/nodes/n"] = {"metadata": "nonsense"}
     async with client(api) as kube:
-        with pytest.raises(BadAnswer, match="the answer is no Node"):
+        with pytest.raises(BadAnswer, match="the response is not a Node"):
             await kube.get(Node, "n")
 
 
