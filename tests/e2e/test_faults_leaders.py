@@ -64,7 +64,7 @@ def test_a_leader_that_is_robbed_stops_at_once(cluster: Cluster) -> None:
         assert robbed.wait(timeout=10) == 1
         stopped = time.monotonic()
         assert trial.history.bound < trial.count, "the drain was over before the lease was stolen"
-        cluster.api.wait_for("the end of its connections", lambda: not proxy.connections or None)
+        time.sleep(0.5)  # the process has ended; a write could only be on its way through the proxy
         assert writes_since(proxy, stopped) == []
         # When the thief does nothing with it, the next one has it in the end.
         follower = trial.start(name="follower", config=CONFIG)

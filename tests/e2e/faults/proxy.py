@@ -50,11 +50,6 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join()
 
-    @property
-    def connections(self) -> int:
-        """The number of open client connections."""
-        return len(self._sessions)
-
     def kubeconfig(self, user: str = "scheduler") -> Path:
         """A kubeconfig that leads through here."""
         path = self._plane.folder / f"{user}.proxied-{self._port}.kubeconfig"
