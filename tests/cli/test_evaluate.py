@@ -70,9 +70,9 @@ def test_from_a_file(tmp_path: Path, compressed: bool) -> None:
         ("[]", "not a JSON object"),
         ('{"id": "x"}', "pod: not an object"),
         ('{"id": "x", "pod": {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}}}', "pod: not a Pod"),
-        ('{"id": "x", "objects": 3, "pod": {}}', "objects: not a list"),
-        ('{"id": "x", "objects": [3], "pod": {}}', "objects[0]: not an object"),
-        ('{"id": "x", "objects": [{"kind": "Node"}], "pod": {}}', "objects[0]"),
+        (json.dumps({**CASE, "id": "x", "objects": 3}), "objects: not a list"),
+        (json.dumps({**CASE, "id": "x", "objects": [3]}), "objects[0]: not an object"),
+        (json.dumps({**CASE, "id": "x", "objects": [{"kind": "Node"}]}), "objects[0]"),
         (
             json.dumps({**CASE, "id": "x", "objects": [node("n", cpu="lots")]}),
             "status.allocatable.cpu: 'lots' is not a quantity",
@@ -144,7 +144,7 @@ def test_it_says_that_extenders_are_left_out() -> None:
         "extenders": [{"urlPrefix": "http://nowhere.invalid", "filterVerb": "filter"}],
     }
     (answer,) = answers(evaluate(json.dumps({**CASE, "config": config})))
-    assert "extenders are not asked" in answer["note"]
+    assert "extenders are not called" in answer["note"]
     assert answer["filter"]["n1"]["code"] == "Success"
 
 

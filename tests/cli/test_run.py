@@ -175,7 +175,7 @@ def test_what_is_served() -> None:
                "--authentication-token-webhook-cache-ttl=1m", "--authentication-skip-lookup", "--permit-port-sharing")
     )  # fmt: skip
     assert settings is not None
-    assert (settings.tls.min_version, settings.guard.open_paths, settings.guard.token_seconds) == (
+    assert (settings.tls.min_version, settings.auth.open_paths, settings.auth.token_seconds) == (
         "VersionTLS13", ("/metrics",), 60.0,
     )  # fmt: skip
     assert (settings.look_up_authority, settings.share_port) == (False, True)

@@ -204,7 +204,7 @@ BAD_PLUGINS: list[tuple[str, str]] = [
     ("class X(", ":1: '(' was never closed"),
     ("raise RuntimeError('oops')", ":1: RuntimeError: oops"),
     ("class Other: pass", "defines no plugin X (it defines no plugin at all)"),
-    ("from mooring.framework import Plugin\nclass X(Plugin): pass", "serves no extension point"),
+    ("from mooring.framework import Plugin\nclass X(Plugin): pass", "implements no extension point"),
     (
         "from mooring.framework import Plugin\nclass X(Plugin):\n    def filter(self, pod): ...",
         "write 'def filter(self, state, pod, node)'",

@@ -94,8 +94,8 @@ CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigu
         ({"config": "nowhere.yaml"}, "nowhere.yaml: No such file or directory"),
         ({"kubeconfig": "nowhere"}, "nowhere: no such file"),
         ({"custom_plugin_files": {"X": "nowhere.py"}}, "nowhere.py: no such file"),
-        ({"plugins": {"X": int}}, "is no plugin; derive a class from Plugin"),
-        ({"plugins": {"X": Here}}, "X: the class calls itself Here; use that name"),
+        ({"plugins": {"X": int}}, "is not a plugin; derive a class from Plugin"),
+        ({"plugins": {"X": Here}}, "X: the name of the class is Here; use that name"),
         ({"plugins": {"Misspelt": Misspelt}}, "did you mean 'def filter(self, state, pod, node)'?"),
     ],
 )

@@ -68,6 +68,8 @@ class Cache:
             self.nominator.remove(pod.uid)
             self.assumed.discard(pod.uid)
             self.table.add_pod(pod)
+            if pod.uid in self.table.evicting:
+                self._touch(pod)  # it was assumed, and counts as releasing from now on
         elif pod.status.nominated_node_name and pod.uid not in self.table.pods and not pod.spec.scheduling_gates:
             self.nominate(pod, pod.status.nominated_node_name)  # a gated pod has no claim yet
 
