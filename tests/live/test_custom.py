@@ -173,7 +173,7 @@ async def test_an_object_that_makes_no_sense_is_told_of_once_and_skipped(world: 
             await world.ask("PUT", f"{TICKETS}/broken", broken)
             await world.ticket("next")
             await until(lambda: len(gate(scheduler).tickets) == 2)
-    told = [each["error"] for each in logs if "not understood" in each["event"]]
+    told = [each["error"] for each in logs if "cannot be decoded" in each["event"]]
     assert len(told) == 1
     assert "Ticket default/broken" in told[0]
     assert "seats" in told[0]
