@@ -13,10 +13,10 @@ WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo newcomer up test lint golden bench clean setup-run setup-dev python
+.PHONY: help demo newcomer up test lint docs docs-screenshots golden bench clean setup-run setup-docs setup-dev python
 
 help:  ## Show this list.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup-run  ## Start an embedded cluster, schedule an example workload, show the placements and the reasons.
 	@$(BIN)/python scripts/demo.py
@@ -24,7 +24,7 @@ demo: setup-run  ## Start an embedded cluster, schedule an example workload, sho
 up: setup-run  ## Start an embedded cluster with a scheduler, and keep it running; ARGS="--nodes 20" and so on.
 	@$(BIN)/mooring up $(ARGS)
 
-newcomer: setup-dev  ## Create, edit and run a plugin as a new user would, and print the duration of each step.
+newcomer: setup-dev  ## Create, edit and run a plugin as a new user would, make mistakes, and print durations and messages.
 	@$(BIN)/python scripts/newcomer.py $(ARGS)
 
 test: setup-dev  ## Run all tests, including golden decisions, sessions and configurations.
@@ -35,6 +35,13 @@ lint: setup-dev  ## Check style, types and package dependencies.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+docs: setup-docs  ## Build the documentation site in build/site; open build/site/index.html. A broken link is an error.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --clean
+	@echo "built build/site/index.html"
+
+docs-screenshots: docs  ## Open the site in Chromium at 1280 and 390 pixels, check it, and take the screenshots in docs/images.
+	@$(BIN)/python scripts/site_screenshots.py $(ARGS)
 
 golden: setup-dev  ## Compare with recorded answers of kube-scheduler and Volcano, and count the matches by theme.
 	@$(BIN)/python -m tests.golden.run
@@ -49,6 +56,9 @@ clean:  ## Remove the environment and all generated files.
 
 setup-run: python
 	@$(PYTHON) scripts/setup_env.py run
+
+setup-docs: python
+	@$(PYTHON) scripts/setup_env.py docs
 
 setup-dev: python
 	@$(PYTHON) scripts/setup_env.py dev

@@ -1,7 +1,7 @@
-"""Compares two commits: `python -m bench.compare --base COMMIT`, or `make bench-compare BASE=COMMIT`.
+"""Comparison of two commits: `python -m bench.compare --base COMMIT`, or `make bench-compare BASE=COMMIT`.
 
-Runs the same benchmark on both commits alternately, so that noise of the machine affects both. A change counts only if
-the ranges of all rounds do not overlap.
+The same benchmark runs on both commits alternately, so that noise of the machine affects both. A change is significant
+only if the ranges of all rounds do not overlap.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Benchmark(NamedTuple):
 
 
 def benchmarks(kinds: tuple[str, ...], nodes: int) -> Iterator[Benchmark]:
-    """Return the commands to run."""
+    """Yield the commands to run."""
     if "decide" in kinds:
         for workload in DECIDE:
             arguments = ("bench.decide", "--workload", workload, "--nodes", str(nodes), "-o", "json")
@@ -76,7 +76,7 @@ def run(benchmark: Benchmark, tree: Path) -> dict[str, float]:
 
 
 def _numbers(value: Any) -> Iterator[tuple[str, float]]:
-    """Return the numbers of a JSON document, by their innermost key."""
+    """Yield the numbers of a JSON document, by their innermost key."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             if isinstance(part, int | float) and not isinstance(part, bool):

@@ -1,4 +1,4 @@
-"""Times decisions without I/O: `python -m bench.decide --nodes 5000 --workload basic -o json`."""
+"""The decision benchmark, without I/O: `python -m bench.decide --nodes 5000 --workload basic -o json`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ GC_THRESHOLDS = (50_000, 20, 50)
 
 
 class LastDigit(Plugin):
-    """A user's plugin in its simplest form, which is called for one node at a time."""
+    """A user's plugin in its simplest form, called for one node at a time."""
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> str | None:
         """Reject marked nodes."""

@@ -1,7 +1,7 @@
-"""What keeping records of decisions costs: `python -m bench.records`.
+"""The cost of decision records: `python -m bench.records`.
 
-On a real API server the difference drowns in noise, so it is measured here, without one: the same pods through engines
-with and without records, round by round, in CPU time.
+On a real API server the difference is within noise. This benchmark runs the same pods through engines with and without
+records, without an API server, in alternating rounds, and compares the CPU time.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class _Binder:
     "--cpu-ms-per-pod", default=3.1, show_default=True, help="What a bound pod costs the scheduler and the API server."
 )
 def main(nodes: int, pods: int, workload: str, cpu_ms_per_pod: float) -> None:
-    """Measure what records cost a pod, and what share that is of all that is done for it.
+    """Measure the CPU time of decision records per pod, and its share of the CPU time of scheduling a pod.
 
-    Where scheduler and server keep all cores busy, as in `make bench-live`, that is the share of the throughput.
+    If the scheduler and the server use all cores, as in `make bench-live`, that share is the loss of throughput.
     """
     gc.set_threshold(*GC_THRESHOLDS)
     engines = {kept: _engine(nodes, kept) for kept in (True, False)}
@@ -67,7 +67,7 @@ def _engine(nodes: int, records: bool) -> Engine:
 
 
 def _run(engine: Engine, workload: str, first: int, count: int) -> float:
-    """CPU seconds a pod, from the queue to the bound pod."""
+    """Return the CPU seconds per pod, from the queue to binding."""
     make = WORKLOADS[workload]
     for number in range(first, first + count):
         engine.put(make(number))

@@ -60,12 +60,12 @@ def started(pod: Pod, number: int) -> Pod:
 
 
 def basic(number: int) -> Pod:
-    """All pods from one template."""
+    """Return a pod; all pods are from one template."""
     return pod(number)
 
 
 def mixed(number: int) -> Pod:
-    """Every pod different: amounts, labels, tolerations, selectors."""
+    """Return a pod that differs from all others in requests, labels, tolerations and selectors."""
     spec: Spec = {"requests": {"cpu": f"{50 + number % 97}m", "memory": f"{100 + number % 389}Mi"}}
     if number % 3 == 0:
         spec["tolerations"] = [{"key": f"team-{number % 50}", "operator": "Exists"}]
@@ -79,7 +79,7 @@ def mixed(number: int) -> Pod:
 
 
 def nodeaffinity(number: int) -> Pod:
-    """Required node affinity: two of three zones."""
+    """Return a pod with required node affinity for two of three zones."""
     zones = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-0", "zone-1"]}
     terms = [{"matchExpressions": [zones]}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
@@ -87,7 +87,7 @@ def nodeaffinity(number: int) -> Pod:
 
 
 def spread(number: int) -> Pod:
-    """Hard spreading over zones."""
+    """Return a pod with a hard spread constraint over zones."""
     constraint = {
         "maxSkew": 1,
         "topologyKey": "topology.kubernetes.io/zone",
@@ -98,14 +98,14 @@ def spread(number: int) -> Pod:
 
 
 def affinity(number: int) -> Pod:
-    """Required affinity to pods of the same template, in a zone."""
+    """Return a pod with required affinity to pods of the same template in a zone."""
     term = {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "near"}}}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     return pod(number, labels={"app": "near"}, affinity={"podAffinity": required})
 
 
 def antiaffinity(number: int) -> Pod:
-    """Required anti-affinity on the host, 200 applications."""
+    """Return a pod of one of 200 applications, with required anti-affinity on the host."""
     app = f"app-{number % 200}"
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
@@ -113,7 +113,7 @@ def antiaffinity(number: int) -> Pod:
 
 
 def preferred(number: int) -> Pod:
-    """Soft spreading over zones and hosts, and soft affinity, together."""
+    """Return a pod with soft spread constraints over zones and hosts, and preferred affinity."""
     selector = {"matchLabels": {"app": "soft"}}
     constraints = [
         {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}
@@ -125,17 +125,17 @@ def preferred(number: int) -> Pod:
 
 
 def preemption(number: int) -> Pod:
-    """Pods that fit only after preemption."""
+    """Return a pod that fits only after preemption."""
     return pod(number, prefix="urgent", priority=1000, requests={"cpu": "3", "memory": "1Gi"})
 
 
 def numa(number: int) -> Pod:
-    """One template with its own resources; see ``zones``."""
+    """Return a pod for nodes with NUMA zones (see ``zones``); all pods are from one template."""
     return _guaranteed(pod(number))
 
 
 def numamixed(number: int) -> Pod:
-    """As `numa`, with different pods, some of which have two containers."""
+    """Return a pod as in `numa`, with different requests; some pods have two containers."""
     requests = {"cpu": f"{50 + number % 97}m", "memory": f"{100 + number % 389}Mi"}
     made = pod(number, labels={"app": f"app-{number}"}, requests=requests)
     if number % 3 == 0:
@@ -195,7 +195,7 @@ WORKLOADS: dict[str, Callable[[int], Pod]] = {
 
 
 def standing(workload: str, nodes: int) -> Iterator[tuple[Pod, int]]:
-    """Return the pods that run before the measurement, with the numbers of their nodes."""
+    """Yield the pods that run before the measurement, with the numbers of their nodes."""
     if workload == "preemption":
         for number in range(nodes * 4):
             requests = {"cpu": "900m", "memory": "500Mi"}

@@ -1,4 +1,4 @@
-"""Write the parts of the Helm chart that follow from the code and from the values: `python scripts/chart.py [--check]`.
+"""Generator of the parts of the Helm chart that depend on code and values: `python scripts/chart.py [--check]`.
 
 `files/known.yaml` contains the rules and names that the templates use, `files/crds` the definitions of the custom
 resources of plugins and batch sessions, and README.md the list of values, from the comments in values.yaml. With
@@ -42,7 +42,7 @@ def wanted() -> dict[Path, str]:
     return files
 
 
-# Data for the templates.
+# Data for the templates
 
 
 def _named_kinds() -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _documents(rules: Any) -> list[dict[str, Any]]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes no anchors, and strings with several lines as blocks."""
+    """A YAML dumper that writes no anchors, and multi-line strings as blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -108,7 +108,7 @@ def _yaml(document: Any) -> str:
     return NOTE + yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)
 
 
-# The list of values.
+# The list of values
 
 
 def readme() -> str:
@@ -150,7 +150,7 @@ def _comment_above(lines: list[str], number: int) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write outdated files, or list them."""
+    """Write outdated files. With --check, list them."""
     files = wanted()
     made = set((CHART / "files").rglob("*.yaml"))
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from kube import Kube, manifests, run
 from mooring.cli.output import print_parts
-from mooring.simulate.report import Column, Grid, Listing
+from mooring.simulation.report import Column, Grid, Listing
 
 DEMO = Path("examples", "demo")
 OPTIONS = (
@@ -30,15 +30,15 @@ OPTIONS = (
 )
 #: The profiles in the configuration.
 SCHEDULERS = ("default-scheduler", "thrifty")
-# Longer than the first backoff, because a pod may be tried before its claim is cached.
+# The quiet time is longer than the first backoff, because the first attempt for a pod may precede its claim.
 _START_SECONDS, _SETTLE_SECONDS, _QUIET_SECONDS = 15.0, 30.0, 1.6
-#: Maximum number of pods to name for each reason.
+#: The maximum number of pods to list for each reason.
 _NAMES = 4
 Object = dict[str, Any]
 
 
 def main() -> None:
-    """Run the demo, and stop everything at the end."""
+    """Run the demo, and stop all processes at the end."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mooring-demo-") as folder, Path(folder, "log").open("w+") as log:
         kubeconfig = Path(folder, "kubeconfig")
@@ -91,7 +91,7 @@ async def _apply_and_watch(kube: Kube) -> tuple[list[Object], list[Object]]:
 
 
 def _state(pod: Object) -> str:
-    """Return the pod's node, or why it is pending."""
+    """Return the pod's node, or the reason why it is pending."""
     if node := pod["spec"].get("nodeName"):
         return str(node)
     for condition in pod.get("status", {}).get("conditions", ()):

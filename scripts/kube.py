@@ -1,6 +1,6 @@
 """A small replacement for kubectl, for machines without it: `python scripts/kube.py --help`.
 
-It speaks to the cluster through Mooring's own client, so it finds and trusts a cluster as `mooring run` does.
+It uses Mooring's own client, so it finds and authenticates to a cluster as `mooring run` does.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import yaml
 from mooring.kube import AccessError, AlreadyExists, Client, KubeError, NotFound, load_access
 
 Object = dict[str, Any]
-#: Kinds that other objects refer to are applied first.
+#: Kinds that are applied first, because other objects refer to them.
 _FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass", "ServiceAccount", "Node")
 
 
 class Kube:
-    """Reads and writes objects as documents."""
+    """A client that reads and writes objects as documents."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -166,7 +166,7 @@ def manifests(paths: Iterable[str]) -> Iterator[Object]:
 
 
 def run(kubeconfig: str, work: Any) -> Any:
-    """Run a function with a cluster; an error ends the script with one message."""
+    """Run a function with a client for a cluster. An error ends the script with one message."""
 
     async def connected() -> Any:
         async with Client(load_access(kubeconfig=kubeconfig)) as client:

@@ -1,4 +1,4 @@
-"""Create the virtual environment .venv and install Mooring in it: `python scripts/setup_env.py run|dev`.
+"""Create the virtual environment .venv and install Mooring in it: `python scripts/setup_env.py run|docs|dev`.
 
 Needs nothing but Python itself. Versions are pinned by constraints.txt. A second call returns at once: what was
 installed, and from which files, is noted in a stamp inside the environment.
@@ -22,7 +22,9 @@ BIN = ENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 #: Build requirements; installed first, so that the build uses the pinned versions.
 BUILD = ("hatchling", "editables")
-EXTRAS = {"run": "cli", "dev": "all"}
+#: Kind of environment -> the extras of Mooring and the dependency group that it needs.
+KINDS = {"run": ("", "test"), "docs": ("", "docs"), "dev": ("[all]", "dev")}
+WHAT = {"run": "Mooring", "docs": "Mooring and the documentation tools", "dev": "Mooring and the development tools"}
 
 
 def main(kind: str) -> int:
@@ -36,12 +38,11 @@ def main(kind: str) -> int:
     if any(stamp(each).exists() and stamp(each).read_text() == fingerprint() for each in {kind, "dev"}):
         compile_source()
         return 0
-    packages = dev_group() if kind == "dev" else []
-    what = "Mooring and the development tools" if kind == "dev" else "Mooring"
-    say(f"installing {what} (once; a minute or so)")
+    extra, name = KINDS[kind]
+    say(f"installing {WHAT[kind]} (once; a minute or so)")
     started = time.monotonic()
     pip("install", *BUILD)
-    pip("install", "--no-build-isolation", "--editable", f"{ROOT}[{EXTRAS[kind]}]", *packages)
+    pip("install", "--no-build-isolation", "--editable", f"{ROOT}{extra}", *group(name))
     stamp(kind).write_text(fingerprint())
     compile_source()
     say(f"installed in {time.monotonic() - started:.0f} s")
@@ -64,12 +65,15 @@ def fingerprint() -> str:
     return hashlib.sha256(b"\0".join([*texts, str(ROOT).encode()])).hexdigest()
 
 
-def dev_group() -> list[str]:
-    """Return the development tools in pyproject.toml (older versions of pip have no dependency groups)."""
-    import tomllib  # not before the check of the version
+def group(name: str) -> list[str]:
+    """Return the packages of a dependency group in pyproject.toml (older versions of pip have no dependency groups)."""
+    import tomllib  # requires the Python version that was checked
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    return list(project["dependency-groups"]["dev"])
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    found: list[str] = []
+    for each in groups[name]:
+        found += group(each["include-group"]) if isinstance(each, dict) else [each]
+    return found
 
 
 def pip(*arguments: str) -> None:
@@ -92,11 +96,11 @@ def pip(*arguments: str) -> None:
 
 
 def say(text: str) -> None:
-    """One line of progress."""
+    """Print a line of progress."""
     print(f"-- {text}", flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in EXTRAS:
+    if len(sys.argv) != 2 or sys.argv[1] not in KINDS:
         raise SystemExit(__doc__)
     raise SystemExit(main(sys.argv[1]))

@@ -192,7 +192,7 @@ def test_every_dependency_is_pinned() -> None:
     wanted = [
         *project["build-system"]["requires"],
         *project["project"]["dependencies"],
-        *project["dependency-groups"]["dev"],
+        *(each for group in project["dependency-groups"].values() for each in group if isinstance(each, str)),
         *(each for group in project["project"]["optional-dependencies"].values() for each in group),
     ]
     pinned = {normal(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines()}

@@ -1,4 +1,4 @@
-"""The objects of the batch benchmark: queues, gangs, their pods, and the configuration of story s0 without `magic`."""
+"""The objects of the batch benchmark: queues, gangs, pods, and the configuration of story s0 without `magic`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ tiers:
 
 
 def queues() -> Iterator[bytes]:
-    """Return queues of equal weight."""
+    """Yield queues of equal weight."""
     for number in range(QUEUES):
         yield _object("Queue", f"queue-{number}", {"weight": 1, "reclaimable": True})
 
 
 def groups(pods: int, size: int, *, since: int = 0) -> Iterator[bytes]:
-    """Return gangs, distributed over the queues. The last may be smaller. ``since`` skips those of the first pods."""
+    """Yield gangs, distributed over the queues. The last one may be smaller. ``since`` skips the first pods."""
     for start in range(since, pods, size):
         number, members = start // size, min(size, pods - start)
         least = {"cpu": f"{100 * members}m", "memory": f"{500 * members}Mi"}
@@ -38,7 +38,7 @@ def groups(pods: int, size: int, *, since: int = 0) -> Iterator[bytes]:
 
 
 def members(pods: int, size: int, *, since: int = 0) -> Iterator[bytes]:
-    """Return the pods of all gangs, with the requests of all benchmarks. ``since`` skips the first pods."""
+    """Yield the pods of all gangs, with the requests of all benchmarks. ``since`` skips the first pods."""
     for number in range(since, pods):
         document: dict[str, Any] = msgspec.json.decode(encode_json(pod(number, schedulerName="volcano")))
         document.pop("status", None)

@@ -1,4 +1,4 @@
-"""`python -m bench.live`: compares schedulers on a real control plane, in one table."""
+"""`python -m bench.live`: a comparison of schedulers on a real control plane, in one table."""
 
 from __future__ import annotations
 

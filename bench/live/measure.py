@@ -19,7 +19,7 @@ from bench.live.server import Server, connected
 from bench.live.usage import Usage, busy_seconds, usage
 from tests.e2e.controlplane import ControlPlane, Process
 
-#: A contender that binds nothing for this long has failed.
+#: The time without a bind after which a contender has failed.
 _PATIENCE: Final = 90.0
 _EVENTS_PATIENCE: Final = 15.0
 #: The pause after creating objects, until the server is idle.
@@ -54,7 +54,7 @@ async def rate(
 ) -> Rate:
     """Start a contender after `fill` has created the pods, and measure how fast it binds them.
 
-    `at_end` is called when all is measured and the contender still runs.
+    `at_end` is called after the measurement, while the contender is still running.
     """
     async with _scene(state, fill) as scene:
         process = scene.start(contender)
@@ -102,7 +102,7 @@ async def startup(contender: Contender, state: Path, fill: Fill, running: int) -
 
 
 async def latency(contender: Contender, state: Path, pods: int, *, warm_up: int = 20, pause: float = 0.05) -> Latency:
-    """Create one pod after the other for an idle scheduler."""
+    """Measure the time from creation to binding, for one pod at a time on an idle scheduler."""
     async with _scene(state) as scene:
         scene.start(contender)
         seconds = []
@@ -126,10 +126,10 @@ async def latency(contender: Contender, state: Path, pods: int, *, warm_up: int 
 async def bursts(
     contender: Contender, state: Path, make: Callable[[Server, int, int], Awaitable[None]], size: int, count: int
 ) -> list[float]:
-    """Repeatedly create several pods at once for an idle scheduler.
+    """Measure how fast an idle scheduler binds several pods that are created at once.
 
-    Seconds from the moment at which `make` (server, number, size) begins to make them to the last bind; the first time
-    is not counted.
+    Return the seconds from the call of `make` (server, number, size), which creates the pods, to the last bind. The
+    first burst is not included.
     """
     async with _scene(state) as scene:
         process = scene.start(contender)

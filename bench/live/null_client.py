@@ -1,6 +1,6 @@
-"""A client without a scheduler: binds pending pods to the nodes in turn, as fast as the API server allows.
+"""A client that only binds: it binds pending pods to the nodes in turn, as fast as the API server allows.
 
-What a scheduler could reach at best, with our own client. `python -m bench.live.null_client --kubeconfig FILE`.
+This is the upper bound for a scheduler with Mooring's client. `python -m bench.live.null_client --kubeconfig FILE`.
 """
 
 from __future__ import annotations

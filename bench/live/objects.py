@@ -24,13 +24,13 @@ PODS: Final = {
 
 
 def nodes(count: int) -> Iterator[bytes]:
-    """Return ready nodes."""
+    """Yield ready nodes."""
     for number in range(count):
         yield encode_json(node(number))
 
 
 def pods(workload: str, count: int) -> Iterator[bytes]:
-    """Return pending pods."""
+    """Yield pending pods."""
     for number in range(count):
         yield _pod(encode_json(WORKLOADS[workload](number)))
 
@@ -41,7 +41,7 @@ def single_pod(number: int) -> bytes:
 
 
 def running_pods(count: int, node_count: int) -> Iterator[bytes]:
-    """Return bound pods of the workload basic, evenly distributed over the nodes."""
+    """Yield bound pods of the workload basic, evenly distributed over the nodes."""
     names = [node(number).name for number in range(node_count)]
     for number in range(count):
         yield _pod(

@@ -1,4 +1,4 @@
-"""Records when each pod is bound, with the same cheap watch for every contender."""
+"""The observer, which records when each pod is bound, with the same lightweight watch for every contender."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _DECODER: Final = msgspec.json.Decoder(_Event)
 
 
 class WatchError(Exception):
-    """The watch ended before all pods were seen."""
+    """An error: the watch ended before all pods were observed."""
 
 
 class Observer:
-    """Records when pods are bound. `times` has the time of each pod by namespace and name."""
+    """A recorder of bind times. `times` has the time of each pod by namespace and name."""
 
     def __init__(self, version: str = "0", clock: Callable[[], float] = time.monotonic) -> None:
         #: The resource version of the last event.
         self.version = version
-        #: How often the server closed the watch, as it does with slow watches.
+        #: The number of times the server closed the watch, as it does with slow clients.
         self.reopened = 0
         self._clock = clock
         self._rest = b""

@@ -84,8 +84,8 @@ async def decide(engine: Engine) -> AssumedPod:
 def main(nodes: tuple[int, ...], names: tuple[str, ...], pods: int, seconds: float, output: str) -> None:
     """Time decisions with one rule as different kinds of plugins.
 
-    CPU is the scheduler's own, a decision; "nodes asked" is for how many of them the plugin had to answer, by
-    kube-scheduler's sampling.
+    CPU is the CPU time of the scheduler per decision. "nodes asked" is the number of nodes that the plugin evaluates
+    with kube-scheduler's sampling.
     """
     results = []
     if output == "table":

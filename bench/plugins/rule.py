@@ -12,7 +12,7 @@ REASON = "node(s) ended in a zero"
 
 
 class PerNode(Plugin):
-    """Evaluates one node at a time."""
+    """The rule for one node at a time."""
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> str | None:
         """Reject nodes that end in 0."""
@@ -24,10 +24,10 @@ class PerNode(Plugin):
 
 
 class Columns(Plugin):
-    """Evaluates all nodes at once."""
+    """The rule for all nodes in one call."""
 
     def setup(self) -> None:
-        """Start with an empty cache."""
+        """Create an empty cache."""
         self._made_of = -1
         self._by_row = np.zeros(0, dtype=np.int64)
 

@@ -55,7 +55,7 @@ def _columns() -> Iterator[Setup]:
 
 
 def _isolated(name: str) -> Way:
-    """The rule in its own process."""
+    """Return the rule in its own process."""
 
     @contextmanager
     def way() -> Iterator[Setup]:

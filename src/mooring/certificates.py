@@ -6,6 +6,7 @@ The cryptography library is imported when a function needs it, because most comm
 import datetime
 import ipaddress
 import re
+import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
+#: OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED.
+_HAS_EXPIRED: Final = 10
 _BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----\s*\n.*?-----END CERTIFICATE-----", re.DOTALL)
 #: Certificates are valid from a little earlier, for clients whose clocks are late.
 _CLOCK_SKEW: Final = datetime.timedelta(minutes=5)
@@ -77,6 +80,24 @@ def has_certificate(data: bytes) -> bool:
             continue
         return True
     return False
+
+
+def expired_at(data: bytes) -> datetime.datetime | None:
+    """Return when the first certificate of a PEM bundle expired; None if it has not, or if there is no certificate."""
+    from cryptography import x509
+
+    for block in certificate_blocks(data)[:1]:
+        try:
+            end = x509.load_pem_x509_certificate(block).not_valid_after_utc
+        except ValueError:
+            return None
+        return end if end <= datetime.datetime.now(datetime.UTC) else None
+    return None
+
+
+def is_expired_error(error: BaseException) -> bool:
+    """Report whether the verification of a certificate failed because it has expired."""
+    return isinstance(error, ssl.SSLCertVerificationError) and error.verify_code == _HAS_EXPIRED
 
 
 def is_key_pair(certificate: bytes, key: bytes) -> bool:

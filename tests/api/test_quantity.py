@@ -1,5 +1,6 @@
 """Quantities are read, rounded, added and printed as Kubernetes does."""
 
+import time
 from decimal import ROUND_UP, Decimal, localcontext
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from mooring.api.quantity import (
     Quantity,
     QuantityError,
+    _parse,
     format_quantity,
     is_quantity,
     milli_value,
@@ -52,6 +54,20 @@ MULTIPLIERS = {
         ("8Ei", 2**63 - 1, -1000),
         ("1e30", 0, 0),
         ("9223372036854775807", 2**63 - 1, -1000),
+        # Kubernetes uses the low 32 bits of an exponent; 10 to the power of 20 or more is 0 in 64 bits.
+        ("1e99999", 0, 0),
+        ("1e99999999999", 0, 0),
+        ("1e4294967297", 10, 10_000),
+        ("1e9223372036854775807", 1, 100),
+        ("1e-99999", 1, 1),
+        ("-1e-99999", 1, 1),
+        ("1234567890123456789e99999", 0, 0),
+        ("0." + "0" * 3000 + "1", 1, 1),
+        ("0" * 3000 + "5", 5, 5000),
+        # Kubernetes takes the low 64 bits of these. Here they are the largest number, which needs no long division.
+        ("1" * 1200, 2**63 - 1, -1000),
+        ("-" + "9" * 1_500_000, 1 - 2**63, 1000),
+        pytest.param(10**5000, 2**63 - 1, -1000, id="a long integer"),
         ("m", 0, 0),
         ("-", 0, 0),
         (3, 3, 3000),
@@ -64,9 +80,24 @@ def test_values(text, whole, milli):
 
 
 @pytest.mark.parametrize(
+    "text", ["1e2147483647", "1e-2147483648", "9" * 100_000, "9" * 100_000 + "x", "1e" + "9" * 100_000]
+)
+def test_hostile_amounts_take_no_time_and_no_memory(text):
+    cached = _parse.cache_info().currsize
+    started = time.process_time()
+    if is_quantity(text):
+        amount = parse_quantity(text)
+        assert amount.plus(parse_quantity("1n")).exceeds(parse_quantity("-1"))
+        assert len(str(amount.plus(amount).unscaled)) < 4300
+    assert time.process_time() - started < 0.1
+    assert _parse.cache_info().currsize <= cached + 3
+
+
+@pytest.mark.parametrize(
     "text",
     ["", " ", "1x", "1 Gi", "1KI", "1kI", "1K", "1mi", "1.1.1", "1,5", "--1", "0x10", "1e", "e-10", "Ei", "1e3m", "one",
-     "1e99999999999", "9" * 5000, "\u0661", float("nan"), float("inf"), "NaN"],
+     "1e1.5", "1e9223372036854775808", "1e" + "9" * 5000, "9" * 5000 + "x", "\u0661", float("nan"),
+     float("inf"), "NaN"],
 )  # fmt: skip
 def test_bad_text_is_refused_with_advice(text):
     assert not is_quantity(text)

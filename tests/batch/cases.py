@@ -11,7 +11,7 @@ from mooring.api.volcano import PodGroup
 from mooring.batch.actions import ACTIONS
 from mooring.batch.cluster import BatchCluster
 from mooring.batch.conf import read_conf
-from mooring.batch.evaluate import _cluster, _objects, evaluate
+from mooring.batch.evaluate import _objects, evaluate, offline_cluster
 from mooring.batch.job import JobInfo
 from mooring.batch.plugins import PLUGINS as BUILTIN
 from mooring.batch.resource import pod_request
@@ -95,7 +95,7 @@ def opened(text: str, *objects: Any) -> tuple[BatchCluster, Session, list[Any]]:
     flat = [queue("root"), queue("default")]
     for each in objects:
         flat += each if isinstance(each, list) else [each]
-    cluster = _cluster(list(_objects({"objects": flat})))
+    cluster = offline_cluster(list(_objects({"objects": flat})))
     cluster.kube.hides_unevicted = False  # as on a live cluster
     session = cluster.session(read_conf(text, actions=ACTIONS, plugins=BUILTIN))
     return cluster, session, [plugin for plugin, _ in open_session(session)]
@@ -117,8 +117,11 @@ def jobs_of(session: Session) -> dict[str, JobInfo]:
 
 
 def task(name: str = "job-task-0", gang: str = "job", **settings: Any) -> TaskInfo:
-    """A task of a pod, in no session; ``settings`` are those of ``pod``."""
-    made = decode_object(pod(name, gang, **settings))
+    """A task of a pod, in no session; ``settings`` are those of ``pod``, and annotations."""
+    annotations = settings.pop("annotations", {})
+    item = pod(name, gang, **settings)
+    item["metadata"]["annotations"] |= annotations
+    made = decode_object(item)
     assert isinstance(made, Pod)
     return TaskInfo(made, pod_request(made))
 

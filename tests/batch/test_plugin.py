@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from mooring.batch.actions import ACTIONS
 from mooring.batch.callbacks import ABSTAIN, PERMIT, REJECT
 from mooring.batch.conf import read_conf
-from mooring.batch.evaluate import _cluster, _objects
+from mooring.batch.evaluate import _objects, offline_cluster
 from mooring.batch.plugin import SessionGuards
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.run import close_session, open_session, run_actions
@@ -17,7 +18,13 @@ from mooring.batch.session import Session
 from mooring.loading.plugin_options import PluginOptions
 from tests.batch.cases import conf, gang, node, queue, running
 
+VICTIMS = "the tasks that may be evicted and a vote, such as (candidates, 1)"
 TIERS = (("mine", "gang"), ("predicates", "nodeorder"))
+
+
+def without_places(messages: list[str]) -> list[str]:
+    """Replace the file and line of this file in messages."""
+    return [re.sub(r"tests/batch/test_plugin\.py:\d+", "FILE", message) for message in messages]
 
 
 def decided(
@@ -34,9 +41,9 @@ def decided(
         flat += each if isinstance(each, list) else [each]
     plugins, known = {**PLUGINS, "mine": plugin}, {**ACTIONS, **(more or {})}
     text = conf(*TIERS, actions=actions, mine=arguments)
-    cluster = _cluster(list(_objects({"objects": flat})))
+    cluster = offline_cluster(list(_objects({"objects": flat})))
     cluster.kube.hides_unevicted = False  # as on a live cluster
-    session = cluster.session(read_conf(text, actions=known, plugins=plugins))
+    session = cluster.session(read_conf(text, actions=known, plugins=list(plugins)))
     opened = open_session(session, plugins, guards)
     run_actions(session, known)
     close_session(session, opened)
@@ -64,6 +71,45 @@ def test_arguments_come_typed_as_they_are_declared() -> None:
     assert "arguments.times: Expected `int`, got `str`" in told[0]
     _, _, told = decided(Mine, node("a"), arguments="{tims: 3}")
     assert "tims" in told[0]
+
+
+def leave(*_: Any) -> Any:
+    raise SystemExit(3)
+
+
+KINDS = ("job_order", "queue_order", "task_order", "predicate", "node_order", "overused", "allocatable", "job_ready")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_callback_that_exits_the_process_fails(kind: str) -> None:
+    class Mine:
+        def on_session_open(self, session: Any) -> None:
+            getattr(session, f"add_{kind}")(leave)
+
+    _, _, told = decided(Mine, node("a"), node("b"), gang("g", 2), gang("h", 1))
+    assert all("SystemExit: 3" in each for each in told)
+
+
+@pytest.mark.parametrize("method", ["__init__", "on_session_open", "on_session_close"])
+def test_a_session_plugin_that_exits_the_process_fails(method: str) -> None:
+    mine = type("Mine", (), {"on_session_open": lambda self, session: None, method: leave})
+    placed, _, told = decided(mine, node("a"), gang("g", 1))
+    assert len(placed) == 1
+    assert ["SystemExit: 3" in each for each in told] == [True]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyError("zone")])
+def test_an_action_that_fails_is_skipped(error: BaseException) -> None:
+    def mine(session: Any) -> None:
+        raise error
+
+    class Nothing:
+        def on_session_open(self, session: Any) -> None:
+            """Register nothing."""
+
+    placed, _, told = decided(Nothing, node("a"), gang("g", 1), actions="enqueue, mine, allocate", more={"mine": mine})
+    assert len(placed) == 1
+    assert without_places(told) == [f'action "mine" failed: FILE in mine: {type(error).__name__}: {error}']
 
 
 class CommonArgs:
@@ -204,7 +250,8 @@ def test_one_that_breaks_at_the_opening_has_no_say() -> None:
 
     bound, _, told = decided(Mine, node("a"), gang("g", 1))
     assert len(bound) == 1
-    assert told == ['plugin "mine" failed in on_session_open: ValueError: after all']
+    expected = 'plugin "mine" failed in on_session_open: FILE in on_session_open: ValueError: after all'
+    assert without_places(told) == [expected]
 
 
 @pytest.mark.parametrize("columns", [False, True])
@@ -215,7 +262,66 @@ def test_a_failing_predicate_rejects_the_nodes(columns: bool) -> None:
 
     bound, _, told = decided(Mine, node("a"), gang("g", 1))
     assert bound == {}
-    assert told == ['plugin "mine" failed in predicate: ZeroDivisionError: division by zero']
+    expected = 'plugin "mine" failed in predicate: FILE in <lambda>: ZeroDivisionError: division by zero'
+    assert without_places(told) == [expected]
+
+
+def test_wrong_answers_count_as_failures() -> None:
+    """Otherwise they would fail the session."""
+
+    class Mine:
+        def on_session_open(self, session: Any) -> None:
+            session.add_job_order(lambda left, right: "first")
+            session.add_node_order(lambda task, node: None)
+            session.add_preemptable(lambda task, candidates: candidates)
+
+    full = [node("a", "1"), running("x", ["a"])]
+    bound, _, told = decided(Mine, *full, node("b", "2"), gang("g", 2), gang("h", 1), actions="allocate, preempt")
+    assert len(bound) == 2
+    order = "returned str 'first'; return a negative number, 0 or a positive number"
+    assert sorted(without_places(told)) == [
+        f'plugin "mine" failed in job_order: FILE in <lambda>: {order}',
+        'plugin "mine" failed in node_order: FILE in <lambda>: returned None; return a number',
+        'plugin "mine" failed in preemptable: FILE in <lambda>: returned list; return ' + VICTIMS,
+    ]
+
+
+@pytest.mark.parametrize("handler", ["allocate", "deallocate"])
+def test_failing_event_handlers_harm_no_session(handler: str) -> None:
+    class Mine:
+        def on_session_open(self, session: Any) -> None:
+            session.add_event_handler(**{handler: lambda task: task.nothing})
+
+    bound, _, told = decided(Mine, node("a", "2"), gang("g", 1), gang("huge", 2))
+    assert len(bound) == 1
+    assert len(told) == 1
+    (text,) = without_places(told)
+    assert text.startswith(f'plugin "mine" failed in {handler}_handler: FILE in <lambda>: AttributeError')
+
+
+def test_a_failing_reservation_rejects_the_task() -> None:
+    class Mine:
+        def on_session_open(self, session: Any) -> None:
+            session.add_reservation(lambda task: 1 / 0, lambda task: None)
+
+    bound, _, told = decided(Mine, node("a"), gang("g", 1))
+    assert bound == {}
+    expected = 'plugin "mine" failed in reservation: FILE in <lambda>: ZeroDivisionError: division by zero'
+    assert without_places(told) == [expected]
+
+
+def test_a_plugin_that_fails_to_open_leaves_no_handlers() -> None:
+    seen: list[str] = []
+
+    class Mine:
+        def on_session_open(self, session: Any) -> None:
+            session.add_event_handler(lambda task: seen.append(task.name))
+            session.add_reservation(lambda task: "no", lambda task: None)
+            raise ValueError("after all")
+
+    bound, _, _ = decided(Mine, node("a"), gang("g", 1))
+    assert len(bound) == 1
+    assert seen == []
 
 
 class Flaky:
@@ -271,6 +377,57 @@ def test_failing_callbacks_of_session_plugins_are_counted_and_switched_off() -> 
     assert world.plugin.calls == ["predicate", "predicate", "order", "order"]
     assert world.events[-1] == "plugin works again"
     assert world.guards.health.open == set()
+
+
+@pytest.mark.parametrize("method", ["on_session_open", "on_session_close"])
+def test_a_plugin_that_always_fails_to_open_or_close_is_switched_off(method: str) -> None:
+    calls: list[str] = []
+
+    def fail(self: Any, session: Any) -> None:
+        calls.append(method)
+        raise ValueError("no connection")
+
+    world = Breaker()
+    world.plugin = type("Failing", (), {method: fail, "calls": []})
+    assert [world.session() for _ in range(5)] == [1] * 5, "the plugin has no say"
+    assert len(calls) == 3
+    assert world.guards.health.failures["mine", method] == 3
+    assert world.guards.health.open == {"mine"}
+    world.now += 31
+    world.session()
+    assert len(calls) == 4
+    (statistics,) = world.guards.statistics().values()
+    (state,) = without_places([statistics["state"]])
+    assert state == "switched off (Fail): FILE in fail: ValueError: no connection"
+    assert statistics["failures"] == 4
+
+
+@pytest.mark.parametrize("generates", [False, True])
+def test_a_users_action_that_always_fails_is_switched_off(generates: bool) -> None:
+    calls: list[str] = []
+
+    def plain(session: Any) -> None:
+        calls.append("execute")
+        raise ValueError("no connection")
+
+    def generator(session: Any) -> Any:
+        yield
+        plain(session)
+
+    class Nothing:
+        def on_session_open(self, session: Any) -> None: ...
+
+    world = Breaker()
+    action = world.guards.action("mine", generator if generates else plain)
+    objects = [node("a"), gang("g", 1)]
+    for _ in range(5):
+        bound, _, _ = decided(
+            Nothing, *objects, actions="enqueue, mine, allocate", more={"mine": action}, guards=world.guards
+        )
+        assert len(bound) == 1, "the other actions run"
+        world.guards.end_attempt()
+    assert len(calls) == 3
+    assert world.guards.health.failures["mine", "execute"] == 3
 
 
 def test_a_session_plugin_that_is_ignored_rejects_no_nodes_once_it_is_switched_off() -> None:

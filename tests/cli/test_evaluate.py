@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.cli.main import main
-from tests.simulate.manifests import node, pod
+from tests.simulation.manifests import node, pod
 
 CASE = {"id": "a", "objects": [node("n1"), node("n2", cpu="1")], "pod": pod("p", cpu="2")}
 

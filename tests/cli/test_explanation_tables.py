@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mooring.cli.explanation_tables import format_amount, gang_parts, pod_parts
@@ -11,6 +13,8 @@ from mooring.observe.explanation import (
     CandidateView,
     DecisionView,
     Explanation,
+    HoldView,
+    PreemptedView,
     PreemptionView,
     VerdictView,
     WaitingView,
@@ -27,13 +31,87 @@ def text(explained: Explanation) -> str:
     [
         ("bound", "Pod a/b is on node n."),
         ("binding", "Pod a/b is being bound to node n. There was no scheduling attempt yet."),
-        ("gated", "Pod a/b is gated; it is not scheduled until its scheduling gates are removed."),
+        ("held", "Pod a/b is held at Permit, with node n reserved for it. There was no scheduling attempt yet."),
         ("gone", "Pod a/b was deleted. There was no scheduling attempt yet."),
         ("pending", "Pod a/b is pending. There was no scheduling attempt yet."),
     ],
 )
 def test_the_first_line_is_the_state(state: str, line: str) -> None:
     assert text(Explanation(pod="a/b", state=state, node="n")) == line
+
+
+def decided(outcome: str, **fields: Any) -> DecisionView:
+    return DecisionView(pod="a/b", time="now", profile="p", outcome=outcome, **fields)
+
+
+def test_a_gated_pod_names_its_plugin_and_the_message() -> None:
+    waiting = WaitingView(queue="gated", gated_by="Approval", gate_reasons=["not approved yet"])
+    shown = text(Explanation(pod="a/b", state="gated", waiting=waiting))
+    assert shown.startswith("Pod a/b is gated: the PreEnqueue plugin Approval holds it.\n")
+    assert "Gated by Approval\n  not approved yet" in shown
+
+
+def test_a_deleted_pod_that_was_gated() -> None:
+    verdict = VerdictView(plugin="Approval", reasons=["not approved yet"])
+    decision = decided("gated", message="not approved yet", verdicts=[verdict])
+    assert text(Explanation(pod="a/b", state="gone", decision=decision)) == (
+        "Pod a/b was deleted while it was gated: the PreEnqueue plugin Approval held it: not approved yet"
+    )
+
+
+@pytest.mark.parametrize(
+    ("hold", "line"),
+    [
+        (HoldView(plugin="Gang", timeout_seconds=90, until="T2"), "until T2, then it is rejected (timeout 1m30s)"),
+        (
+            HoldView(plugin="Gang", timeout_seconds=7, until="T2", allowed_at="T1"),
+            "until T1, then the plugin allows it (timeout 7s)",
+        ),
+    ],
+)
+def test_a_pod_at_permit_names_the_plugins_and_the_times(hold: HoldView, line: str) -> None:
+    decision = decided("placed", attempt=1, node="n", evaluated_nodes=1, feasible_nodes=1, permit=[hold])
+    shown = text(Explanation(pod="a/b", state="held", node="n", decision=decision, held_by=[hold]))
+    assert shown.startswith("Pod a/b is held at Permit, with node n reserved for it. Attempt 1 by p at now.")
+    assert f"PERMIT\nHeld by Gang\n  {line}" in shown
+    assert "At Permit it waited" not in shown
+
+
+@pytest.mark.parametrize(("attempt", "line"), [(1, "it waited for Gang (timeout 7s)"), (0, "it would wait for Gang")])
+def test_a_wait_at_permit_stays_in_the_record(attempt: int, line: str) -> None:
+    hold = HoldView(plugin="Gang", timeout_seconds=7, until="T2")
+    decision = decided("bound", attempt=attempt, node="n", evaluated_nodes=1, feasible_nodes=1, permit=[hold])
+    assert f"At Permit {line}" in text(Explanation(pod="a/b", state="bound", node="n", decision=decision))
+
+
+PREEMPTED = PreemptedView(by="a/vip", plugin="DefaultPreemption", node="n", time="T")
+
+
+@pytest.mark.parametrize(
+    ("state", "decision", "lines"),
+    [
+        (
+            "gone",
+            decided("preempted", node="n", preempted=PREEMPTED),
+            ["Pod a/b was preempted by pod a/vip (DefaultPreemption) on node n at T."],
+        ),
+        (
+            "bound",
+            decided("preempted", node="n", preempted=PREEMPTED),
+            ["Pod a/b is on node n.", "It was preempted by pod a/vip (DefaultPreemption) on node n at T."],
+        ),
+    ],
+)
+def test_a_preempted_pod_names_its_preemptor(state: str, decision: DecisionView, lines: list[str]) -> None:
+    assert text(Explanation(pod="a/b", state=state, node="n", decision=decision)).splitlines() == lines
+
+
+def test_a_preemptor_names_its_victims_after_it_was_placed() -> None:
+    decision = decided(
+        "bound", attempt=2, node="n", evaluated_nodes=1, feasible_nodes=1, was_nominated=True, victims=["a/c", "a/d"]
+    )
+    shown = text(Explanation(pod="a/b", state="bound", node="n", decision=decision))
+    assert "PREEMPTION\nEvicted for this pod\n  a/c, a/d" in shown
 
 
 def test_a_placed_pod_shows_the_scores_of_the_best_nodes() -> None:
@@ -63,11 +141,14 @@ def test_a_pending_pod_shows_verdicts_preemption_and_the_next_attempt() -> None:
 
 def test_a_gang_shows_its_gate_and_the_missing_resources() -> None:
     room = Room("cpu", needed=4000, allocated=1000, capability=4000, cluster=9000)
-    why = GangExplanation("quota", "the queue is full", members={"Pending": 2}, min_member=2, room=(room,))
+    remark = "Insufficient cpu in addition to what the queue has allocated."
+    why = GangExplanation(
+        "quota", "the queue is full", members={"Pending": 2}, min_member=2, room=(room,), remark=remark
+    )
     shown = "\n".join(plain(part) for part in gang_parts(why))
     assert "It is waiting at the quota gate: the queue is full" in shown
     assert "Pods: 2 Pending; at least 2 must start together." in shown
-    assert "Insufficient cpu" in shown
+    assert remark in shown
     assert gang_parts(None) == ["It is not waiting."]
 
 

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from mooring.cli.main import COMMANDS, main
+from mooring.cli.main import COMMANDS, kubectl_plugin, main
 from mooring.cli.plugin import COMMANDS as PLUGIN_COMMANDS
 
 
@@ -58,6 +58,41 @@ def test_help_imports_no_command() -> None:
     assert "mooring.cli.run" not in loaded
     assert "numpy" not in loaded
     assert "aiohttp" not in loaded
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        *(((*path[:-1], f"{path[-1][:-1]}"), path[-1]) for path in ALL if len(path[-1]) > 3),
+        (("queue", "list", "--contxt", "x"), "--context"),
+        (("run", "--kubeconfg", "x"), "--kubeconfig"),
+        (("controller", "--leader-elct"), "--leader-elect"),
+        (("plugin", "new", "--point", "filter", "X"), "--points"),
+    ],
+    ids=" ".join,
+)
+def test_misspelt_commands_and_options_get_a_suggestion(arguments: tuple[str, ...], suggestion: str) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "Did you mean" in result.stderr
+    assert suggestion in result.stderr
+    assert result.stdout == ""
+
+
+def test_the_kubeconfig_is_the_first_option_of_run() -> None:
+    text = CliRunner().invoke(main, ["run", "--help"]).output
+    first = next(line for line in text.splitlines() if line.startswith("  -"))
+    assert first.startswith("  --kubeconfig ")
+    assert "--kubeconfig" not in text.partition("Deprecated")[2]
+
+
+def test_kubectl_shows_its_own_name_in_help(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["kubectl-mooring", "explain", "pod", "--help"])
+    with pytest.raises(SystemExit):
+        kubectl_plugin()
+    assert capsys.readouterr().out.startswith("Usage: kubectl mooring explain pod [OPTIONS]")
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from mooring.cli.output import print_documents, print_parts, print_result, table
-from mooring.simulate.report import Bar, Column, Grid, Listing
+from mooring.simulation.report import Bar, Column, Grid, Listing
 
 
 class Screen(io.StringIO):

@@ -99,3 +99,20 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert again.exit_code == 1
     assert "node_number.py" in again.output
     assert "already exists" in again.output
+
+
+def test_the_next_steps_name_the_interpreter_that_has_mooring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python` may be another one, without Mooring: the printed commands work as they are."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["/somewhere/mooring/cli/__main__.py"])
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    result = new("NodeNumber")
+    step = next(line for line in result.output.splitlines() if "-m pytest" in line)
+    assert step == f"  {sys.executable} -m pytest node_number/test_node_number.py"
+    done = subprocess.run(step, shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert f"  {sys.executable} -m mooring.cli plugin check node_number/node_number.py" in result.output
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    assert "  python -m pytest other/test_other.py" in new("Other").output
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert "  python -m pip install pytest\n  python -m pytest" in new("Third").output

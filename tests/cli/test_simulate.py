@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from click.testing import CliRunner, Result
 from mooring.api.yaml_writer import documents_text
 from mooring.cli.main import main
 from mooring.cli.simulate import Progress
-from tests.simulate.manifests import node, pod, workload
+from tests.simulation.manifests import node, pod, workload
+from tests.simulation.test_sessions import CONF, gang
 
 ROOT = Path(__file__).parent.parent.parent
 DEMO = ROOT / "examples" / "demo"
@@ -215,7 +217,7 @@ BAD_PLUGINS: list[tuple[str, str]] = [
     ),
     (
         "from mooring.framework import Plugin\nclass X(Plugin):\n    filter = filter\n    def setup(self): 1 / 0",
-        'initializing plugin "X": ZeroDivisionError: division by zero',
+        'initializing plugin "X": x.py:4 in setup: ZeroDivisionError: division by zero',
     ),
 ]
 
@@ -290,3 +292,123 @@ def test_progress_is_told_after_a_while(monkeypatch: pytest.MonkeyPatch, stream:
             progress(done, 200)
     assert stream.getvalue().startswith(line)
     assert stream.getvalue().count("pods") == 1
+
+
+# Plugins that fail
+
+RAISES = """\
+from mooring.framework import Plugin
+
+
+class Raises(Plugin):
+    def score(self, state, pod, node):
+        return self.price(node)
+
+    def price(self, node):
+        return {}["missing"]
+"""
+
+
+def test_a_plugin_that_raises_fails_the_command(tmp_path: Path) -> None:
+    plugin = tmp_path / "raises.py"
+    plugin.write_text(RAISES)
+    file = manifests(tmp_path, node("a"), node("b"), pod("p"))
+    result = simulate("-f", file, "--plugin", f"Raises={plugin}")
+    assert result.exit_code == 1
+    assert "running Score plugin \"Raises\": raises.py:9 in price: KeyError: 'missing'" in result.stdout
+    assert result.stderr.splitlines() == [
+        "plugin Raises failed 3 times, first: raises.py:9 in price: KeyError: 'missing'",
+        f'  File "{plugin}", line 6, in score',
+        "    return self.price(node)",
+        f'  File "{plugin}", line 9, in price',
+        '    return {}["missing"]',
+    ]
+
+
+def test_errors_of_plugins_can_be_allowed(tmp_path: Path) -> None:
+    plugin = tmp_path / "raises.py"
+    plugin.write_text(RAISES)
+    file = manifests(tmp_path, node("a"), node("b"), pod("p"))
+    result = simulate("-f", file, "--plugin", f"Raises={plugin}", "--allow-plugin-errors", "-o", "json")
+    assert result.exit_code == 0
+    (failures,) = json.loads(result.stdout)["pluginFailures"]
+    assert (failures["plugin"], failures["count"]) == ("Raises", 3)
+    assert failures["first"] == "raises.py:9 in price: KeyError: 'missing'"
+
+
+def test_scores_between_0_and_1_are_noted(tmp_path: Path) -> None:
+    plugin = tmp_path / "model.py"
+    plugin.write_text(
+        "from mooring.framework import Plugin\n\nclass Model(Plugin):\n"
+        "    def score(self, state, pod, node):\n        return 0.9 if node.name == 'b' else 0.1\n"
+    )
+    file = manifests(tmp_path, node("a"), node("b"), pod("p"))
+    result = simulate("-f", file, "--plugin", f"Model={plugin}")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "note: plugin Model: model.py:4 in score: all scores are between 0 and 1, and only their whole part counts; "
+        "declare score_range = (0.0, 1.0) in the class\n"
+    )
+    plugin.write_text(plugin.read_text().replace("    def", "    score_range = (0.0, 1.0)\n\n    def"))
+    for seed in range(3):
+        result = simulate("-f", file, "--plugin", f"Model={plugin}", "-o", "json", "--seed", str(seed))
+        assert result.stderr == ""
+        assert [each["node"] for each in json.loads(result.stdout)["pods"]] == ["b"]
+
+
+# Gangs
+
+
+def gang_manifests(folder: Path, *more: dict[str, Any]) -> Path:
+    return manifests(
+        folder, node("a"), node("b"), *gang("fits", 2), *gang("huge", 9, "3"), pod("plain", cpu="1"), *more
+    )
+
+
+def test_gangs_and_queues_are_shown(tmp_path: Path) -> None:
+    result = simulate("-f", gang_manifests(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("2 nodes, 12 pods; profile default-scheduler; seed 0; sessions for volcano\n")
+    assert re.search(r"^PodGroup huge +default +Inqueue +9 +9 +0$", result.stdout, re.MULTILINE)
+    assert re.search(r"^default +1 +2 +1 +2/\S+ ", result.stdout, re.MULTILINE)
+    assert "WAITING GANGS\nPodGroup huge (queue default)\n  " in result.stdout
+    data = json.loads(simulate("-f", gang_manifests(tmp_path), "-o", "json").stdout)
+    assert [(each["name"], each["placed"]) for each in data["gangs"]] == [("fits", 2), ("huge", 0)]
+    assert {each["name"] for each in data["queues"]} == {"root", "default"}
+    assert data["summary"]["sessions"] > 0
+
+
+def test_the_configuration_and_the_names_of_sessions(tmp_path: Path) -> None:
+    conf = tmp_path / "volcano-scheduler.conf"
+    conf.write_text(CONF.replace("{name: conformance}", "{name: conformance}, {name: magic, arguments: {node: b}}"))
+    plugins = ROOT / "examples" / "batch" / "plugins"
+    for given in (["--scheduler-conf", conf], ["-f", conf]):
+        result = simulate("-f", gang_manifests(tmp_path), *given, "--plugins-dir", plugins, "-o", "json")
+        assert result.exit_code == 0, result.output
+        placed = {each["name"]: each["node"] for each in json.loads(result.stdout)["pods"]}
+        assert (placed["fits-0"], placed["fits-1"]) == ("b", "b")
+    result = simulate("-f", gang_manifests(tmp_path), "--scheduler-name", "mine")
+    assert 'no profile has the scheduler name "volcano"' in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--scheduler-conf", "nowhere.conf"], "nowhere.conf: no such file or folder"),
+        (
+            ["--scheduler-name", "default-scheduler"],
+            "default-scheduler is both a profile and a scheduler name of sessions",
+        ),
+    ],
+)
+def test_wrong_settings_of_sessions(tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = simulate("-f", gang_manifests(tmp_path), *arguments)
+    assert (result.exit_code, message in result.stderr) == (1, True)
+
+
+def test_an_invalid_configuration_of_sessions_names_the_line(tmp_path: Path) -> None:
+    conf = tmp_path / "volcano-scheduler.conf"
+    conf.write_text("actions: alocate\n")
+    result = simulate("-f", gang_manifests(tmp_path), "--scheduler-conf", conf)
+    assert result.exit_code == 1
+    assert f'{conf}:1: actions: there is no action "alocate"' in result.stderr

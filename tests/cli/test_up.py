@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -115,6 +117,67 @@ def test_up_schedules_explains_and_ends_with_ctrl_c(up: Callable[..., Up], tmp_p
     assert f"export KUBECONFIG={running.kubeconfig}" in text
 
 
+PLUGIN = """\
+import sys, threading, time
+from mooring.framework import Plugin
+
+
+class Mine(Plugin):
+    def setup(self):
+        threading.Thread(target=time.sleep, args=(3600,), name="sleeper").start()
+
+    async def run(self):
+        sys.exit(3)
+
+    def filter(self, state, pod, node):
+        if pod.name == "web":
+            {statement}
+"""
+SOURCES = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: Mine}]}}
+---
+apiVersion: mooring.dev/v1alpha1
+kind: PluginSources
+plugins:
+- {name: Mine, path: mine.py, timeout: 300ms}
+"""
+
+
+def test_a_plugin_neither_ends_nor_blocks_the_scheduler(up: Callable[..., Up], tmp_path: Path) -> None:
+    """It exits, then hangs; the corrected file is loaded. A thread that it left behind does not delay the end."""
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(PLUGIN.format(statement="sys.exit(3)"))
+    (tmp_path / "scheduler.yaml").write_text(SOURCES)
+    running = up("up", "--nodes", "2", "--no-controller", "--config", "scheduler.yaml")
+    running.ask("/api/v1/namespaces/default/pods", POD)
+
+    def logged(text: str) -> None:
+        wait(lambda: text in running.log.read_text())
+
+    logged("SystemExit: 3")
+    plugin.write_text(PLUGIN.format(statement="while True: pass"))
+    logged("mine.py:14 in filter: plugin Mine has not returned for")
+    logged("plugin switched off after a call that hung")
+    plugin.write_text(PLUGIN.format(statement="pass"))
+    assert wait(lambda: running.node_of("web"))
+    running.process.send_signal(signal.SIGINT)
+    assert running.process.wait(20) == 0
+    assert "Exiting although threads of plugins are still running: sleeper" in running.log.read_text()
+
+
+def test_a_signal_ends_up_while_a_plugin_hangs(up: Callable[..., Up], tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PLUGIN.format(statement="print('hangs', flush=True); time.sleep(3600)"))
+    (tmp_path / "scheduler.yaml").write_text(SOURCES.replace("300ms", "1h"))
+    running = up("up", "--nodes", "2", "--no-controller", "--config", "scheduler.yaml")
+    running.ask("/api/v1/namespaces/default/pods", POD)
+    wait(lambda: "hangs" in running.log.read_text())
+    running.process.send_signal(signal.SIGTERM)
+    assert running.process.wait(15) == 0
+
+
 def test_a_configuration_for_another_cluster_is_used_on_this_one(up: Callable[..., Up], tmp_path: Path) -> None:
     """Somebody tries out what they run elsewhere."""
     config = tmp_path / "scheduler.yaml"
@@ -196,7 +259,12 @@ def test_data_survives_and_is_not_shared(up: Callable[..., Up], tmp_path: Path) 
         (("up", "--kubeconfig-out", "mine"), "mine is there already and was not written by Mooring"),
         (("cluster", "start", "--kubeconfig-out", "mine"), "mine is there already and was not written by Mooring"),
         (("up", "--nodes", "-1"), "-1 is not in the range x>=0"),
-        (("up", "--nodes", "1", "--config", "none.yaml"), "none.yaml"),
+        (("up", "--nodes", "1", "--config", "none.yaml"), "none.yaml: no such file"),
+        (("up", "--nodez", "3"), "unknown flag: --nodez. Did you mean --nodes?"),
+        (("up", "--no-controler"), "unknown flag: --no-controler. Did you mean --no-controller?"),
+        (("up", "--plugin-dir", "x"), "unknown flag: --plugin-dir. Did you mean --plugins-dir?"),
+        (("up", "--nodes", "1", "three"), "unexpected argument 'three'"),
+        (("up", "--kube-api-qps", "many"), "'many' is not a number"),
         (("cluster", "status"), "no embedded cluster found: mooring.kubeconfig: no such file"),
         (("cluster", "stop", "--kubeconfig", "dead"), "dead: no Mooring embedded cluster answers"),
     ],
@@ -210,5 +278,21 @@ def test_what_cannot_be_is_one_message(tmp_path: Path, arguments: tuple[str, ...
     assert done.returncode in (1, 2)
     assert problem in done.stderr
     assert "Traceback" not in done.stderr
+    assert done.stdout == "", "nothing was started"
     assert (tmp_path / "mine").read_text() == "apiVersion: v1\nkind: Config\n"
     assert not (tmp_path / "mooring.kubeconfig").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [(("up",), "--port"), (("cluster", "start"), "--port"), (("up",), "--secure-port")],
+    ids=["up", "cluster", "endpoints"],
+)
+def test_a_port_in_use_is_one_message(tmp_path: Path, arguments: tuple[str, ...], option: str) -> None:
+    """The interpreter of the cluster aborted, because a thread held the lock of standard input at exit."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done = mooring(tmp_path, *arguments, "--nodes", "0", option, str(port))
+    assert done.returncode == 1
+    assert re.fullmatch(rf"Error: .*{port}: .*[Aa]ddress already in use; choose another.*\n", done.stderr), done.stderr
+    assert done.stdout == ""

@@ -66,6 +66,42 @@ async def test_everything_is_back_after_a_restart(data: Path) -> None:
         await second.stop()
 
 
+def _modes(folder: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_mode & 0o777 for each in (folder, *folder.iterdir())}
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs POSIX permissions")
+async def test_only_the_owner_can_read_the_data(tmp_path: Path) -> None:
+    """It contains the tokens. Files and folders of an earlier version become private too."""
+    before = os.umask(0)
+    try:
+        for folder in (tmp_path / "new" / "data", tmp_path / "old", tmp_path / "shared"):
+            if folder.name != "data":
+                folder.mkdir(mode=0o777)
+                (folder / "cluster.db").touch(mode=0o666)
+            if folder.name == "shared":
+                (folder / "notes.txt").touch(mode=0o644)
+            cluster = EmbeddedCluster(0, folder)
+            await cluster.start()
+            running = _modes(folder)
+            await cluster.stop()
+            shared = folder.name == "shared"
+            assert running.pop(folder.name) == (0o777 if shared else 0o700)
+            assert running.pop("notes.txt", None) == (0o644 if shared else None)
+            assert set(running.values()) == {0o600}, running
+            assert "cluster.db-wal" in running
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="needs root, to make a file of another user")
+async def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cluster.db").touch()
+    os.chown(tmp_path / "cluster.db", 65534, 65534)
+    with pytest.raises(DataError, match="belongs to another user: use another --data-dir"):
+        await EmbeddedCluster(0, tmp_path).start()
+
+
 async def _write(session: aiohttp.ClientSession, url: str, acknowledged: dict[str, str], offset: int) -> None:
     """Create and change objects as fast as the server answers, and note what it acknowledged."""
     path = f"{url}/api/v1/namespaces/default/configmaps"

@@ -22,7 +22,7 @@ def test_removing_a_pod_moves_the_last_one_into_its_place() -> None:
 
 def test_columns_grow_with_pods_and_resources() -> None:
     table = NodeTable()
-    table.add_node(make_node("n").obj())
+    table.add_node(make_node("n").capacity({f"example.com/r{number}": "99" for number in range(12)}).obj())
     for number in range(300):
         table.add_pod(make_pod(f"p{number}").req({f"example.com/r{number % 12}": "2"}).node("n").obj())
     columns = table.pod_columns

@@ -47,6 +47,73 @@ def test_extended_resources_get_columns_of_their_own():
     assert nodes.allocatable("example.com/unheard-of").tolist() == [0]
 
 
+def test_resources_that_no_node_offers_get_no_column():
+    table = table_of(make_node("a").capacity(cpu="4").obj())
+    shape = table.requested.shape
+    for number in range(100):
+        table.add_pod(make_pod(f"p{number}").req({f"example.com/r{number}": "2"}).obj(), "a")
+    assert table.requested.shape == shape
+    assert Nodes(table).requested("example.com/r7").tolist() == [2]
+    assert table.nodes[0].requested("example.com/r7") == 2
+    assert Nodes(table).allocatable("example.com/r7").tolist() == [0]
+
+
+def test_a_resource_that_a_node_offers_later_counts_the_pods_before():
+    table = table_of(make_node("a").capacity(cpu="4").obj(), make_node("b").capacity(cpu="4").obj())
+    pod, cursor = make_pod("p").req({"example.com/gpu": "2"}).obj(), table.cursor()
+    table.add_pod(pod, "a")
+    cursor.advance()
+    table.add_node(make_node("b").capacity({"cpu": "4", "example.com/gpu": "8"}).obj())
+    assert cursor.changed(10) == [0, 1]
+    assert Nodes(table).requested("example.com/gpu").tolist() == [2, 0]
+    assert int(table.pod_columns.amounts[0, table.slots["example.com/gpu"]]) == 2
+    assert table.check() == []
+    table.remove_pod(pod.uid)
+    assert Nodes(table).requested("example.com/gpu").tolist() == [0, 0]
+
+
+def test_a_resource_that_a_node_offers_later_counts_pods_whose_template_was_evicted(monkeypatch):
+    monkeypatch.setattr("mooring.columns.templates._KEEP_IDLE_BYTES", 0)
+    table = table_of(make_node("a").capacity(cpu="4").obj())
+    pod = make_pod("p").req({"example.com/gpu": "2"}).obj()
+    table.template(pod)
+    table.templates._evict_at_bytes = 0
+    table.template(make_pod("other").label(app="other").obj())
+    assert len(table.templates) == 0
+    table.add_node(make_node("b").capacity({"example.com/gpu": "8"}).obj())
+    table.add_pod(pod, "b")
+    assert Nodes(table).requested("example.com/gpu").tolist() == [0, 2]
+    assert table.check() == []
+
+
+def test_label_keys_that_no_node_has_get_no_column():
+    table = table_of(make_node("a").label(zone="z").obj())
+    column = table.label("rack")
+    assert table.label("rack") is column
+    assert Nodes(table).codes("rack").tolist() == [-1]
+    for number in range(100):
+        table.label(f"key-{number}")
+    assert table.label_keys() == []
+    assert list(table._unused_labels) == ["rack"]
+
+
+def test_a_column_follows_its_key_when_nodes_get_and_lose_it():
+    table = table_of(make_node("a").obj())
+    column = table.label("rack")
+    table.add_node(make_node("b").label(rack="r1").obj())
+    assert table.label("rack") is column
+    assert [column.values[code] if code >= 0 else None for code in Nodes(table).codes(column)] == [None, "r1"]
+    table.update_node(make_node("b").label(row="1").obj())
+    assert Nodes(table).codes(column).tolist() == [-1, -1]
+    assert table.label("rack") is column
+    for number in range(200):  # more rows than there is capacity for
+        table.add_node(make_node(f"n{number}").obj())
+    assert Nodes(table).codes(column).tolist() == [-1] * 202
+    table.update_node(make_node("a").label(rack="r2").obj())
+    assert int((Nodes(table).codes(column) >= 0).sum()) == 1
+    assert table.check() == []
+
+
 def test_removing_a_node_moves_the_last_row_into_its_place():
     table = table_of(*(make_node(name).label(zone=name).obj() for name in "abc"))
     table.add_pod(make_pod("p").req(cpu="1").obj(), "c")
@@ -124,11 +191,22 @@ class TableMachine(RuleBasedStateMachine):
         self.table = NodeTable()
         self.count = 0
 
-    @rule(name=st.sampled_from(NAMES), zone=st.sampled_from(ZONES), cpu=st.integers(1, 64), tainted=st.booleans())
-    def put_node(self, name, zone, cpu, tainted):
+    @rule(
+        name=st.sampled_from(NAMES),
+        zone=st.sampled_from(ZONES),
+        rack=st.booleans(),
+        gpus=st.sampled_from([0, 0, 8]),
+        cpu=st.integers(1, 64),
+        tainted=st.booleans(),
+    )
+    def put_node(self, name, zone, rack, gpus, cpu, tainted):
         node = make_node(name).capacity(cpu=str(cpu), memory="8Gi", pods="20").image(f"img{cpu % 3}", size=cpu * 1000)
         if zone:
             node = node.label(zone=zone)
+        if rack:
+            node = node.label(rack="r")
+        if gpus:
+            node = node.capacity({"cpu": str(cpu), "memory": "8Gi", "pods": "20", "example.com/gpu": str(gpus)})
         if tainted:
             node = node.taint("dedicated", str(cpu % 2))
         self.table.add_node(node.obj())
@@ -143,7 +221,7 @@ class TableMachine(RuleBasedStateMachine):
         app=st.sampled_from(APPS),
         namespace=st.sampled_from(["one", "two"]),
         port=st.sampled_from([0, 80, 81]),
-        kind=st.sampled_from(["plain", "anti", "near", "soft"]),
+        kind=st.sampled_from(["plain", "anti", "near", "soft", "rack", "gpu"]),
         leaving=st.booleans(),
     )
     def add_pod(self, name, app, namespace, port, kind, leaving):
@@ -155,6 +233,10 @@ class TableMachine(RuleBasedStateMachine):
             pod = pod.pod_anti_affinity("zone", {"app": app})
         elif kind == "near":
             pod = pod.pod_affinity("zone", {"app": app})
+        elif kind == "rack":
+            pod = pod.pod_anti_affinity("rack", {"app": app})
+        elif kind == "gpu":
+            pod = pod.req({"example.com/gpu": "1"})
         elif kind == "soft":
             pod = pod.preferred_pod_affinity(5, "zone", {"app": app})
         if leaving:
@@ -174,6 +256,7 @@ class TableMachine(RuleBasedStateMachine):
     def count_pods(self, app, living, by_label):
         counter = self.table.counters.counter((term(app, {"one"}, by_label=by_label),), living_only=living)
         counter.by_domain("zone")
+        counter.by_domain("rack")
 
     @invariant()
     def equals_a_rebuild(self):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mooring.framework import NodeTable
-from mooring.testing import make_pod
+from mooring.testing import make_node, make_pod
 
 
 def table_of(*nodes) -> NodeTable:
@@ -19,3 +19,16 @@ def test_equal_pods_share_a_template():
     other = make_pod("other").label(app="y").req(cpu="1").obj()
     assert table.template(one) is table.template(two)
     assert table.template(one) is not table.template(other)
+
+
+def test_idle_templates_take_limited_memory(monkeypatch):
+    """A tenant can create many large pods, all different."""
+    monkeypatch.setattr("mooring.columns.templates._KEEP_IDLE_BYTES", 50_000)
+    table = table_of(make_node("n").obj())
+    table.templates._evict_at_bytes = 100_000
+    placed = make_pod("placed").label(app="placed", pad="x" * 60).obj()
+    table.add_pod(placed, "n")
+    for number in range(200):
+        table.template(make_pod("p").label({f"key-{number}-{i}": "x" * 60 for i in range(20)}).obj())
+    assert len(table.templates) < 80
+    assert table.template(placed) is table.pods[placed.uid].template

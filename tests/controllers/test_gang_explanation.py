@@ -102,5 +102,45 @@ def test_numbers() -> None:
     room = found.room[0]
     shown = (room.resource, room.needed, room.allocated, room.deserved, room.capability, room.cluster)
     assert shown == ("cpu", 4000, 2000, 3000, 5000, 8000)
-    assert room.is_short
+    assert (room.exceeds_capability, room.exceeds_cluster) == (True, False)
     assert found.reasons == {"0/1 nodes are available: 1 Insufficient cpu.": 1}
+
+
+SHORT = "Insufficient cpu in addition to what the queue has allocated."
+UNENFORCED = "No configured plugin enforces the capability; proportion and capacity do."
+UNKNOWN = "The capability counts only if proportion or capacity is configured."
+
+
+@pytest.mark.parametrize(
+    ("phase", "message", "enforced", "gate", "remark"),
+    [
+        ("Pending", "", True, "quota", SHORT),
+        ("Pending", "", None, "quota", f"{SHORT} {UNKNOWN}"),
+        ("Pending", "", False, "queue", UNENFORCED),
+        ("Inqueue", FULL, True, "nodes", ""),
+        ("Inqueue", FULL, None, "nodes", ""),
+        ("Inqueue", FULL, False, "nodes", UNENFORCED),
+        ("Inqueue", "2 tasks wait", True, "quota", SHORT),
+        ("Inqueue", "2 tasks wait", None, "gang", f"{SHORT} {UNKNOWN}"),
+        ("Inqueue", "2 tasks wait", False, "gang", UNENFORCED),
+    ],
+)
+def test_a_capability_that_no_plugin_enforces_is_no_reason(
+    phase: str, message: str, enforced: bool | None, gate: str, remark: str
+) -> None:
+    """The gate and what is said of the amounts do not contradict each other."""
+    limits = queue(allocated="2", capability={"cpu": "5"})
+    pods = PODS if message == FULL else [pod("a"), pod("b")]
+    facts = Facts(group(phase, message=message), None, limits, pods, NODES, enforces_capability=enforced)
+    found = explain_gang(facts)
+    assert found is not None
+    assert (found.gate, found.remark) == (gate, remark)
+
+
+def test_a_cluster_that_is_too_small_is_a_reason_at_every_gate() -> None:
+    limits = queue(allocated="6")
+    for phase, message, gate in (("Pending", "", "quota"), ("Inqueue", FULL, "nodes")):
+        facts = Facts(group(phase, message=message), None, limits, PODS, NODES, enforces_capability=False)
+        found = explain_gang(facts)
+        assert found is not None
+        assert (found.gate, found.remark) == (gate, SHORT)

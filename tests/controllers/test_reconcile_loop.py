@@ -7,10 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from mooring.api import ObjectMeta, Pod
 from mooring.controllers.controller_metrics import ControllerMetrics
 from mooring.controllers.reconcile_loop import ReconcileLoop
 from mooring.controllers.reconciler import Context, ObjectCache, Reconciler, Selection
 from mooring.kube import Change, KubeError
+from tests.log_capture import capture_logs
 
 
 class Recorder(Reconciler):
@@ -51,6 +53,31 @@ async def loop_of(*reconcilers: Reconciler) -> AsyncIterator[ReconcileLoop]:
     finally:
         task.cancel()
         await asyncio.wait({task})
+
+
+class Unreadable(Recorder):
+    """Cannot read objects whose name starts with "bad"."""
+
+    name = "unreadable"
+
+    def affected_keys(self, change: Change[Any]) -> Iterable[str]:
+        if change.object.name.startswith("bad"):
+            raise ValueError("not a number")
+        return (change.object.name,)
+
+
+async def test_an_object_that_a_controller_cannot_read_does_not_stop_it() -> None:
+    first, second = Unreadable(), Recorder()
+    second.affected_keys = lambda change: (change.object.name,)  # type: ignore[method-assign]
+    changes = [Change(None, Pod(metadata=ObjectMeta(name=name))) for name in ("a", "bad-1", "bad-2", "b")]
+    async with loop_of(first, second) as loop:
+        loop.resume()
+        with capture_logs() as logs:
+            loop.apply(changes)
+        await idle(loop)
+    assert first.keys == ["a", "b"]
+    assert second.keys == ["a", "bad-1", "bad-2", "b"]
+    assert [(each["controller"], each["object"]) for each in logs] == [("unreadable", "default/bad-1")]
 
 
 async def idle(loop: ReconcileLoop) -> None:

@@ -25,6 +25,8 @@ PAGES = (
     "docs/operate.md",
     "docs/security.md",
     "docs/embedded-cluster.md",
+    "docs/command-line.md",
+    "docs/simulate.md",
     "docs/jobs.md",
     "docs/plugins/README.md",
     "docs/plugins/custom-resources.md",
@@ -64,6 +66,8 @@ class Reader:
         for name in ("python", "python3"):
             _script(folder / ".venv/bin" / name, f'exec {sys.executable} "$@"')
         _script(folder / ".venv/bin/mooring", f'exec {sys.executable} -m mooring.cli "$@"')
+        plugin = "from mooring.cli.main import kubectl_plugin; kubectl_plugin()"
+        _script(folder / ".venv/bin/kubectl-mooring", f'exec {sys.executable} -c "{plugin}" "$@"')
         tools = folder / "tools"
         tools.mkdir()
         make = f'exec {shutil.which("make")} -o setup-run -o setup-dev "$@"'

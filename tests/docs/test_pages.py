@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from mooring.loading.plugin_files import in_folder, load_file
 from tests.docs.commands import PAGES, ROOT, Reader, blocks
 
 
@@ -29,7 +34,7 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
         ("docs/install.md", ["networkmetrics", "mountPath: /tmp", "examples/plugins/cheapest_node\n"]),
         ("docs/migrate.md", ["schedulerName: thrifty", "BlockAllScheduler: ok"]),
         ("docs/operate.md", ["0/4 nodes are available: 4 Insufficient cpu", "NodeNumber"]),
-        ("docs/security.md", ["kind: ClusterRole\n", "NodeNumber: ok (score; sha256 "]),
+        ("docs/security.md", ["kind: ClusterRole\n", "NodeNumber: ok (score; sha256 ", "\nrejected\n"]),
         (
             "docs/plugins/custom-resources.md",
             ["clusterscopedresources.scheduling.sigs.k8s.io created", "pod/nginx created", "\nnode-2\n"],
@@ -40,8 +45,24 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
         ),
         ("docs/plugins/README.md", ["NodeTag: ok (filter, score; sha256 ", "pod/hello created", "\nnode-1\n"]),
         ("docs/plugins/running.md", ["NodeNumber", "examples/plugins/nodenumber/nodenumber.py"]),
-        ("docs/plugins/testing.md", ["NodeNumber: ok (score; sha256 "]),
+        (
+            "docs/plugins/testing.md",
+            ["NodeNumber: ok (score; sha256 ", "(Pdb) 'node-1'\n", "pod default/web-2: node node-2\n"],
+        ),
         ("docs/plugins/wasm.md", ["Headroom", "file://examples/wasm/headroom/headroom.wasm"]),
+        (
+            "docs/command-line.md",
+            [
+                "Did you mean --nodes?\nexit code 2\n",
+                "No jobs found.",
+                "\nplugin/NodeResourcesFit\n",
+                "complete -o nosort -F _mooring_completion mooring",
+            ],
+        ),
+        (
+            "docs/simulate.md",
+            ["EVICTED", "sessions for volcano", "QUEUES", "queue resource quota insufficient: insufficient cpu"],
+        ),
         ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has stopped."]),
         (
             "docs/jobs.md",
@@ -75,6 +96,30 @@ def test_every_page_with_commands_is_read() -> None:
 def test_links_lead_somewhere(page: str) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text())
     assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_the_first_plugins_that_a_newcomer_runs_do_not_delay_pods(page: str) -> None:
+    folders = re.findall(r"mooring up .*--plugins-dir (\S+)", (ROOT / page).read_text())
+    assert folders
+    for folder in folders:
+        plugins = [each for file in in_folder(ROOT / folder) for each in load_file(file, "check")]
+        assert plugins
+        assert not any(hasattr(each.cls, "permit") for each in plugins)
+
+
+def test_pytest_works_after_make_demo(tmp_path: Path) -> None:
+    """The environment of `make demo` has all that the settings of pytest in this repository need."""
+    setup = runpy.run_path(str(ROOT / "scripts" / "setup_env.py"))
+    _, group = setup["KINDS"]["run"]
+    packages = [re.split(r"[<>=]", each)[0] for each in setup["group"](group)]
+    assert "pytest" in packages
+    (tmp_path / "test_mine.py").write_text("def test_mine() -> None:\n    assert True\n")
+    plugins = [part for each in packages if each != "pytest" for part in ("-p", each.removeprefix("pytest-"))]
+    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), *plugins, str(tmp_path)]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_make_target_of_the_readme_exists() -> None:

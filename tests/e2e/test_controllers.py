@@ -29,9 +29,9 @@ def mooring(cluster: Cluster, *arguments: str) -> str:
     return done.stdout
 
 
-def start_controller(cluster: Cluster, name: str = "controllers") -> Process:
+def start_controller(cluster: Cluster, name: str = "controllers", user: str = "robot") -> Process:
     port = free_port()
-    command = [str(MOORING), "controller", "--kubeconfig", str(cluster.plane.kubeconfig("robot"))]
+    command = [str(MOORING), "controller", "--kubeconfig", str(cluster.plane.kubeconfig(user))]
     command += ["--bind-address", "127.0.0.1", "--secure-port", str(port), "-v", "4"]
     return cluster.plane.run(name, command, ready=lambda: is_ready(port))
 

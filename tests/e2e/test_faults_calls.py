@@ -25,6 +25,7 @@ def everywhere(*kinds: Kind) -> dict[Call, tuple[Kind, ...]]:
         ),
         pytest.param(everywhere("unsaid", "unheard"), 0.15, 400, id="broken connections"),
         pytest.param(everywhere("torn", "garbled", "slow"), 0.15, 400, id="broken answers"),
+        pytest.param(everywhere("portal"), 0.15, 400, id="pages of a proxy"),
         pytest.param(dict.fromkeys(WRITES, ("silent", "mute")), 0.02, 12, id="silence"),
     ],
 )

@@ -42,10 +42,16 @@ def _opened(ground: Ground) -> Iterator[Ground]:
 def test_node_number(ground: Ground) -> None:
     for digit in "123":
         ground.add_node(f"node-{digit}")
-    with ground.gallery("nodenumber", "NodeNumber", "PatientNodeNumber"):
-        ground.add_pod("web-3", "patient-scheduler")
+    with ground.gallery("nodenumber", "NodeNumber"):
         ground.add_pod("web-2", "number-scheduler")
         assert ground.node_of("web-2") == "node-2"
+
+
+def test_patient_node_number(ground: Ground) -> None:
+    for digit in "123":
+        ground.add_node(f"node-{digit}")
+    with ground.gallery("patient_nodenumber", "PatientNodeNumber"):
+        ground.add_pod("web-3", "patient-scheduler")
         assert ground.node_of("web-3") == "node-3"
     assert _seconds_to_bind(ground.pod("web-3")) >= 2  # three, in times that are cut to whole seconds
 
@@ -63,6 +69,18 @@ def test_block_all(ground: Ground) -> None:
         ground.add_pod("web", "block-all")
         assert f"pod {ground.namespace}/web is blocked by BlockAllScheduler" in ground.why_waiting("web")
         ground.await_log("BlockAllScheduler is in effect")
+
+
+def test_approval(ground: Ground) -> None:
+    ground.add_node("node-1")
+    with ground.gallery("approval", "Approval"):
+        ground.add_pod("web", "approval")
+        ground.add_pod("approved", "approval", annotations={"example.com/approved": "alice"})
+        assert ground.node_of("approved") == "node-1"
+        assert not ground.pod("web")["spec"].get("nodeName")
+        approval = {"metadata": {"annotations": {"example.com/approved": "alice"}}}
+        ground.api.patch(f"/api/v1/namespaces/{ground.namespace}/pods/web", approval)
+        assert ground.node_of("web") == "node-1"
 
 
 def test_name_score(ground: Ground) -> None:

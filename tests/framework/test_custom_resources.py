@@ -11,6 +11,7 @@ from mooring.api.codec import fit
 from mooring.api.decode_errors import ConversionError
 from mooring.api.quantity import QuantityLike
 from mooring.framework import CustomResource, DeclarationError, Meta
+from mooring.framework.plugin_errors import describe
 
 
 class Report(
@@ -129,3 +130,24 @@ def test_reserved_and_unknown_names() -> None:
 
         class Worse(CustomResource, group="example.com", version="v1"):
             spec: Missing  # noqa: F821 - the point
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), KeyError("zone"), ValueError("x")]
+)
+def test_an_exception_of_post_init_is_an_error_of_the_object(error: BaseException, nested: bool) -> None:
+    def post_init(self: object) -> None:
+        raise error
+
+    class Spec:
+        zone: str = ""
+
+    body: dict[str, Any] = {"__module__": __name__, "__annotations__": {"spec": Spec}}
+    if nested:
+        Spec.__post_init__ = post_init  # type: ignore[attr-defined]
+    else:
+        body["__post_init__"] = post_init
+    made = type(CustomResource)("Made", (CustomResource,), body, group="example.com", version="v1")
+    with pytest.raises(msgspec.ValidationError, match=describe(error).partition(": ")[2] or describe(error)):
+        msgspec.json.decode(b'{"metadata": {"name": "m"}, "spec": {"zone": "a"}}', type=made)

@@ -1,12 +1,20 @@
-"""Handles own the subscriptions of their plugins."""
+"""Handles own the subscriptions of their plugins, describe themselves, and retry pods."""
 
 from __future__ import annotations
+
+import inspect
+import pydoc
+import re
 
 import pytest
 
 from mooring.api.core import Service
 from mooring.api.meta import ObjectMeta
-from mooring.framework import Handle, PodListener
+from mooring.config import load_config
+from mooring.framework import ClusterEvent, CycleState, Handle, NodeInfo, Plugin, Pod, PodListener
+from mooring.loading import plugin_spec
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
+from mooring.scheduler.engine import Engine
 from mooring.testing import make_node, make_pod
 
 
@@ -88,3 +96,57 @@ def test_all_plugins_use_the_runner_of_the_active_profile(handle: Handle) -> Non
     runner = object()
     handle.runner = runner  # type: ignore[assignment]  # any object will do
     assert plugin.runner is runner
+
+
+def test_help_lists_the_attributes_with_descriptions() -> None:
+    text = pydoc.render_doc(Handle, renderer=pydoc.plaintext)
+    described = dict(re.findall(r"^ \|\s+(\w+): (\w.*)$", text, re.MULTILINE))
+    public = {name for name in vars(Handle()) if not name.startswith("_")}
+    assert public <= described.keys()
+    properties = {name for name, member in vars(Handle).items() if isinstance(member, property)}
+    assert all(inspect.getdoc(getattr(Handle, name)) for name in properties)
+
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: Shop}]}}
+"""
+
+
+class Shop(Plugin):
+    open = False
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> str | None:
+        return None if self.open else "the shop is closed"
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        return []
+
+
+def test_a_plugin_retries_the_pods_that_it_rejected() -> None:
+    config = load_config(CONFIG, source="test", plugins={"Shop": plugin_spec(Shop)})
+    now = 1000.0
+    engine = Engine(config, plugins={"Shop": Shop}, clock=lambda: now)
+    engine.put(make_node("n").capacity(cpu="1", memory="1Gi", pods="10").obj())
+    engine.put(make_pod("p").obj())
+    assert isinstance(engine.schedule_one(), FailedAttempt)
+    now += 60
+    assert not engine.queue.ready
+    shop = engine.profiles.first.profile.plugins["Shop"]
+    assert isinstance(shop, Shop)
+    shop.open = True
+    shop.handle.retry()
+    assert engine.queue.ready
+    assert isinstance(engine.schedule_one(), AssumedPod)
+
+
+def test_without_a_queue_or_with_a_closed_handle_a_retry_has_no_effect() -> None:
+    Handle().retry()
+    asked: list[tuple[str, str]] = []
+    plugin = Handle(retry=lambda *given: asked.append(given)).for_plugin("Mine")
+    plugin.retry()
+    plugin.close()
+    plugin.retry()
+    assert asked == [("default-scheduler", "Mine")]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import types
+from typing import Annotated, Any, TypeVar
 
 import pytest
 
-from mooring.framework import ArgsError, Plugin, Rule, depends_on
+from mooring.framework import ArgsError, Meta, Plugin, Rule, depends_on
 from mooring.framework.plugin import dependence
+from mooring.framework.points import POINTS
 
 
 class Numbered(Plugin):
@@ -72,3 +74,54 @@ def test_declared_dependence(what: Any, expected: str) -> None:
 def test_a_rule_leaves_out_empty_names() -> None:
     rule = Rule(("metrics.k8s.io",), ("nodes",), ("get",))
     assert rule.document() == {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["get"]}
+
+
+class TypedArgs:
+    label: str = "tag"
+    limit: Annotated[int, Meta(ge=0)] = 3
+
+
+class Typed(Plugin[TypedArgs]):
+    pass
+
+
+Other = TypeVar("Other")
+
+
+class Base(Plugin[Other]):
+    pass
+
+
+class Derived(Base[TypedArgs]):
+    pass
+
+
+class Inheriting(Typed):
+    pass
+
+
+@pytest.mark.parametrize("cls", [Typed, Derived, Inheriting])
+def test_the_type_parameter_is_the_class_of_the_arguments(cls: type[Plugin]) -> None:
+    assert cls.Args is TypedArgs
+    plugin = cls({"label": "other"})
+    assert (plugin.args.label, plugin.args.limit) == ("other", 3)
+    with pytest.raises(ArgsError, match=r"limit: .*>= 0"):
+        cls({"limit": -1})
+
+
+def test_arguments_are_declared_once() -> None:
+    with pytest.raises(TypeError, match=r"Twice has a class Args and Plugin\[TypedArgs\]; remove one"):
+
+        class Twice(Plugin[TypedArgs]):
+            class Args:
+                label: str = ""
+
+
+@pytest.mark.parametrize("parameter", [Any, dict[str, Any]])
+def test_arguments_of_any_type_are_not_decoded(parameter: Any) -> None:
+    assert types.new_class("Loose", (Plugin[parameter],))({"any": 1}).args == {"any": 1}
+
+
+def test_at_run_time_a_plugin_has_only_its_own_methods() -> None:
+    assert not any(hasattr(Typed, point.method) for point in POINTS)
+    assert not any(hasattr(Typed({}), point.method) for point in POINTS)

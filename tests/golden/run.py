@@ -11,7 +11,7 @@ from mooring.batch.evaluate import CaseError as SessionCaseError
 from mooring.batch.evaluate import evaluate as evaluate_session
 from mooring.config import ConfigError, PluginSpec, effective, load_config
 from mooring.framework.points import points_of
-from mooring.simulate.evaluate import CaseError, evaluate
+from mooring.simulation.evaluate import CaseError, evaluate
 from tests.config import golden_compare, stub_plugins
 from tests.golden import decisions, sessions
 

@@ -19,6 +19,7 @@ from aiohttp.test_utils import TestServer
 
 CERTS = Path(__file__).parent / "certs"
 PODS = "/api/v1/namespaces/default/pods"
+_KINDS = {"pods": "Pod", "nodes": "Node", "leases": "Lease", "events": "Event", "widgets": "Widget"}
 
 
 class Happening(NamedTuple):
@@ -87,7 +88,7 @@ class Api:
         self.version += 1
         collection, _, name = path.rpartition("/")
         known = self.objects.get(path)
-        value = copy.deepcopy(value)
+        value = {"kind": _KINDS.get(collection.rpartition("/")[2], "Object"), **copy.deepcopy(value)}
         metadata = value.setdefault("metadata", {})
         metadata["name"] = name
         if "/namespaces/" in collection:

@@ -55,10 +55,15 @@ def test_names_cannot_leave_their_place() -> None:
 @pytest.mark.parametrize(
     ("body", "names", "version", "token"),
     [
-        (b'{"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"a"}}]}', ["a"], "5", ""),
-        (b'{"metadata":{"resourceVersion":"5","continue":"t"},"items":null}', [], "5", "t"),
-        (b'{"metadata":{},"items":[{"metadata":{"name":"a"},"spec":{"containers":null}}]}', ["a"], "", ""),
-        (b'{"metadata":{},"items":[{"spec":7},{"metadata":{"name":"b"}}]}', ["b"], "", ""),
+        (b'{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"a"}}]}', ["a"], "5", ""),
+        (b'{"kind":"PodList","metadata":{"resourceVersion":"5","continue":"t"},"items":null}', [], "5", "t"),
+        (
+            b'{"kind":"PodList","metadata":{},"items":[{"metadata":{"name":"a"},"spec":{"containers":null}}]}',
+            ["a"],
+            "",
+            "",
+        ),
+        (b'{"kind":"PodList","metadata":{},"items":[{"spec":7},{"metadata":{"name":"b"}}]}', ["b"], "", ""),
     ],
 )
 def test_pages(body: bytes, names: list[str], version: str, token: str) -> None:
@@ -67,7 +72,19 @@ def test_pages(body: bytes, names: list[str], version: str, token: str) -> None:
     assert all(pod.kind == "Pod" for pod in page.items)
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"metadata":3}', b'{"metadata":{},"items":{}}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"<html>",
+        b'{"metadata":3}',
+        b'{"metadata":{},"items":{}}',
+        b'{"metadata":{},"items":[]}',
+        b'{"kind":"Status","metadata":{},"status":"Failure"}',
+        b'{"error":"log in"}',
+    ],
+)
 def test_what_is_no_list(body: bytes) -> None:
     with pytest.raises(BadAnswer):
         decode_page(body, resource_of(Pod))

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mooring.api import Node, ObjectMeta, Pod
-from mooring.kube import Access, AccessError, Client, ConnectionFailed, User
+from mooring.certificates import make_certificate
+from mooring.kube import Access, AccessError, Client, ConnectionFailed, Unauthorized, User
 from mooring.kube.client_tls import TlsContexts, client_context
 from mooring.kube.identity import Identity
 from tests.kube.server import CERTS, Api
@@ -174,3 +176,39 @@ async def test_a_proxy_is_used(tls_api: Api) -> None:
     await asyncio.sleep(0.05)
     assert seen
     assert all(head.startswith(b"CONNECT 127.0.0.1:") and b"sesame" not in head for head in seen)
+
+
+async def test_an_expired_server_certificate_is_called_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.kube.rest._TRIES", 0)
+    made = make_certificate(days=0)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(made.certificate + made.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+    async with server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Client(Access(server=url, ca=made.authority.encode())) as client:
+            expected = f"^the certificate of {url}, or of its CA, has expired; renew it on the server"
+            with pytest.raises(ConnectionFailed, match=expected):
+                await client.get(Node, "n")
+            with pytest.raises(ConnectionFailed, match=expected):
+                await client.bind(POD, "n")
+
+
+async def test_an_expired_client_certificate_is_called_expired() -> None:
+    """An API server answers 401, without the reason."""
+    made = make_certificate(days=0)
+    user = User(certificate=made.certificate.encode(), key=made.key.encode())
+    async with Api(tokens=("other",)) as api:
+        async with Client(Access(server=api.url, user=user, origin="my.kubeconfig")) as client:
+            expected = r"^my.kubeconfig: the client certificate expired on \d{4}-\d\d-\d\d at \d\d:\d\d UTC; get a new"
+            with pytest.raises(Unauthorized, match=expected):
+                await client.get(Node, "n")
+            with pytest.raises(Unauthorized, match=expected):
+                await client.list(Node)
+        async with Client(Access(server=api.url, user=User(certificate=PAIR.certificate, key=PAIR.key))) as client:
+            with pytest.raises(Unauthorized) as valid:
+                await client.get(Node, "n")
+            assert "expired" not in str(valid.value)

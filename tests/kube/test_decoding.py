@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
+from mooring.api import ObjectReference
 from mooring.framework import CustomResource
 from mooring.kube import custom_resource
-from mooring.kube.decoding import WatchEvent, decode_line
+from mooring.kube.decoding import WatchEvent, decode_line, decode_page
+from tests.log_capture import capture_logs
 
 
 class Ticket(CustomResource, group="example.com", version="v1"):
@@ -38,3 +39,30 @@ def test_lines(type: str, fields: dict[str, object], kept: bool, told: int) -> N
     assert (event.type, event.version, event.object is not None) == (type, "7", kept)
     assert event.object is None or event.object.metadata.uid == "u1"
     assert len(logs) == told  # once, however often it comes
+
+
+def test_an_object_that_does_not_fit_its_class_is_reported_and_skipped() -> None:
+    told: list[tuple[ObjectReference, str]] = []
+    good = {"metadata": {**ABOUT, "name": "good"}, "seats": 1}
+    bad = {"metadata": ABOUT, "seats": "x" * 10_000}
+    body = msgspec.json.encode({"kind": "TicketList", "metadata": {"resourceVersion": "9"}, "items": [good, bad]})
+    page = decode_page(body, TICKETS, lambda about, why: told.append((about, why)))
+    assert [each.name for each in page.items] == ["good"]
+    decode_line(
+        msgspec.json.encode({"type": "ADDED", "object": bad}), TICKETS, lambda about, why: told.append((about, why))
+    )
+    about = ObjectReference(api_version="example.com/v1", kind="Ticket", namespace="default", name="web", uid="u1")
+    assert [each for each, _ in told] == [about, about]
+    assert all("seats" in why and len(why) < 400 for _, why in told)
+
+
+@pytest.mark.parametrize("levels", [200, 9_000])
+def test_a_deep_object_does_not_hide_the_others(levels: int) -> None:
+    deep = b"[" * levels + b"]" * levels
+    items = b'{"metadata":{"name":"a"},"seats":1,"x":' + deep + b'},{"metadata":{"name":"b"},"seats":2}'
+    page = decode_page(b'{"kind":"TicketList","metadata":{},"items":[' + items + b"]}", TICKETS)
+    assert [(each.name, each.seats) for each in page.items] == [("a", 1), ("b", 2)]
+    line = b'{"type":"ADDED","object":{"metadata":{"name":"a"},"seats":1,"x":' + deep + b"}}"
+    event = decode_line(line, TICKETS)
+    assert isinstance(event, WatchEvent)
+    assert event.object is not None

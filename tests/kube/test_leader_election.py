@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import structlog
 
 from mooring.api import Lease, LeaseSpec, ObjectMeta, parse_time
 from mooring.kube import (
@@ -24,6 +23,7 @@ from mooring.kube.client_errors import Forbidden
 from mooring.kube.leader_election import LeaseElector
 from tests.kube.server import Api, Fault
 from tests.kube.virtual import run
+from tests.log_capture import capture_logs
 
 
 class Store:
@@ -377,7 +377,7 @@ def test_what_is_in_the_way_is_told_once(fault: Exception, level: str) -> None:
         await asyncio.sleep(30)
         waiting.cancel()
 
-    with structlog.testing.capture_logs() as lines:
+    with capture_logs() as lines:
         run(main())
     told = [line["log_level"] for line in lines if line["event"] == "the lease was not acquired or renewed"]
     assert len(told) > 3

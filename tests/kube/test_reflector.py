@@ -10,8 +10,9 @@ import pytest
 from aiohttp import web
 
 from mooring.api import Pod
-from mooring.kube import Access, Backoff, Change, Client, Forbidden, Reflector
+from mooring.kube import Access, Backoff, BadAnswer, Change, Client, Forbidden, Reflector
 from tests.kube.server import PODS, Api, Fault
+from tests.log_capture import capture_logs
 
 
 def quick(seed: int = 0) -> Backoff:
@@ -216,14 +217,45 @@ async def test_what_went_wrong_can_be_asked_for_and_passes(api: Api) -> None:
         task.cancel()
 
 
-async def test_what_the_handler_raises_ends_it(api: Api) -> None:
+async def test_what_the_handler_raises_is_reported(api: Api) -> None:
+    seen: list[str] = []
+
     def broken(changes: list[Change[Pod]]) -> None:
-        raise RuntimeError("a bug")
+        seen.extend(change.object.name for change in changes)
+        if seen == ["a"]:
+            raise RuntimeError("a bug")
 
     api.put(f"{PODS}/a", {})
     async with Client(Access(server=api.url)) as client:
-        with pytest.raises(RuntimeError, match="a bug"):
-            await Reflector(client, Pod, broken).run()
+        with capture_logs() as logs:
+            reflector = Reflector(client, Pod, broken, backoff=quick())
+            task = asyncio.create_task(reflector.run())
+            await until(reflector.synced.is_set)
+        api.put(f"{PODS}/b", {})
+        await until(lambda: seen == ["a", "b"])
+        task.cancel()
+    assert [each["error"] for each in logs if each["log_level"] == "error"] == ["RuntimeError: a bug"]
+
+
+@pytest.mark.parametrize("page", [b"<html>\n<body>Please log in</body>", b"<html>Please log in</html>", b'["no"]'])
+async def test_a_watch_that_a_proxy_answers_is_an_error(api: Api, page: bytes) -> None:
+    serve, logged_in = api._serve, False
+
+    async def proxy(request: web.Request, body: bytes) -> web.StreamResponse:
+        if request.query.get("watch") and not logged_in:
+            return web.Response(body=page)
+        return await serve(request, body)
+
+    api._serve = proxy  # type: ignore[method-assign]
+    story = Story()
+    async with Client(Access(server=api.url)) as client:
+        reflector = Reflector(client, Pod, story, backoff=quick())
+        task = asyncio.create_task(reflector.run())
+        await until(lambda: isinstance(reflector.last_error, BadAnswer))
+        logged_in = True
+        api.put(f"{PODS}/a", {})
+        await until(lambda: "default/a" in reflector.objects)
+        task.cancel()
 
 
 class Weather:

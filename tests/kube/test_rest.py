@@ -35,6 +35,7 @@ from mooring.kube import (
     Unavailable,
     User,
     custom_resource,
+    resource_of,
 )
 from mooring.kube.rest import RelaxedGarbageCollection
 from mooring.kube.transport import HttpTransport
@@ -148,7 +149,7 @@ async def test_custom_resources(api: Api) -> None:
         Widget, group="example.com", version="v1", kind="Widget", plural="widgets", namespaced=True
     )
     api.put("/apis/example.com/v1/namespaces/a/widgets/w", {"spec": {"size": 3}})
-    api.objects["/apis/example.com/v1"] = {"resources": [{"name": "widgets"}]}
+    api.objects["/apis/example.com/v1"] = {"kind": "APIResourceList", "resources": [{"name": "widgets"}]}
     async with client(api) as kube:
         assert (await kube.get(widgets, "w", namespace="a")).spec == {"size": 3}
         assert [each.name for each in (await kube.list(widgets)).items] == ["w"]
@@ -156,7 +157,7 @@ async def test_custom_resources(api: Api) -> None:
         assert not await kube.serves(
             custom_resource(Widget, group="other.com", version="v1", kind="W", plural="ws", namespaced=True)
         )
-        api.objects["/apis/example.com/v1"] = {"resources": [{}]}
+        api.objects["/apis/example.com/v1"] = {"kind": "APIResourceList", "resources": [{}]}
         with pytest.raises(BadAnswer, match="cannot be read"):
             await kube.serves(widgets)
         with pytest.raises(TypeError, match="custom_resource"):
@@ -207,10 +208,74 @@ async def test_an_answer_that_is_no_status_is_still_told(api: Api) -> None:
 
 
 async def test_an_answer_that_is_no_object_is_told(api: Api) -> None:
-    api.objects["/api/v1/nodes/n"] = {"metadata": "nonsense"}
+    api.objects["/api/v1/nodes/n"] = {"kind": "Node", "metadata": "nonsense"}
+    api.objects["/api/v1/nodes/s"] = {"kind": "Status", "metadata": {}}
     async with client(api) as kube:
         with pytest.raises(BadAnswer, match="the response is not a Node"):
             await kube.get(Node, "n")
+        with pytest.raises(BadAnswer, match="the response is not a Node but a Status"):
+            await kube.get(Node, "s")
+
+
+#: What a proxy in front of an API server answers with code 200.
+PAGES = [
+    b"<html><body>Please log in</body></html>",
+    b"",
+    b"OK",
+    b'{"error": "log in"}',
+    b"[]",
+    b"null",
+    b'"kind"',
+    b"\xff\xfe",
+]
+
+
+@pytest.mark.parametrize("fast_writes", [True, False])
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_success_that_is_not_of_an_api_server_is_of_unknown_outcome(
+    api: Api, page: bytes, fast_writes: bool
+) -> None:
+    async def proxy(request: web.Request, body: bytes) -> web.Response:
+        return web.Response(status=201 if request.method == "POST" else 200, body=page)
+
+    api._serve = proxy  # type: ignore[method-assign]
+    patch = b'{"status":{}}'
+    async with Client(Access(server=api.url), fast_writes=fast_writes, rng=_Impatient()) as kube:
+        for call in (
+            lambda: kube.bind(POD, "node"),
+            lambda: kube.create(POD),
+            lambda: kube.create_event(Event(metadata=ObjectMeta(name="e"))),
+            lambda: kube.patch_status(Pod, "p", patch, namespace="default"),
+            lambda: kube.patch(Pod, "p", patch, namespace="default"),
+            lambda: kube.delete(Pod, "p", namespace="default"),
+            lambda: kube.get(Pod, "p", namespace="default"),
+            lambda: kube.list(Pod),
+            lambda: kube.serves(resource_of(Pod)),
+            lambda: kube.send("GET", "/api/v1/nodes/n"),
+        ):
+            with pytest.raises(BadAnswer) as caught:
+                await call()
+            assert caught.value.outcome_unknown
+            assert len(str(caught.value)) < 400
+
+
+class _Impatient(random.Random):
+    """Makes retries wait as short as possible."""
+
+    def random(self) -> float:
+        return 1.9999999
+
+
+async def test_a_deeply_nested_answer_is_read(api: Api) -> None:
+    deep = b'{"kind":"Pod","metadata":{"name":"p"},"unknown":' + b"[" * 9000 + b"]" * 9000 + b"}"
+
+    async def serve(request: web.Request, body: bytes) -> web.Response:
+        return web.Response(body=deep)
+
+    api._serve = serve  # type: ignore[method-assign]
+    async with client(api) as kube:
+        assert (await kube.get(Pod, "p", namespace="default")).name == "p"
+        assert (await kube.send("GET", "/api/v1/namespaces/default/pods/p"))["metadata"] == {"name": "p"}
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
+import msgspec
 import pytest
-from structlog.testing import capture_logs
 
+from mooring.api import Node, ObjectMeta, Service
+from mooring.api.node import NodeStatus
 from mooring.config import default_config
-from mooring.kube import Access, Client
-from mooring.live.informers import Informers, Shown
+from mooring.kube import Access, Change, Client
+from mooring.live.informers import Informers, RawObjects
 from mooring.scheduler.engine import Engine
 from tests.kube.server import Api, Fault
+from tests.log_capture import capture_logs
 
 
-async def test_missing_rights_are_told_once_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.live.informers._LOOK_SECONDS", 0.01)
+async def test_missing_permissions_are_reported_once_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.kube.failure_log._COLLECT_SECONDS", 0.05)
 
     def refuse(request: Any) -> Fault | None:
         denied = any(part in request.path for part in ("/nodes", "/poddisruptionbudgets"))
@@ -25,17 +28,43 @@ async def test_missing_rights_are_told_once_with_the_remedy(monkeypatch: pytest.
     with capture_logs() as lines:
         async with Api() as api, Client(Access(server=api.url)) as client:
             api.fault = refuse
-            informers = Informers(client, Engine(default_config()), lambda: None, Shown())
+            informers = Informers(client, Engine(default_config()), lambda: None, RawObjects())
             async with asyncio.TaskGroup() as tasks:
                 informers.start(tasks)
-                told = cast("asyncio.Task[None]", next(each for each in asyncio.all_tasks() if _is_teller(each)))
-                await asyncio.wait_for(told, 10)
+                while not any(line["log_level"] == "error" for line in lines):
+                    await asyncio.sleep(0.01)
                 for task in asyncio.all_tasks() - {asyncio.current_task()}:
                     task.cancel()
     (line,) = [line for line in lines if line["log_level"] == "error"]
     assert "`mooring rbac` prints the roles" in line["event"]
-    assert set(line["kinds"].split(", ")) <= {"Node", "PodDisruptionBudget"}
+    assert line["kinds"] == "nodes, poddisruptionbudgets.policy"
 
 
-def _is_teller(task: asyncio.Task[Any]) -> bool:
-    return task.get_name() == "missing rights"
+async def test_an_object_that_cannot_be_applied_is_reported_and_the_others_are_applied() -> None:
+    woken, invalid = [], []
+    async with Client(Access(server="http://127.0.0.1:1")) as client:
+        engine = Engine(default_config())
+        engine.cache.objects.reports_failures = True
+        informers = Informers(client, engine, lambda: woken.append(1), RawObjects())
+        informers.report_invalid = lambda item, message: invalid.append((item.name, message))
+        seen = []
+
+        def broken(_old: object, new: Service | None) -> None:
+            seen.append(new)
+            raise KeyError("a bug of a plugin")
+
+        engine.cache.objects.lister(Service).listen(broken)
+        index = engine.cache.objects.lister(Service).index(lambda service: service.name)
+        nodes = [Node(metadata=ObjectMeta(name=name)) for name in ("a", "b", "c")]
+        nodes[1] = msgspec.structs.replace(nodes[1], status=NodeStatus(allocatable={"cpu": "1e1.5"}))
+        with capture_logs() as lines:
+            informers.apply([Change(None, node) for node in nodes])
+            informers.apply([Change(None, Service(metadata=ObjectMeta(name="s")))])
+    assert {"a", "c"} <= set(engine.cache.table.row_of)
+    ((name, message),) = invalid
+    assert (name, message[:43]) == ("b", "QuantityError: '1e1.5' is not a quantity: w")
+    assert (len(seen), index.count("s"), len(woken)) == (1, 1, 2)
+    assert {line["event"] for line in lines} == {
+        "an object cannot be applied and is ignored",
+        "a plugin failed to handle a change",
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 
 from mooring.framework import PermitWait, Plugin, Status, Verdicts, depends_on
-from mooring.live.watchdog import Watchdog
 from mooring.loading import configuration
 from mooring.loading.plugin_options import PluginOptions
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
@@ -39,7 +37,7 @@ class World:
             plugins={plugin.name: plugin},
             clock=self.clock,
             options={plugin.name: PluginOptions(**options)},
-            tell=lambda event, **details: self.told.append((event, details)),
+            warn=lambda event, **details: self.told.append((event, details)),
         )
         for name in ("a", "b"):
             self.engine.put(make_node(name).capacity(cpu="4", memory="8Gi", pods=110).obj())
@@ -119,6 +117,14 @@ def test_what_is_broken_fails_the_attempt_under_the_plugins_name(method: str, ca
     (told,) = world.told
     assert told[0] == "plugin failed"
     assert (told[1]["plugin"], told[1]["method"]) == ("Mine", method)
+    here = "tests/loading/test_circuit_breaker.py:"
+    assert told[1]["error"].startswith(here), "where it failed, or where the method is"
+    assert world.guard.last_failure == told[1]["error"]
+    assert 'test_circuit_breaker.py", line ' in told[1]["traceback"]
+    assert told[1]["traceback"] == world.guard.last_traceback
+    assert "src/mooring" not in told[1]["traceback"]
+    if "KeyError" in cause or "returned" in cause:
+        assert f": {here}" in message
 
 
 def test_a_post_filter_that_answers_nonsense_is_blamed() -> None:
@@ -211,10 +217,12 @@ def test_the_breaker_opens_and_attempts_fail_at_once(fickle: type[Fickle]) -> No
     for _ in range(3):
         assert "ValueError: no connection" in world.message()
     asked = fickle.calls
-    assert "the plugin is switched off after 3 failures, the last: filter: ValueError: no connection" in world.message()
+    message = world.message()
+    assert "the plugin is switched off after 3 failures, the last: tests/loading/test_circuit_breaker.py:" in message
+    assert message.endswith(" in filter: ValueError: no connection")
     assert fickle.calls == asked
     assert world.engine.guards.health.open == {"Mine"}
-    assert world.guard.state.startswith("switched off (Fail): filter")
+    assert world.guard.state.startswith("switched off (Fail): tests/loading/test_circuit_breaker.py:")
     world.clock.now += 31
     assert "ValueError" in world.message(), "it is tried once more"
     assert "switched off after 4" in world.message()
@@ -300,55 +308,3 @@ def test_a_signature_that_breaks_fails_the_attempt() -> None:
             return None
 
     assert 'asking plugin "Mine" for its signature: TypeError' in World(Mine).message()
-
-
-def test_the_watchdog_shows_where_a_plugin_hangs() -> None:
-    release, told = threading.Event(), threading.Event()
-    reports: list[dict[str, Any]] = []
-
-    def report(event: str, **details: Any) -> None:
-        reports.append({"event": event, **details})
-        told.set()
-
-    def hanging_here(self: Any, state: Any, pod: Any, node: Any) -> None:
-        assert told.wait(10)
-        release.set()
-
-    world = World(plugin(filter=hanging_here), timeout=0.05)
-    watchdog = Watchdog(world.engine.guards, report=report)
-    watchdog.start()
-    try:
-        assert isinstance(world.attempt(), AssumedPod)
-    finally:
-        watchdog.stop()
-    assert release.is_set()
-    (first,) = reports[:1]
-    assert first["event"].startswith("Plugin call hangs")
-    assert (first["plugin"], first["method"], first["pod"]) == ("Mine", "filter", "default/p1")
-    assert "hanging_here" in first["stack"]
-    assert world.engine.guards.health.hangs["Mine", "filter"] >= 1
-
-
-async def test_a_loop_that_waits_is_not_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replica that waits for the lease has nothing to decide for hours."""
-    monkeypatch.setattr("mooring.live.watchdog._LOOP_SECONDS", 0.3)
-    monkeypatch.setattr("mooring.live.watchdog._POLL_SECONDS", 0.01)
-    monkeypatch.setattr("mooring.live.watchdog._HEARTBEAT_SECONDS", 0.02)
-    told = threading.Event()
-    reports: list[str] = []
-
-    def report(event: str, **details: Any) -> None:
-        reports.append(f"{event} {details['stack']}")
-        told.set()
-
-    watchdog = Watchdog(World(plugin()).engine.guards, report=report)
-    watchdog.start()
-    try:
-        await asyncio.sleep(0.6)
-        assert reports == []
-        # Nothing else can run now.
-        assert told.wait(10)
-    finally:
-        watchdog.stop()
-    assert reports[0].startswith("The scheduler's event loop hangs")
-    assert "test_a_loop_that_waits" in reports[0]

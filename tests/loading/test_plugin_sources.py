@@ -41,6 +41,17 @@ def test_files_without_the_document_are_not_split() -> None:
     assert split(text) == (text, "")
 
 
+def test_the_callbacks_of_session_plugins_have_budgets() -> None:
+    from mooring.batch.callbacks import _FLAG
+
+    others = {"allocate_handler", "deallocate_handler", "reservation", "on_session_open", "on_session_close", "execute"}
+    budgets = {"".join(part.capitalize() for part in name.split("_")): name for name in (*_FLAG, *others)}
+    text = ", ".join(f"{name[0].lower()}{name[1:]}: 5ms" for name in budgets)
+    document = f"apiVersion: mooring.dev/v1alpha1\nkind: PluginSources\nplugins: [{{name: p, budgets: {{{text}}}}}]\n"
+    (entry,) = read_sources(document, source="f").plugins
+    assert {entry.options().budget_of(method) for method in budgets.values()} == {0.005}
+
+
 def test_the_schema_in_the_documentation_is_current() -> None:
     assert json.loads((ROOT / "docs/plugins/plugin-sources.schema.json").read_text()) == json.loads(
         json.dumps(schema())

@@ -131,3 +131,48 @@ def test_paths_contains_all_files_of_a_setup(folder: Folder, tmp_path: Path) -> 
         assert now != seen
         assert signature(files.paths()) == now
         seen = now
+
+
+WATCHING = PLUGIN.format(name="A", limit=1) + "    watch_files = ['data/prices.csv']\n"
+
+
+def test_a_changed_data_file_reloads_its_plugin(folder: Folder) -> None:
+    data = folder.path / "data" / "prices.csv"
+    data.parent.mkdir()
+    data.write_text("a,1\n")
+    (folder.path / "a.py").write_text(WATCHING)
+    first = folder.files.load()
+    assert folder.files.seen == signature(folder.files.paths())
+    assert data in folder.files.paths()
+    assert folder.files.load(first).plugins == first.plugins
+    data.write_text("a,2\n")
+    assert folder.files.seen != signature(folder.files.paths())
+    again = folder.files.load(first)
+    assert again.plugins["A"] is not first.plugins["A"]
+    assert again.plugins["B"] is first.plugins["B"]
+
+
+def test_data_files_are_watched_while_the_plugin_is_wrong(folder: Folder) -> None:
+    data = folder.path / "data" / "prices.csv"
+    data.parent.mkdir()
+    data.write_text("a,1\n")
+    (folder.path / "a.py").write_text(WATCHING)
+    first = folder.files.load()
+    (folder.path / "a.py").write_text("class A(:\n")
+    with pytest.raises(PluginLoadError):
+        folder.files.load(first)
+    assert data in folder.files.paths()
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ("['prices.csv']", "prices.csv does not exist"),
+        ("'prices.csv'", "watch_files is 'prices.csv'; write for example"),
+        ("[3]", r"watch_files is \[3\]; write for example"),
+    ],
+)
+def test_wrong_data_files_are_reported(folder: Folder, declared: str, problem: str) -> None:
+    (folder.path / "a.py").write_text(WATCHING.replace("['data/prices.csv']", declared))
+    with pytest.raises(PluginLoadError, match=rf"a.py:9: A: .*{problem}"):
+        folder.files.load()

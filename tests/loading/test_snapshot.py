@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-import types
 from pathlib import Path
 
 import pytest
@@ -37,21 +35,3 @@ def test_files_that_others_can_write_are_rejected(tmp_path: Path, open_to_all: s
     assert told[0].startswith(f"{tmp_path / open_to_all}: can be written by all users")
     assert "--allow-writable-plugins" in told[0]
     assert "A" in find_plugins(Requested(directories=folder, allow_writable=True)).found
-
-
-def test_a_read_only_mount_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as a ConfigMap in a pod, where the folder has all bits set."""
-    write(tmp_path, {"plugins/a.py": plugin("A")})
-    (tmp_path / "plugins").chmod(0o777)
-    flags = os.statvfs(tmp_path).f_flag | os.ST_RDONLY
-    monkeypatch.setattr(os, "statvfs", lambda _path: types.SimpleNamespace(f_flag=flags))
-    assert "A" in find_plugins(Requested(directories=(tmp_path / "plugins",))).found
-
-
-@pytest.mark.skipif(not hasattr(os, "chown") or os.geteuid() != 0, reason="only root can give files away")
-def test_files_that_a_foreign_group_can_write_are_rejected(tmp_path: Path) -> None:
-    write(tmp_path, {"a.py": plugin("A")})
-    (tmp_path / "a.py").chmod(0o664)
-    assert find_plugins(Requested(directories=(tmp_path,))).found
-    os.chown(tmp_path / "a.py", -1, 12345)
-    assert "can be written by the group 12345" in load_errors(Requested(directories=(tmp_path,)))[0]

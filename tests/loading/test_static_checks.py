@@ -52,6 +52,48 @@ def test_a_plugin_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert result.stdout == f"{tmp_path}/slow.py:5: Slow: did not return within 0.5 s\n"
 
 
+def test_what_was_not_called_is_listed(tmp_path: Path) -> None:
+    """A dry run cannot reach Score after a Filter that rejects all nodes, nor the binding cycle."""
+    head = "from mooring.framework import Plugin\n\nclass Mine(Plugin):\n"
+    strict = "    def filter(self, state, pod, node):\n        return 'no gpu'\n"
+    scores = "    def score(self, state, pod, node):\n        return 1 / 0\n"
+    binds = "    def pre_bind(self, state, pod, node_name):\n        return 1 / 0\n"
+    needs = "    class Args:\n        pool: str\n"
+    for text, told in (
+        (head + strict + scores, "Mine: ok (filter; not called: score; sha256 "),
+        (head + binds, "Mine: not called (preBind; sha256 "),
+        (head + needs + strict, "Mine: not called (its arguments are missing: Object missing required field `pool`; "),
+    ):
+        (tmp_path / "mine.py").write_text(text)
+        result = check(tmp_path / "mine.py")
+        assert result.exit_code == 0, result.output
+        assert told in result.stdout
+        assert "Mine: ok (" in check(tmp_path / "mine.py", "--no-dry-run").stdout
+
+
+def test_scores_between_0_and_1_produce_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "from mooring.framework import Plugin\n\nclass Model(Plugin):\n"
+        "    def score(self, state, pod, node):\n        return 0.9 if node.name == 'node-1' else 0.1\n"
+    )
+    result = check(tmp_path / "model.py")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        f"warning: {tmp_path}/model.py:4: Model: score: all scores are between 0 and 1, and only their whole part "
+        "counts; declare score_range = (0.0, 1.0) in the class\n"
+    )
+
+
+def test_a_wrong_score_range_is_reported_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "from mooring.framework import Plugin\n\nclass Model(Plugin):\n    score_range = (1.0, 0.0)\n\n"
+        "    def score(self, state, pod, node):\n        return 0.5\n"
+    )
+    result = check(tmp_path / "model.py")
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"{tmp_path}/model.py:4: Model: score_range is (1.0, 0.0); write the lowest and")
+
+
 def test_arguments_in_a_configuration(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
@@ -101,6 +143,49 @@ def test_nothing_to_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path:
     result = check(path)
     assert result.exit_code == 1
     assert result.stdout.startswith(told)
+
+
+_MAGIC = """
+class Magic:
+    class Args:
+        node: str
+        weight: int = 1
+
+    def on_session_open(self, session):
+        session.add_node_order(lambda task, node: float(self.args.weight))
+"""
+_VOLCANO = """
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: gang
+  - name: magic
+    arguments:
+      node: a
+      {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("weight: 2", 0, "magic: ok (node_order; sha256 "),
+        ("weight: heavy", 1, "conf:9: tiers[0].plugins[1].arguments.weight: magic: Expected `int`, got `str`"),
+        ("wieght: 2", 1, "conf:8: tiers[0].plugins[1].arguments: magic: Object contains unknown field `wieght`"),
+    ],
+)
+def test_the_arguments_in_a_volcano_configuration(tmp_path: Path, line: str, code: int, told: str) -> None:
+    (tmp_path / "magic.py").write_text(_MAGIC)
+    (tmp_path / "conf").write_text(_VOLCANO.format(line))
+    result = check(tmp_path / "magic.py", "--config", tmp_path / "conf")
+    assert (result.exit_code, told in result.stdout) == (code, True), result.stdout
+
+
+def test_unknown_names_in_a_volcano_configuration(tmp_path: Path) -> None:
+    (tmp_path / "magic.py").write_text(_MAGIC)
+    (tmp_path / "conf").write_text(_VOLCANO.format("").replace("name: magic", "name: magik"))
+    result = check(tmp_path / "magic.py", "--config", tmp_path / "conf")
+    assert 'there is no plugin "magik"; did you mean "magic"?' in result.stderr
 
 
 def test_list(tmp_path: Path) -> None:

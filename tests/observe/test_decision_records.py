@@ -85,7 +85,7 @@ def test_a_newer_decision_replaces_the_older():
 def test_a_pod_that_is_gone_counts_as_settled_unless_it_is_a_namesake(uid, kept):
     records = DecisionRecords(limit=0)
     records.put(waiting("p"))
-    records.settle("p", uid)
+    records.finish("p", uid)
     assert (records.get("p") is not None) is kept
     assert (records.bytes > 0) is kept
 

@@ -32,7 +32,7 @@ def some_node(rng: random.Random, name: str):
 
 
 def some_pod(rng: random.Random, name: str):
-    """One of few templates, so that findings are reused."""
+    """One of few templates, so that cached answers are reused."""
     kind = rng.randrange(8)
     pod = make_pod(name).label(app=f"app-{kind % 4}").req(cpu=f"{100 * (1 + kind % 3)}m", memory="256Mi")
     if kind == 1:

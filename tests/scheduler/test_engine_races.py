@@ -262,7 +262,7 @@ def test_a_pod_that_is_on_its_way_out_is_not_tried_and_told_so() -> None:
     assert world.place("p") is None
 
 
-# Pods bound by somebody else
+# Pods bound by another scheduler
 
 
 async def test_a_pod_that_another_scheduler_binds_elsewhere_counts_there() -> None:
@@ -355,7 +355,7 @@ def test_a_pod_that_room_is_made_for_stays_out_of_the_queue_until_it_is() -> Non
     world.put(bystander)
     world.engine.remove(bystander)
     assert world.place("p") is Place.GATED
-    world.engine.preempting.discard("p")
+    world.engine.preempting.pop("p")
     world.engine.remove(victim)
     assert world.place("p") is Place.BACKOFF
     assert world.decided().node_name == "n"
@@ -397,7 +397,7 @@ profiles:
     found = engine.queue.find("default/p")
     assert found is not None
     assert (found[0], found[1].gating_plugin) == (Place.GATED, "Evictor")
-    engine.preempting.discard("p")
+    engine.preempting.pop("p")
     engine.remove(victim)
     assert isinstance(engine.schedule_one(), AssumedPod)
 

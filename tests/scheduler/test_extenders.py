@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import structlog.testing
 
 from mooring.api.codec import cache_json, raw_json
 from mooring.config import load_config
@@ -25,6 +24,7 @@ from mooring.scheduler.observer import Observer
 from mooring.scheduler.pod_explanation import explain
 from mooring.scheduler.queue import Place
 from mooring.testing import make_node, make_pod
+from tests.log_capture import capture_logs
 
 Answer = Callable[[dict[str, Any]], Any]
 ONE = {"urlPrefix": "http://one/x/", "nodeCacheCapable": True}
@@ -474,7 +474,7 @@ def test_the_story_tells_what_extenders_said() -> None:
     }
     world = World(extenders, answers)
     world.observer.decision_log = DecisionLog.at(5)
-    with structlog.testing.capture_logs() as lines:
+    with capture_logs() as lines:
         world.decide()
     told = [line for line in lines if "extender" in line]
     assert [(line["event"], line["extender"]) for line in told] == [

@@ -20,6 +20,7 @@ from mooring.framework import (
 )
 from mooring.framework.status import Code
 from mooring.testing import PluginHarness, check_what_if, make_namespace, make_node, make_pod, make_pvc, run_plugin
+from mooring.testing.harness import Form
 
 NODES = [make_node(name).obj() for name in ("a", "b", "c")]
 POD = make_pod("p").obj()
@@ -172,3 +173,22 @@ def test_answers_that_a_cycle_would_refuse_are_refused(method: str, answer: obje
     plugin = type("Mine", (Plugin,), {method: lambda self, state, pod, nodes: answer})
     with pytest.raises(TypeError, match=told):
         run_plugin(plugin, POD, nodes=NODES)
+
+
+@pytest.mark.parametrize("form", ["columns", "per_node"])
+def test_a_declared_range_of_scores_is_scaled(form: Form) -> None:
+    class Model(Plugin):
+        score_range = (0.0, 1.0)
+
+        def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> float:
+            return 0.9 if node.name == "a" else 0.25
+
+        def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> np.ndarray:
+            return np.array([0.9 if name == "a" else 0.25 for name in nodes.names])
+
+    assert run_plugin(Model, POD, nodes=NODES, form=form).scores == {"a": 90, "b": 25, "c": 25}
+    Model.score_range = None  # type: ignore[assignment]
+    with pytest.warns(
+        UserWarning, match=r"Model: all scores are between 0 and 1.*declare score_range = \(0\.0, 1\.0\)"
+    ):
+        run_plugin(Model, POD, nodes=NODES, form=form)

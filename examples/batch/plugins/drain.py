@@ -1,8 +1,10 @@
 """drain: a session action that evicts preemptable pods from nodes with the label `drain`."""
 
+from mooring.batch import Session
+
 
 class Drain:
-    def execute(self, session):
+    def execute(self, session: Session) -> None:
         statement = session.statement()
         for node in session.node_list:
             if "drain" in node.labels:

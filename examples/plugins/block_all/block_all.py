@@ -1,15 +1,15 @@
-import structlog
+import logging
 
-from mooring.framework import Plugin, Status
+from mooring.framework import CycleState, Nodes, Plugin, Pod, Status
 
-log = structlog.get_logger("mooring.plugins.BlockAllScheduler")
+log = logging.getLogger("mooring.plugins.BlockAllScheduler")
 
 
 class BlockAllScheduler(Plugin):
     """Rejects every pod, which shows that the plugin is in effect."""
 
-    def setup(self):
-        log.info("BlockAllScheduler is in effect", args=self.args)
+    def setup(self) -> None:
+        log.info("BlockAllScheduler is in effect: %s", self.args)
 
-    def pre_filter(self, state, pod, nodes):
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status:
         return Status.unresolvable(f"pod {pod.key} is blocked by BlockAllScheduler")

@@ -1,7 +1,7 @@
 from math import ceil
 from typing import Annotated
 
-from mooring.framework import CustomResource, Lister, Meta, Plugin
+from mooring.framework import CustomResource, CycleState, Lister, Meta, NodeInfo, Plugin, Pod
 
 
 class ClusterScopedResource(
@@ -31,7 +31,7 @@ class NodeCRDResourceFit(Plugin):
 
     resources = Lister(ClusterScopedResource)
 
-    def filter(self, state, pod, node):
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> str | None:
         offered = self.resources.get(node.name)
         if offered is None:
             return "the node has no ClusterScopedResource"
@@ -40,13 +40,13 @@ class NodeCRDResourceFit(Plugin):
                 return f"resource {name} is not enabled on the node"
         return None
 
-    def score(self, state, pod, node):
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         offered, names = self.resources.get(node.name), wanted(pod)
         if offered is None or not names:
             return 0
         return ceil(sum(min(max(offered.spec.resources_score.get(name, 0), 0), 100) for name in names) / len(names))
 
 
-def wanted(pod):
+def wanted(pod: Pod) -> list[str]:
     """Return the names of the resources that a pod requests."""
     return sorted({name for container in pod.spec.containers for name in container.resources.requests})

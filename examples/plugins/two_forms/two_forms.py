@@ -1,6 +1,7 @@
 import numpy as np
+import numpy.typing as npt
 
-from mooring.framework import Plugin
+from mooring.framework import CycleState, NodeInfo, Nodes, Plugin, Pod
 
 RESOURCES = ("cpu", "memory")
 
@@ -8,7 +9,7 @@ RESOURCES = ("cpu", "memory")
 class HeadroomPerNode(Plugin):
     """Prefers the node with the most free of its scarcest resource. Scores one node at a time."""
 
-    def score(self, state, pod, node):
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         wanted = self.handle.template(pod).requests
         left = 100
         for resource in RESOURCES:
@@ -21,7 +22,7 @@ class HeadroomPerNode(Plugin):
 class HeadroomInColumns(Plugin):
     """The same for all nodes at once, with NumPy."""
 
-    def score_nodes(self, state, pod, nodes):
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> npt.NDArray[np.int64]:
         wanted = self.handle.template(pod).requests
         left = np.full(len(nodes), 100)
         for resource in RESOURCES:

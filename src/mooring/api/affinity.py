@@ -88,7 +88,7 @@ class PodAntiAffinity(PodAffinity, kw_only=True):
 
 
 class Affinity(Model, kw_only=True):
-    """All affinity of a pod."""
+    """The node and pod affinity of a pod."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None

@@ -5,7 +5,7 @@ for manifests: they also validate values that a scheduler computes with, and rai
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ from mooring.api.coordination import Lease
 from mooring.api.core import Namespace, ReplicationController, Service
 from mooring.api.decode_errors import ConversionError, Fault, ManifestError, describe_error, path_text
 from mooring.api.events import Event
+from mooring.api.json_depth import prune_json
 from mooring.api.manifest_checks import find_faults, without_nulls
 from mooring.api.meta import KubeObject, ObjectMeta
 from mooring.api.node import Node
@@ -29,6 +30,7 @@ from mooring.api.storage import (
     VolumeAttachment,
 )
 from mooring.api.volcano import PodGroup, Queue, ResourceQuota
+from mooring.api.volcano_jobs import VolcanoJob
 from mooring.api.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 from mooring.api.yaml_nodes import ReadError, Step
 from mooring.api.yaml_reader import find_line, read_documents
@@ -39,10 +41,11 @@ KINDS: Final[Mapping[tuple[str, str], type[KubeObject]]] = {
     for cls in (
         Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
         CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
-        Deployment, StatefulSet, DaemonSet, Job, Lease, Event, ResourceQuota, PodGroup, Queue,
+        Deployment, StatefulSet, DaemonSet, Job, Lease, Event, ResourceQuota, PodGroup, Queue, VolcanoJob,
     )
 }  # fmt: skip
 
+T = TypeVar("T")
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 
 
@@ -76,14 +79,17 @@ class Manifest(NamedTuple):
 
 
 def decode_json(data: bytes | str, kind: type[ObjectT]) -> ObjectT:
-    """Decode one JSON object of a known kind. Raises ManifestError."""
+    """Decode one JSON object of a known kind, without fields that are nested too deeply. Raises ManifestError."""
     decoder: msgspec.json.Decoder[ObjectT] = _decoder(kind)
     try:
         return decoder.decode(data)
+    except RecursionError:
+        pruned = prune_json(data.encode() if isinstance(data, str) else data)
+        return _convert(_parse_json(pruned, "JSON"), kind, _Place("JSON"))
     except msgspec.ValidationError:
         # Probably a null for a list or mapping, which Kubernetes treats as an absent field.
         return _convert(_parse_json(data, "JSON"), kind, _Place("JSON"))
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise ManifestError(f"not valid JSON: {error}", source="JSON") from None
 
 
@@ -116,17 +122,17 @@ def load_manifests(text: str | bytes, *, source: str) -> list[Loaded]:
     return [each.item for each in read_manifests(text, source=source)]
 
 
-def read_manifests(text: str | bytes, *, source: str) -> list[Manifest]:
+def read_manifests(text: str | bytes, *, source: str, skip: Callable[[Any], bool] | None = None) -> list[Manifest]:
     """Read a file of YAML documents, or of JSON, with lists of objects unwrapped. Empty documents are skipped.
 
-    `source` is the name of the file, for messages. Kinds without a struct become Unknown. Raises ManifestError at the
-    first error.
+    `source` is the name of the file, for messages. Documents for which `skip` is true are left out. Kinds without a
+    struct become Unknown. Raises ManifestError at the first error.
     """
     text = _as_text(text, source)
     loaded: list[Manifest] = []
     try:
         for index, value in enumerate(read_documents(text)):
-            if value is not None:
+            if value is not None and not (skip is not None and skip(value)):
                 loaded += _unwrapped(value, _Place(source, text, index))
     except ReadError as error:
         raise ManifestError(str(error), source=source, line=error.line) from None
@@ -211,7 +217,7 @@ def _convert(value: Any, cls: type[ObjectT], place: _Place, *, shown: Any = None
         raise place.error(fault.problem, *fault.steps, value=shown or value, remedy=fault.remedy) from None
 
 
-def fit(value: Any, cls: type[ObjectT]) -> ObjectT:
+def fit(value: Any, cls: type[T]) -> T:
     """Convert plain dictionaries to an object; nulls count as absent. Raises ConversionError."""
     try:
         return msgspec.convert(value, cls)

@@ -5,8 +5,8 @@ selectors are equal if they have the same requirements in any order.
 """
 
 import functools
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ DOES_NOT_EXIST: Final = "DoesNotExist"
 GT: Final = "Gt"
 LT: Final = "Lt"
 OPERATORS: Final = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT)
+#: The maximum number of labels and values of a selector that is cached.
+_MOST_CACHED: Final = 64
 
 
 class SelectorError(ValueError):
@@ -39,7 +41,7 @@ class Requirement(NamedTuple):
         return parse_int(next(iter(self.values), "")) if self.operator in {GT, LT} else None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Report whether labels meet the requirement."""
+        """Return whether labels meet the requirement."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -90,11 +92,11 @@ class Selector:
 
     @property
     def is_empty(self) -> bool:
-        """Report whether the selector matches everything."""
+        """Whether the selector matches everything."""
         return not self.requirements and not self.matches_nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Report whether labels match."""
+        """Return whether labels match."""
         if self.matches_nothing:
             return False
         get = labels.get
@@ -230,12 +232,33 @@ def _values_errors(operator: str, values: Collection[str]) -> list[str]:
     return errors
 
 
-@functools.lru_cache(maxsize=16384)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def cache_small(is_small: Callable[P, bool], maxsize: int = 16384) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Cache the results of a function, except for large arguments: a tenant could fill the memory with those."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        cached: Callable[P, R] = functools.lru_cache(maxsize)(function)  # type: ignore[assignment]  # loses parameters
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return cached(*args, **kwargs) if is_small(*args, **kwargs) else function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+@cache_small(lambda pairs: len(pairs) <= _MOST_CACHED)
 def _from_pairs(pairs: tuple[tuple[str, str], ...]) -> Selector:
     return Selector(Requirement(key, IN, frozenset((value,))) for key, value in pairs)
 
 
-@functools.lru_cache(maxsize=16384)
+@cache_small(
+    lambda pairs, expressions: len(pairs) + sum(1 + len(values) for _, _, values in expressions) <= _MOST_CACHED
+)
 def _compile(pairs: tuple[tuple[str, str], ...], expressions: tuple[tuple[str, str, tuple[str, ...]], ...]) -> Selector:
     requirements = [requirement(key, IN, (value,)) for key, value in pairs]
     for key, operator, values in expressions:

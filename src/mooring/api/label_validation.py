@@ -57,7 +57,7 @@ def label_value_errors(value: str) -> tuple[str, ...]:
 
 
 def is_label_key(key: str) -> bool:
-    """Report whether the text is a valid label key (a qualified name)."""
+    """Return whether the text is a valid label key (a qualified name)."""
     return not label_key_errors(key)
 
 

@@ -1,13 +1,14 @@
 """The base of all objects: structs, metadata, label selectors, timestamps.
 
 The structs have only the fields that a scheduler reads. Other fields are skipped, which makes decoding fast and objects
-small. They are frozen, so that plugins can share them. Mappings are plain dictionaries for speed; treat them as
-read-only.
+small. They are immutable, so that plugins can share them. msgspec decodes mappings as plain dictionaries, which is
+fast; a mapping becomes a ReadOnlyDict when it is read for the first time.
 """
 
 import functools
+import inspect
 from datetime import UTC, datetime
-from typing import Final, dataclass_transform
+from typing import Any, Final, Never, dataclass_transform
 
 import msgspec
 from msgspec import field
@@ -34,9 +35,51 @@ def kubernetes_name(name: str) -> str:
     return first + "".join(_ACRONYMS.get(piece, piece.capitalize()) for piece in rest)
 
 
+class ReadOnlyDict(dict[Any, Any]):
+    """A dictionary that cannot be changed."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_args: object, **_keywords: object) -> Never:
+        raise TypeError(
+            "objects are read-only, because all plugins share them: change a copy, such as dict(pod.labels)"
+        )
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    update = pop = popitem = clear = setdefault = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReadOnlyDict, (dict(self),)
+
+
+_EMPTY: Final = ReadOnlyDict()
+
+
+def _read_only(slot: Any) -> property:
+    """Return a property that reads a mapping from the slot of a field and makes it read-only."""
+    get, put = slot.__get__, slot.__set__
+
+    def read(self: object) -> Any:
+        value = get(self)
+        if type(value) is dict:
+            if not value:
+                return _EMPTY  # not stored: msgspec omits only an empty dict
+            value = ReadOnlyDict(value)
+            put(self, value)
+        return value
+
+    return property(read)
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, rename=kubernetes_name):
-    """The base of all structs: frozen, camelCase in JSON, absent fields omitted."""
+    """The base of all structs: immutable, camelCase in JSON, absent fields omitted."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        for name, hint in inspect.get_annotations(cls).items():
+            if str(hint).startswith(("dict[", "Dict[", "typing.Dict[")):
+                setattr(cls, name, _read_only(cls.__dict__[name]))
 
 
 class OwnerReference(Model, kw_only=True):
@@ -155,9 +198,15 @@ class NamespacedObject(KubeObject, kw_only=True):
         return f"{self.namespace}/{self.metadata.name}"
 
 
+#: The seconds from the start of year 0 to the start of year 4.
+_FOUR_YEARS: Final = (4 * 365 + 1) * 86_400
+
+
 @functools.lru_cache(maxsize=65536)
 def parse_time(text: str) -> float:
     """Parse an RFC 3339 timestamp to seconds since the epoch."""
+    if text.startswith("0000-"):  # valid in Kubernetes, but Python has no year 0
+        return parse_time(f"0004{text[4:]}") - _FOUR_YEARS
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

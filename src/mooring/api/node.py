@@ -49,7 +49,14 @@ class NodeStatus(Model, kw_only=True):
 
 
 class Node(KubeObject, kw_only=True, dict=True, gc=True):
-    """A node. Like a pod, it has a dictionary for cached values."""
+    """A node object, as stored in the API server. Plugins read it as ``NodeInfo.node``.
+
+    Attributes:
+        spec: The specification: taints, whether the node is cordoned, and so on.
+        status: The status: capacity, allocatable amounts, conditions, images.
+        api_version: ``v1``.
+        kind: ``Node``.
+    """
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "Node")

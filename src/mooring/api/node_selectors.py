@@ -4,7 +4,6 @@ Terms are ORed, the requirements of a term are ANDed, and an empty term matches 
 either. Its problem is stored as `error`, because kube-scheduler reports it only if no other term matches.
 """
 
-import functools
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
@@ -17,6 +16,7 @@ from mooring.api.label_selectors import (
     Selector,
     SelectorError,
     aggregate,
+    cache_small,
     quote,
     requirement_errors,
     selector_from_labels,
@@ -30,6 +30,8 @@ NodeRequirement: TypeAlias = Requirement
 NODE_NAME_FIELD: Final = "metadata.name"
 
 _FIELD_OPERATORS: Final = (IN, NOT_IN)
+#: The maximum number of requirements and values of a node selector that is cached.
+_MOST_CACHED: Final = 64
 
 
 class NodeTerm(NamedTuple):
@@ -50,7 +52,7 @@ class NodeTerm(NamedTuple):
         return not (self.expressions or self.fields or self.errors)
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Report whether a node with these labels and this name matches."""
+        """Return whether a node with these labels and this name matches."""
         if self.errors or self.is_empty:
             return False
         if not all(each.matches(labels) for each in self.expressions):
@@ -71,7 +73,7 @@ class NodeMatcher(NamedTuple):
         return aggregate(errors) if errors else None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Report whether a node with these labels and this name matches."""
+        """Return whether a node with these labels and this name matches."""
         return any(term.matches(labels, name) for term in self.terms)
 
 
@@ -87,7 +89,7 @@ class RequiredNodeAffinity(NamedTuple):
         return self.selector is None and self.affinity is None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Report whether the pod can run on a node with these labels and this name."""
+        """Return whether the pod can run on a node with these labels and this name."""
         if self.selector is not None and not self.selector.matches(labels):
             return False
         return self.affinity is None or self.affinity.matches(labels, name)
@@ -101,12 +103,16 @@ class WeightedNodeTerm(NamedTuple):
 
 
 def field_matches(field: NodeRequirement, name: str) -> bool:
-    """Report whether a node meets a `matchFields` condition; an unknown field is empty."""
+    """Return whether a node meets a `matchFields` condition; an unknown field is empty."""
     actual = name if field.key == NODE_NAME_FIELD else ""
     return (actual in field.values) == (field.operator == IN)
 
 
-@functools.lru_cache(maxsize=16384)
+def _size(term: NodeSelectorTerm) -> int:
+    return sum(1 + len(each.values) for each in (*term.match_expressions, *term.match_fields))
+
+
+@cache_small(lambda selector: sum(1 + _size(term) for term in selector.node_selector_terms) <= _MOST_CACHED)
 def compile_node_selector(selector: NodeSelector) -> NodeMatcher:
     """Compile a node selector."""
     return NodeMatcher(
@@ -117,9 +123,17 @@ def compile_node_selector(selector: NodeSelector) -> NodeMatcher:
     )
 
 
-@functools.lru_cache(maxsize=16384)
 def compile_node_term(term: NodeSelectorTerm, *, path: str = "") -> NodeTerm:
     """Compile one term; `path` is for error messages."""
+    return _compile_term(term, path)
+
+
+def _is_small(term: NodeSelectorTerm, path: str) -> bool:  # noqa: ARG001  # the parameters are those of _compile_term
+    return _size(term) <= _MOST_CACHED
+
+
+@cache_small(_is_small)
+def _compile_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
     prefix = f"{path}." if path else ""
     errors: list[str] = []
     expressions: list[NodeRequirement] = []

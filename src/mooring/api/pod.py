@@ -197,7 +197,19 @@ class PodTemplateSpec(Model, kw_only=True):
 
 
 class Pod(NamespacedObject, kw_only=True, dict=True, gc=True):
-    """A pod. It has a dictionary for cached values."""
+    """A pod.
+
+    ``spec`` and ``status`` have the fields of Kubernetes that affect scheduling, in snake_case, for example
+    ``pod.spec.tolerations``. Pods are immutable.
+
+    Attributes:
+        metadata: The name, namespace, uid, labels, annotations, owners and timestamps. ``pod.name``, ``pod.namespace``,
+            ``pod.uid``, ``pod.labels``, ``pod.annotations`` and ``pod.key`` (``namespace/name``) are shortcuts.
+        spec: The specification.
+        status: The status.
+        api_version: ``v1``.
+        kind: ``Pod``.
+    """
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "Pod")
@@ -206,22 +218,22 @@ class Pod(NamespacedObject, kw_only=True, dict=True, gc=True):
 
     @property
     def node_name(self) -> str:
-        """The node the pod is bound to, or empty."""
+        """The name of the node that the pod is bound to; empty if it is not bound."""
         return self.spec.node_name
 
     @property
     def priority(self) -> int:
-        """The pod's priority; absent counts as 0."""
+        """The pod's priority; 0 if it has none."""
         return self.spec.priority or 0
 
     @property
     def scheduler_name(self) -> str:
-        """The scheduler name of the pod."""
+        """The name of the scheduler that the pod is for; ``default-scheduler`` if it names none."""
         return self.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
 
     @property
     def may_preempt(self) -> bool:
-        """Whether the preemption policy allows preemption."""
+        """Whether the pod may preempt others: its preemption policy is not ``Never``."""
         return self.spec.preemption_policy != "Never"
 
     @property
@@ -236,11 +248,14 @@ class Pod(NamespacedObject, kw_only=True, dict=True, gc=True):
 
     @functools.cached_property
     def requests(self) -> dict[str, int]:
-        """The requests of the pod: CPU in millicores, other resources in whole units. Read-only."""
+        """The requests of the pod by resource: CPU in millicores, other resources in whole units. Read-only.
+
+        Init containers, sidecars, overhead and pod-level resources count as in Kubernetes.
+        """
         return pod_requests(self)
 
     def condition(self, kind: str) -> Condition | None:
-        """Return the condition of a type, or None."""
+        """Return the condition of a type, such as ``PodScheduled``; None if there is none."""
         for condition in self.status.conditions:
             if condition.type == kind:
                 return condition

@@ -4,7 +4,11 @@ Hand-written because results must equal those of Kubernetes, including rounding 
 a 64-bit integer and a power of ten (`big` false) or, if that does not fit, an integer of any size (`big` true). The two
 differ when a value overflows 64 bits.
 
-Parsing is cached, because a cluster has few distinct quantities.
+Kubernetes accepts numbers and exponents of any size, and any user can write them. Here they are limited, so that every
+operation takes microseconds: exponents beyond 1000 count as 1000, and a number of more than 1000 digits as the largest
+64-bit integer.
+
+Parsing is cached, because a cluster has few distinct quantities. Long texts are not cached.
 """
 
 import functools
@@ -20,11 +24,20 @@ _MIN_INT64: Final = -(2**63)
 _SINGLE_STEPS: Final = frozenset({1, 2, 3, 6, 9})
 _NANO: Final = -9
 _MILLI: Final = -3
-#: The largest exponent. Computing with a larger one would take too long.
-_MAX_EXPONENT: Final = 10_000
-_MAX_LENGTH: Final = 1_000
+#: Larger exponents, and smaller negative ones, count as this one. The value in 64 bits is the same.
+_MAX_EXPONENT: Final = 1_000
+#: The maximum number of digits before and after the decimal point. Further decimals only affect rounding up.
+_MAX_DIGITS: Final = 1_000
+_MAX_DECIMALS: Final = 100
+#: The longest exponent that Kubernetes parses has 19 digits, besides leading zeros.
+_MAX_SUFFIX: Final = 1_000
+#: Python does not format integers with more bits.
+_MAX_BITS: Final = 10_000
+#: Longer texts are not cached: a user could fill the memory with them.
+_MAX_CACHED: Final = 64
 
-_PARTS: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
+#: Possessive, so that a long text which does not match takes linear time.
+_PARTS: Final = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)")
 _DECIMAL_SUFFIXES: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_SUFFIXES: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)")
@@ -54,7 +67,7 @@ class Quantity(NamedTuple):
             result = self.unscaled * _power(shift)
             if _MIN_INT64 <= result <= _MAX_INT64:
                 return result
-            # Upstream multiplies once for common shifts, and the result wraps; otherwise it returns 0.
+            # Upstream multiplies once for common shifts, and the result wraps. For other shifts it returns 0.
             return _wrap(result) if shift in _SINGLE_STEPS else 0
         quotient, rest = divmod(abs(self.unscaled), _power(-shift))
         return (quotient + bool(rest)) * (1 if self.unscaled > 0 else -1)
@@ -73,7 +86,7 @@ class Quantity(NamedTuple):
         return Quantity(total, scale, self.big or other.big or not fits)
 
     def exceeds(self, other: "Quantity") -> bool:
-        """Report whether this amount is greater."""
+        """Return whether this amount is greater."""
         if self.scale == other.scale:
             return self.unscaled > other.unscaled
         scale = min(self.scale, other.scale)
@@ -117,27 +130,46 @@ def _scale_big(unscaled: int, shift: int) -> int:
     return _wrap(quotient + bool(rest))
 
 
-@functools.lru_cache(maxsize=65536)
 def parse_quantity(text: QuantityLike) -> Quantity:
     """Parse a quantity exactly; a number counts as its text. Raises QuantityError."""
+    return _parse(text) if type(text) is not str or len(text) <= _MAX_CACHED else _parse.__wrapped__(text)
+
+
+@functools.lru_cache(maxsize=65536)
+def _parse(text: QuantityLike) -> Quantity:
     if not isinstance(text, str):
-        if isinstance(text, bool) or not math.isfinite(text):
+        if isinstance(text, bool) or (isinstance(text, float) and not math.isfinite(text)):
             raise QuantityError(f"{text!r} is not a quantity: {_REMEDY}")
+        if isinstance(text, int) and text.bit_length() > _MAX_BITS:
+            return _saturated(negative=text < 0)
         text = repr(text)
     text = text.strip()
     match = _PARTS.fullmatch(text)
-    if match is None or not text or len(text) > _MAX_LENGTH:
+    if match is None or not text:
         raise QuantityError(f"{_shown(text)} is not a quantity: {_REMEDY}")
     sign, digits, decimals, suffix = match.groups()
     number = _Number(sign == "-", digits, decimals or "")
+    if len(number.digits) > _MAX_DIGITS or len(number.decimals) > _MAX_DECIMALS:
+        number = number.shortened()
     if (exponent := _BINARY_SUFFIXES.get(suffix)) is not None:
         return _binary(number, exponent, text)
     if (exponent := _DECIMAL_SUFFIXES.get(suffix)) is not None:
         return _decimal(number, exponent, text)
-    written = _EXPONENT.fullmatch(suffix)
-    if written is None:
+    written = _EXPONENT.fullmatch(suffix) if len(suffix) <= _MAX_SUFFIX else None
+    exponent = None if written is None else int(written[1])
+    if exponent is None or not _MIN_INT64 <= exponent <= _MAX_INT64:
         raise QuantityError(f"{_shown(text)} is not a quantity: unknown suffix {_shown(suffix)}; {_REMEDY}")
-    return _decimal(number, int(written[1]), text)
+    return _decimal(number, _limited(exponent), text)
+
+
+def _limited(exponent: int) -> int:
+    """Return the low 32 bits of an exponent, as Kubernetes uses them, within the limits."""
+    exponent = (exponent + 2**31) % 2**32 - 2**31
+    return max(-_MAX_EXPONENT - _MAX_DIGITS - _MAX_DECIMALS, min(exponent, _MAX_EXPONENT))
+
+
+def _saturated(*, negative: bool) -> Quantity:
+    return Quantity(-_MAX_INT64 if negative else _MAX_INT64, 0, big=True)
 
 
 def _shown(text: str) -> str:
@@ -168,10 +200,20 @@ class _Number(NamedTuple):
         value = int((self.digits + self.decimals) or "0")
         return -value if self.negative else value
 
+    @property
+    def too_long(self) -> bool:
+        """Whether there are more digits than the limit."""
+        return len(self.digits) > _MAX_DIGITS
+
+    def shortened(self) -> "_Number":
+        """Return the number without leading zeros, and with a 1 in place of the decimals beyond the limit."""
+        decimals, rest = self.decimals[:_MAX_DECIMALS], self.decimals[_MAX_DECIMALS:].strip("0")
+        return _Number(self.negative, self.digits.lstrip("0") or "0", decimals + "1" if rest else decimals)
+
 
 def _decimal(number: _Number, exponent: int, text: str) -> Quantity:
-    if abs(exponent) > _MAX_EXPONENT:
-        raise QuantityError(f"{_shown(text)} is not a valid quantity: its exponent is out of range; {_REMEDY}")
+    if number.too_long:
+        return _saturated(negative=number.negative)
     scale = exponent - len(number.decimals)
     if number.significant <= 18 and scale >= _NANO:
         return Quantity(number.unscaled, scale)
@@ -181,6 +223,8 @@ def _decimal(number: _Number, exponent: int, text: str) -> Quantity:
 
 
 def _binary(number: _Number, exponent: int, text: str) -> Quantity:
+    if number.too_long:
+        return _saturated(negative=number.negative)
     # Upstream's estimate of the decimal digits that a shifted number may have to fit into 64 bits.
     if not number.decimals and 15 - number.significant - exponent * 3 // 10 - 1 >= 0:
         return Quantity(number.unscaled << exponent)
@@ -189,7 +233,7 @@ def _binary(number: _Number, exponent: int, text: str) -> Quantity:
     amount = _round_to_nano(number.unscaled << exponent, -len(number.decimals))
     limit = Quantity(_MAX_INT64, 0, big=True)
     if abs(amount.unscaled) > limit._at(min(amount.scale, 0)):
-        return Quantity(-_MAX_INT64 if number.negative else _MAX_INT64, 0, big=True)
+        return _saturated(negative=number.negative)
     return amount
 
 
@@ -203,20 +247,32 @@ def _round_to_nano(unscaled: int, scale: int) -> Quantity:
     return Quantity((quotient + bool(rest)) * (1 if unscaled > 0 else -1), _NANO, big=True)
 
 
-@functools.lru_cache(maxsize=65536)
 def value(quantity: QuantityLike) -> int:
     """Return the amount in whole units, rounded away from zero."""
+    return (
+        _value(quantity) if type(quantity) is not str or len(quantity) <= _MAX_CACHED else _value.__wrapped__(quantity)
+    )
+
+
+@functools.lru_cache(maxsize=65536)
+def _value(quantity: QuantityLike) -> int:
     return parse_quantity(quantity).scaled(0)
 
 
-@functools.lru_cache(maxsize=65536)
 def milli_value(quantity: QuantityLike) -> int:
     """Return the amount in thousandths, as for CPU, rounded away from zero."""
+    return (
+        _milli(quantity) if type(quantity) is not str or len(quantity) <= _MAX_CACHED else _milli.__wrapped__(quantity)
+    )
+
+
+@functools.lru_cache(maxsize=65536)
+def _milli(quantity: QuantityLike) -> int:
     return parse_quantity(quantity).scaled(_MILLI)
 
 
 def is_quantity(text: QuantityLike) -> bool:
-    """Report whether the text is a quantity."""
+    """Return whether the text is a quantity."""
     try:
         parse_quantity(text)
     except QuantityError:

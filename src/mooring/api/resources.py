@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mooring.api.label_validation import is_label_key
-from mooring.api.quantity import ZERO, Quantity, QuantityLike, milli_value, parse_quantity, value
+from mooring.api.quantity import ZERO, Quantity, QuantityError, QuantityLike, milli_value, parse_quantity, value
+from mooring.unexpected_errors import shortened
 
 if TYPE_CHECKING:
     from mooring.api.pod import Container, ContainerPort, ContainerStatus, Pod, ResourceRequirements
@@ -30,6 +31,8 @@ DEFAULT_MEMORY: Final = 200 * 1024 * 1024
 #: Requests and limits.
 Bounds = tuple[Mapping[str, QuantityLike] | None, Mapping[str, QuantityLike] | None]
 
+#: The maximum length of resource names in messages; longer names are truncated.
+_MAX_NAME: Final = 100
 _QOS_RESOURCES: Final = (CPU, MEMORY)
 _HUGEPAGES: Final = "hugepages-"
 _ATTACHABLE: Final = "attachable-volumes-"
@@ -40,28 +43,28 @@ _Amounts = dict[str, Quantity]
 
 
 def is_native(name: str) -> bool:
-    """Report whether the resource is native: without a domain, or in `kubernetes.io/`."""
+    """Return whether the resource is native: without a domain, or in `kubernetes.io/`."""
     return "/" not in name or is_prefixed_native(name)
 
 
 def is_prefixed_native(name: str) -> bool:
-    """Report whether the resource has the domain of Kubernetes."""
+    """Return whether the resource has the domain of Kubernetes."""
     return "kubernetes.io/" in name
 
 
 def is_hugepages(name: str) -> bool:
-    """Report whether the resource is huge pages."""
+    """Return whether the resource is huge pages."""
     return name.startswith(_HUGEPAGES)
 
 
 def is_attachable(name: str) -> bool:
-    """Report whether the resource counts attached volumes."""
+    """Return whether the resource counts attached volumes."""
     return name.startswith(_ATTACHABLE)
 
 
 @functools.lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
-    """Report whether the resource is an extended resource, such as `nvidia.com/gpu`."""
+    """Return whether the resource is an extended resource, such as `nvidia.com/gpu`."""
     if is_native(name) or name.startswith("requests."):
         return False
     return is_label_key(f"requests.{name}")
@@ -69,19 +72,19 @@ def is_extended(name: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def is_scalar(name: str) -> bool:
-    """Report whether kube-scheduler counts the resource as a scalar resource."""
+    """Return whether kube-scheduler counts the resource as a scalar resource."""
     return is_extended(name) or is_hugepages(name) or is_prefixed_native(name) or is_attachable(name)
 
 
 @functools.lru_cache(maxsize=4096)
 def is_tracked(name: str) -> bool:
-    """Report whether kube-scheduler counts requests for the resource."""
+    """Return whether kube-scheduler counts requests for the resource."""
     return name in {CPU, MEMORY, EPHEMERAL_STORAGE} or is_scalar(name)
 
 
 @functools.lru_cache(maxsize=4096)
 def is_pod_level(name: str) -> bool:
-    """Report whether the resource is allowed in pod-level requests."""
+    """Return whether the resource is allowed in pod-level requests."""
     return name in {CPU, MEMORY} or is_hugepages(name)
 
 
@@ -93,6 +96,15 @@ def amount(name: str, quantity: QuantityLike) -> int:
 def amounts(resources: Mapping[str, QuantityLike]) -> dict[str, int]:
     """Return a resource list, such as a node's allocatable, in the units of a scheduler."""
     return {name: amount(name, quantity) for name, quantity in resources.items()}
+
+
+def check_amounts(field: str, amounts: Mapping[str, QuantityLike] | None) -> None:
+    """Raise a QuantityError that names the field and the resource if a quantity cannot be parsed."""
+    for name, quantity in (amounts or {}).items():
+        try:
+            parse_quantity(quantity)
+        except QuantityError as error:
+            raise QuantityError(f"{field}: {shortened(name, _MAX_NAME)}: {error}") from None
 
 
 def pod_requests(pod: Pod, *, use_status: bool = False, pod_level: bool = True) -> dict[str, int]:
@@ -122,18 +134,20 @@ def pod_requests_nonzero(pod: Pod, *, use_status: bool = False, pod_level: bool 
 
 
 def pod_requests_for_score(pod: Pod, *, use_status: bool = True, pod_level: bool = True) -> dict[str, int]:
-    """Return the requests as allocation scorers count them: each container gets the defaults, even with pod-level
-    requests."""
+    """Return the requests as allocation scorers count them.
+
+    Each container without requests has the defaults, even if the pod has pod-level requests.
+    """
     return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, defaults=_NONZERO))
 
 
 def has_pod_level_requests(pod: Pod) -> bool:
-    """Report whether the pod has pod-level requests."""
+    """Return whether the pod has pod-level requests."""
     return pod.spec.resources is not None and any(is_pod_level(name) for name in pod.spec.resources.requests)
 
 
 def is_resize_infeasible(pod: Pod) -> bool:
-    """Report whether the node marked the resize as infeasible."""
+    """Return whether the node marked the resize as infeasible."""
     return _resize_reason(pod) == "Infeasible"
 
 
@@ -151,7 +165,7 @@ def _resize_reason(pod: Pod) -> str | None:
 
 
 def _is_simple(pod: Pod, *, use_status: bool) -> bool:
-    """Report whether the request of the pod is that of its only container, as for most pods."""
+    """Return whether the request of the pod is that of its only container, as for most pods."""
     spec = pod.spec
     return (
         len(spec.containers) == 1

@@ -202,7 +202,7 @@ class VolumeAttachmentSpec(Model, kw_only=True):
 
 
 class VolumeAttachmentStatus(Model, kw_only=True):
-    """Whether it is attached."""
+    """The status of a volume attachment."""
 
     attached: bool = False
 

@@ -11,7 +11,7 @@ NO_EXECUTE: Final = "NoExecute"
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Report whether a toleration matches a taint. An empty effect or key matches all.
+    """Return whether a toleration matches a taint. An empty effect or key matches all.
 
     `Lt` and `Gt` never match: their feature gate is disabled by default in kube-scheduler 1.36.
     """

@@ -113,14 +113,14 @@ class NFS(Model, kw_only=True):
 
 
 class EmptyDir(Model, kw_only=True):
-    """Scratch space that lives as long as the pod."""
+    """Scratch space with the lifetime of the pod."""
 
     medium: str = ""
     size_limit: QuantityLike | None = None
 
 
 class CSIVolume(Model, kw_only=True):
-    """A CSI volume that the pod describes itself."""
+    """An inline CSI volume of a pod."""
 
     driver: str = ""
     read_only: bool | None = None

@@ -57,7 +57,7 @@ _Part = _Leaf | _Branch | _Alias
 
 
 def compose(next_event: Callable[[], Event]) -> Iterator[Node]:
-    """Build the documents that some events describe. Raises ReadError."""
+    """Build the documents from events. Raises ReadError."""
     while (root := _compose(next_event)) is not None:
         yield _Resolver().value(root, 0)
 
@@ -136,7 +136,7 @@ class _Fields(msgspec.Struct):
 
 
 class _Resolver:
-    """Turns composed parts into nodes: resolves scalars, follows aliases and applies merge keys."""
+    """Converts composed parts to nodes: resolves scalars, follows aliases and applies merge keys."""
 
     def __init__(self) -> None:
         self._inside: set[int] = set()

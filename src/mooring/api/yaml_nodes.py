@@ -86,7 +86,7 @@ Node: TypeAlias = Scalar | Sequence | Mapping
 
 
 def is_null(node: Node) -> bool:
-    """Report whether the node is null, which means the same as an absent field."""
+    """Return whether the node is null, which means the same as an absent field."""
     return isinstance(node, Scalar) and node.kind == "null"
 
 

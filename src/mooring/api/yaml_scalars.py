@@ -80,12 +80,12 @@ def _tag_mismatch(found: Resolved, text: str, tag: str) -> Resolved:
 
 
 def is_finite(scalar: Resolved) -> bool:
-    """Report whether JSON can hold the scalar."""
+    """Return whether JSON can represent the scalar."""
     return scalar[0] != "float" or not scalar[1].endswith((".inf", ".nan"))
 
 
 def python_value(scalar: Resolved) -> str | int | float | bool | None:
-    """Return the value of a scalar. Raises ReadError if JSON cannot hold it."""
+    """Return the value of a scalar. Raises ReadError if JSON cannot represent it."""
     kind, text = scalar
     if kind == "str":
         return text
@@ -96,7 +96,7 @@ def python_value(scalar: Resolved) -> str | int | float | bool | None:
 
 
 def key_text(key: Resolved) -> str:
-    """Return a key of a mapping as JSON has it, where every key is text. Raises ReadError."""
+    """Return a key of a mapping as in JSON, where every key is text. Raises ReadError."""
     kind, text = key
     if kind == "null" or (kind == "int" and int(text) >= 2**63):
         raise ReadError("a key must be text, a boolean or a number that fits into 64 bits")

@@ -5,17 +5,17 @@ from typing import Final
 
 from mooring.apiserver.documents import Document, nested_field
 
-#: The priority classes that every cluster has.
+#: The built-in priority classes.
 SYSTEM_PRIORITY_CLASSES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 DEFAULT_STORAGE_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
-#: The fields that only admission sets, as messages name them.
+#: The fields that only admission sets, with their names in messages.
 _COMPUTED: Final = {"priority": "integer value of priority", "preemptionPolicy": "string value of PreemptionPolicy"}
 _TOLERATED_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATION_SECONDS: Final = 300
 
 
 class AdmissionError(Exception):
-    """An object that admission rejects. `field` names the field that is wrong."""
+    """An error for an object that admission rejects. `field` is the invalid field."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ def assign_priority(spec: Document, classes: Iterable[Document]) -> None:
 
 
 def add_tolerations(spec: Document) -> None:
-    """Let a pod stay for five minutes on a node that is not ready or unreachable, unless it says otherwise."""
+    """Add five-minute tolerations for not-ready and unreachable nodes, unless the pod tolerates these taints."""
     tolerations = spec.setdefault("tolerations", [])
     for key in _TOLERATED_TAINTS:
         if not any(_covers(each, key) for each in tolerations):
@@ -63,7 +63,7 @@ def _covers(toleration: Document, key: str) -> bool:
 
 
 def merge_label_keys(pod: Document) -> None:
-    """Add the values of `matchLabelKeys` and `mismatchLabelKeys` of a new pod to the selectors that they narrow."""
+    """Merge `matchLabelKeys` and `mismatchLabelKeys` of a new pod into the label selectors of its terms."""
     labels, spec = pod["metadata"].get("labels") or {}, pod["spec"]
     terms = list(spec.get("topologySpreadConstraints") or ())
     for kind in ("podAffinity", "podAntiAffinity"):
@@ -82,7 +82,7 @@ def merge_label_keys(pod: Document) -> None:
 
 
 def default_storage_class(classes: Iterable[Document]) -> str | None:
-    """Return the name of the newest of the storage classes that are marked as default."""
+    """Return the name of the newest default storage class, or None."""
     marked = [
         each["metadata"]
         for each in classes

@@ -34,14 +34,14 @@ def nested_field(document: Any, *path: str) -> Any:
 
 
 def deep_copy(value: Any) -> Any:
-    """Return a deep copy in which nothing is shared, for code that changes documents in place."""
+    """Return a deep copy, for code that changes documents in place."""
     if isinstance(value, dict):
         return {key: deep_copy(each) for key, each in value.items()}
     return [deep_copy(each) for each in value] if isinstance(value, list) else value
 
 
 def controller_of(document: Document) -> Document | None:
-    """Return the owner reference of the controller of an object."""
+    """Return the owner reference of an object's controller, or None."""
     for each in document["metadata"].get("ownerReferences", ()):
         if each.get("controller"):
             return dict(each)
@@ -49,7 +49,7 @@ def controller_of(document: Document) -> Document | None:
 
 
 def condition(document: Document, kind: str) -> Document | None:
-    """Return a condition of the status by type."""
+    """Return the condition of a type from the status, or None."""
     for each in nested_field(document, "status", "conditions") or ():
         if each.get("type") == kind:
             return dict(each)

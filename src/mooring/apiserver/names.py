@@ -7,10 +7,10 @@ import msgspec
 
 from mooring.apiserver.documents import Document
 
-#: The characters of generated names. There are no vowels, so that they do not spell words.
+#: The characters of generated names. There are no vowels, so that names do not spell words.
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5
-#: The prefix is cut so that the whole name is a DNS label.
+#: The length to which a prefix is truncated, so that the whole name is a valid DNS label.
 MAX_PREFIX_LENGTH: Final = 63 - _SUFFIX_LENGTH
 _FNV_OFFSET: Final = 0x811C9DC5
 _FNV_PRIME: Final = 0x01000193

@@ -140,7 +140,7 @@ def _set_disk_defaults(volume: Document) -> None:
 
 
 def _canonicalize(amounts: Document) -> None:
-    """Write quantities in place as the API server stores them."""
+    """Convert quantities in place to the form in which the API server stores them."""
     for name, amount in amounts.items():
         amounts[name] = canonical_quantity(amount)
 

@@ -35,7 +35,7 @@ _HOST_NETWORK_TOLERATIONS: Final = (("node.kubernetes.io/network-unavailable", "
 
 
 def owner_reference(owner: Document) -> Document:
-    """Return the reference by which an object names its controller."""
+    """Return an owner reference to a controller."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -47,7 +47,7 @@ def owner_reference(owner: Document) -> Document:
 
 
 def pod_from_template(template: Document, owner: Document, **metadata: Any) -> Document:
-    """Return a pod of the template that the owner controls."""
+    """Return a pod from a template, controlled by the owner."""
     given = deep_copy(template)
     inside = given.get("metadata") or {}
     kept = {key: inside[key] for key in ("labels", "annotations", "finalizers") if key in inside}
@@ -88,7 +88,7 @@ def replica_set_of(deployment: Document, replicas: int) -> Document:
 
 
 def stateful_revision(stateful_set: Document) -> str:
-    """Return the revision that the pods of the current template have."""
+    """Return the revision of the current template."""
     return f"{stateful_set['metadata']['name']}-{template_hash(stateful_set['spec']['template'])}"
 
 
@@ -99,7 +99,7 @@ def stateful_ordinals(stateful_set: Document) -> range:
 
 
 def stateful_pod(stateful_set: Document, ordinal: int, revision: str) -> Document:
-    """Return the pod with an ordinal, with the claims of its own among its volumes."""
+    """Return the pod with an ordinal. Its volumes include its own claims."""
     spec, name = stateful_set["spec"], f"{stateful_set['metadata']['name']}-{ordinal}"
     pod = pod_from_template(spec["template"], stateful_set, name=name)
     _add_labels(
@@ -143,7 +143,7 @@ def daemon_pod(daemon_set: Document, revision: str) -> Document:
 
 
 def _daemon_tolerations(spec: Document) -> list[Document]:
-    """Return the tolerations of a pod with those that all daemons have. They replace those for a limited time."""
+    """Return the tolerations of a pod, and those of all daemons, which replace tolerations for a limited time."""
     tolerations = list(spec.get("tolerations") or ())
     for key, effect in (*_DAEMON_TOLERATIONS, *(_HOST_NETWORK_TOLERATIONS if spec.get("hostNetwork") else ())):
         wanted = {"key": key, "operator": "Exists", "effect": effect}
@@ -160,14 +160,14 @@ def _daemon_tolerations(spec: Document) -> list[Document]:
 
 
 def daemon_affinity(affinity: Document | None, node: str) -> Document:
-    """Return an affinity whose only required node affinity term is the name of a node."""
+    """Return an affinity with the name of a node as the only required node affinity term."""
     term = {"matchFields": [{"key": _NODE_NAME, "operator": "In", "values": [node]}]}
     node_affinity = {**(nested_field(affinity, "nodeAffinity") or {}), _REQUIRED: {"nodeSelectorTerms": [term]}}
     return {**(affinity or {}), "nodeAffinity": node_affinity}
 
 
 def daemon_nodes(daemon_set: Document, nodes: Iterable[Node]) -> Iterator[Node]:
-    """Yield the nodes that should run a pod of a DaemonSet, whether they have room or not."""
+    """Yield the nodes that should run a pod of a DaemonSet, regardless of their free resources."""
     spec = daemon_set["spec"]["template"]["spec"]
     wanted = msgspec.convert({**spec, "tolerations": _daemon_tolerations(spec)}, PodSpec)
     required = required_node_affinity(Pod(spec=wanted))
@@ -184,7 +184,7 @@ def daemon_nodes(daemon_set: Document, nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def daemon_target(pod: Document) -> str:
-    """Return the node that a pod of a DaemonSet runs on or is meant for, or an empty string."""
+    """Return the node that a pod of a DaemonSet is bound to or created for, or an empty string."""
     if node := pod["spec"].get("nodeName"):
         return str(node)
     for term in nested_field(pod, "spec", "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms") or ():

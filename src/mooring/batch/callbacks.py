@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from mooring.api.pod import Pod
 from mooring.batch.conf import BatchConf
 from mooring.batch.job import JobInfo
 from mooring.batch.queue import QueueInfo
-from mooring.batch.task import TaskInfo, precedes
+from mooring.batch.task import PENDING, TaskInfo, precedes
 
 if TYPE_CHECKING:
     from mooring.batch.eviction import EvictionContext
@@ -23,6 +24,8 @@ REJECT: Final = -1
 
 Victims = tuple[list[TaskInfo], int]
 Compare = Callable[[Any, Any], int]
+#: Whether the second pod may be evicted for the first.
+MayEvict = Callable[[Pod, Pod], bool]
 
 #: Kind -> the flag that disables it for a plugin; None for kinds without one.
 _FLAG: Final[dict[str, str | None]] = {
@@ -38,6 +41,7 @@ _FLAG: Final[dict[str, str | None]] = {
     "preemptable": "Preemptable",
     "reclaimable": "Reclaimable",
     "unified_evictable": None,
+    "may_evict": None,
     "overused": "Overused",
     "preemptive": "Preemptive",
     "allocatable": "Allocatable",
@@ -53,7 +57,11 @@ _FLAG: Final[dict[str, str | None]] = {
 
 
 class Invalid(NamedTuple):
-    """Why a job cannot be scheduled at all."""
+    """The reason why a job cannot be scheduled at all.
+    Attributes:
+        reason: A word in CamelCase, for the condition of the PodGroup.
+        message: The explanation for users.
+    """
 
     reason: str
     message: str
@@ -67,24 +75,36 @@ class Callbacks:
         self.opening = ""
         #: Guards the callbacks of the opening plugin, if it is a user's.
         self.wrap: Callable[[str, Any], Any] | None = None
+        #: ``may_evict`` of the plugins of the pod-by-pod engine, if it runs too.
+        self.eviction_rules: Sequence[MayEvict] = ()
         self._registered: dict[str, dict[str, Any]] = {}
         self._tiers: dict[str, list[list[Any]]] = {}
         self._flat: dict[str, list[Any]] = {}
+        self._named: dict[str, list[tuple[str, Any]]] = {}
 
     def register(self, kind: str, function: Any) -> None:
         """Register the opening plugin's function of a kind; a second one replaces the first."""
-        self._registered.setdefault(kind, {})[self.opening] = (
-            function if self.wrap is None else self.wrap(kind, function)
-        )
-        self._tiers.clear()
-        self._flat.clear()
+        self._registered.setdefault(kind, {})[self.opening] = self.guarded(kind, function)
+        self._forget()
+
+    def guarded(self, kind: str, function: Any) -> Any:
+        """Return a function of the opening plugin, guarded if it is a user's."""
+        return function if self.wrap is None else self.wrap(kind, function)
+
+    def registered(self, plugin: str) -> list[str]:
+        """Return the kinds of which a plugin has registered a callback."""
+        return [kind for kind, functions in self._registered.items() if plugin in functions]
 
     def unregister(self, plugin: str) -> None:
         """Remove all callbacks of a plugin."""
         for functions in self._registered.values():
             functions.pop(plugin, None)
+        self._forget()
+
+    def _forget(self) -> None:
         self._tiers.clear()
         self._flat.clear()
+        self._named.clear()
 
     def by_tier(self, kind: str) -> list[list[Any]]:
         """Return the enabled functions of a kind by tier; tiers without any are left out."""
@@ -107,12 +127,15 @@ class Callbacks:
 
     def named(self, kind: str) -> list[tuple[str, Any]]:
         """Return the enabled functions of a kind with the names of their plugins."""
-        functions, flag = self._registered.get(kind, {}), _FLAG[kind]
-        return [
-            (option.name, functions[option.name])
-            for option in self.conf.options()
-            if option.name in functions and (flag is None or option.enabled(flag))
-        ]
+        found = self._named.get(kind)
+        if found is None:
+            functions, flag = self._registered.get(kind, {}), _FLAG[kind]
+            found = self._named[kind] = [
+                (option.name, functions[option.name])
+                for option in self.conf.options()
+                if option.name in functions and (flag is None or option.enabled(flag))
+            ]
+        return found
 
     # Orders: the first plugin that does not return 0 decides
 
@@ -163,7 +186,7 @@ class Callbacks:
         return True
 
     def overused(self, queue: QueueInfo) -> bool:
-        """Return whether a queue exceeds its share for any plugin."""
+        """Return whether a queue exceeds its share according to any plugin."""
         return any(function(queue) for function in self.all("overused"))
 
     def preemptive(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
@@ -171,7 +194,7 @@ class Callbacks:
         return self._all_true("preemptive", queue, tasks)
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Return whether a queue may have what a task requests."""
+        """Return whether a queue may allocate what a task requests."""
         return self._all_true("allocatable", queue, task)
 
     def job_ready(self, job: JobInfo) -> bool:
@@ -223,15 +246,23 @@ class Callbacks:
 
     def preemptable(self, preemptor: TaskInfo, candidates: list[TaskInfo]) -> list[TaskInfo]:
         """Return which tasks may be evicted for another task of their queue."""
-        return self._victims("preemptable", preemptor, candidates)
+        return self._victims("preemptable", preemptor, self._evictable(preemptor, candidates))
 
     def reclaimable(self, reclaimer: TaskInfo, candidates: list[TaskInfo]) -> list[TaskInfo]:
         """Return which tasks may be evicted for a task of another queue."""
-        return self._victims("reclaimable", reclaimer, candidates)
+        return self._victims("reclaimable", reclaimer, self._evictable(reclaimer, candidates))
 
     def unified_evictable(self, context: EvictionContext, candidates: list[TaskInfo]) -> list[TaskInfo]:
         """Return which tasks may be evicted for a whole gang."""
-        return self._victims("unified_evictable", context, candidates)
+        return self._victims("unified_evictable", context, self._evictable(context, candidates))
+
+    def _evictable(self, evictor: TaskInfo | EvictionContext, candidates: list[TaskInfo]) -> list[TaskInfo]:
+        """Return the tasks that every ``may_evict`` allows to evict for a task, or for a pending task of a gang."""
+        rules = [*self.eviction_rules, *self.all("may_evict")]
+        if not rules:
+            return candidates
+        pod = evictor.pod if isinstance(evictor, TaskInfo) else evictor.job.of_status(PENDING)[0].pod
+        return [task for task in candidates if all(may_evict(pod, task.pod) for may_evict in rules)]
 
     def _victims(self, kind: str, evictor: Any, candidates: list[TaskInfo]) -> list[TaskInfo]:
         victims: list[TaskInfo] | None = None

@@ -1,4 +1,4 @@
-"""BatchCluster: makes sessions from the shared node table and object listers."""
+"""BatchCluster: opens sessions on the shared node table and object listers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.batch.job import JobInfo
 from mooring.batch.kube_plugins import KubePlugins
 from mooring.batch.node_amounts import NodeAmounts, SessionAmounts, request_of
 from mooring.batch.queue import QueueInfo
-from mooring.batch.session import NodeUsage, Session
+from mooring.batch.session import InvalidObject, NodeUsage, Session
 from mooring.batch.session_nodes import SessionNode
 from mooring.batch.task import TaskInfo, task_status
 from mooring.columns.node_info import PodInfo
@@ -23,10 +23,10 @@ from mooring.framework.handle import Handle
 
 
 class BatchCluster:
-    """What sessions read: nodes and placed pods (assumed ones included) from the table, the rest from listers.
+    """The state that sessions read: nodes and placed or assumed pods from the table, other objects from listers.
 
-    Others share the table and the listers and keep them current. Only finished pods are stored here: a gang counts
-    them, but the cache drops them, as kube-scheduler does.
+    The owners of the table and the listers keep them current. Only finished pods are stored here: a gang counts them,
+    but the cache drops them, as kube-scheduler does.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class BatchCluster:
         self.default_queue = default_queue
         #: Whether a queue without a state in its status accepts jobs.
         self.unset_is_open = unset_is_open
-        #: What plugins keep from session to session.
+        #: State that plugins keep across sessions.
         self.memory: dict[str, Any] = {}
         self.usage: Mapping[str, NodeUsage] = {}
         self._amounts = NodeAmounts(handle.table)
@@ -77,19 +77,24 @@ class BatchCluster:
 
     def session(self, conf: BatchConf) -> Session:
         """Open a session on the current state, without plugins."""
-        queues = {queue.name: QueueInfo(queue) for queue in self.handle.lister(Queue).list()}
+        invalid: list[InvalidObject] = []
+        queues = self._queues(invalid)
         if self.unset_is_open:
             for queue in queues.values():
                 queue.is_open = queue.is_open or not queue.queue.status.state
-        jobs = self._jobs(queues)
+        jobs = self._jobs(queues, invalid)
         tasks: dict[str, TaskInfo] = {}
         for job in jobs.values():
             for pod in (*self._members.get(job.uid), *self._finished.get(job.uid, {}).values()):
-                task = tasks[pod.uid] = self._task(pod)
+                try:
+                    task = tasks[pod.uid] = self._task(pod)
+                except ValueError as error:
+                    invalid.append(InvalidObject(pod, str(error)))
+                    continue
                 job.add(task)
         nodes, amounts = self._nodes(tasks)
         self.kube.unseen.open()
-        return Session(
+        session = Session(
             conf,
             uid=str(uuid.uuid4()),
             jobs=jobs,
@@ -100,9 +105,25 @@ class BatchCluster:
             memory=self.memory,
             usage=self.usage,
         )
+        session.invalid += invalid
+        return session
+
+    def pending_members(self, group: PodGroup) -> list[Pod]:
+        """Return the pods of a group that have no node."""
+        return [pod for pod in self._members.get(group.key) if not pod.node_name]
+
+    def _queues(self, invalid: list[InvalidObject]) -> dict[str, QueueInfo]:
+        """Create the queues; those that cannot be parsed are added to ``invalid``."""
+        found: dict[str, QueueInfo] = {}
+        for queue in self.handle.lister(Queue).list():
+            try:
+                found[queue.name] = QueueInfo(queue)
+            except ValueError as error:
+                invalid.append(InvalidObject(queue, str(error)))
+        return found
 
     def _task(self, pod: Pod, info: PodInfo | None = None) -> TaskInfo:
-        """Make the task of a pod; the table knows which node it is on."""
+        """Create the task of a pod; its node is the one in the table."""
         table = self.handle.table
         task = TaskInfo(pod, request_of(table.template(pod), pod))
         info = table.pods.get(pod.uid) if info is None else info
@@ -114,8 +135,9 @@ class BatchCluster:
         task.node_status = task.status
         return task
 
-    def _jobs(self, queues: dict[str, QueueInfo]) -> dict[str, JobInfo]:
-        """Make the jobs of the groups whose queue exists."""
+    def _jobs(self, queues: dict[str, QueueInfo], invalid: list[InvalidObject]) -> dict[str, JobInfo]:
+        """Create the jobs of the groups whose queue exists; groups that cannot be parsed are added to ``invalid``."""
+        bad_queues = {each.item.name: each.message for each in invalid}
         priorities = {each.name: each for each in self.handle.lister(PriorityClass).list()}
         default = next((each.value for each in priorities.values() if each.global_default), 0)
         found: dict[str, JobInfo] = {}
@@ -123,12 +145,18 @@ class BatchCluster:
             queue = group.spec.queue or self.default_queue
             if queue in queues:
                 known = priorities.get(group.spec.priority_class_name)
-                job = JobInfo(group, queue=queue, priority=default if known is None else known.value)
+                try:
+                    job = JobInfo(group, queue=queue, priority=default if known is None else known.value)
+                except ValueError as error:
+                    invalid.append(InvalidObject(group, str(error)))
+                    continue
                 found[job.uid] = job
+            elif queue in bad_queues:
+                invalid.append(InvalidObject(group, f'queue "{queue}" is invalid: {bad_queues[queue]}'))
         return found
 
     def _nodes(self, tasks: dict[str, TaskInfo]) -> tuple[list[SessionNode], SessionAmounts]:
-        """Make the session's nodes; ``tasks`` gets those of pods outside the jobs when a plugin first reads them."""
+        """Create the session's nodes; tasks of pods without a job are added to ``tasks`` when they are first read."""
         current, table = self._amounts, self.handle.table
         current.refresh()
         current.add_slots(sorted({name for task in tasks.values() for name in task.request.scalars or ()}))

@@ -6,6 +6,7 @@ the closest valid key.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from mooring.api.yaml_nodes import Node, ReadError, Scalar, Sequence, is_null, p
 from mooring.api.yaml_reader import read_yaml
 from mooring.batch.arguments import Arguments
 from mooring.config.config_errors import ConfigError, FieldError, nearest
+from mooring.framework.plugin_args import ArgsError, convert_args
+from mooring.loading.catalog import args_remedy
 
 DEFAULT_CONF: Final = """\
 actions: "enqueue, allocate, backfill"
@@ -110,10 +113,20 @@ def read_conf(
 ) -> BatchConf:
     """Decode a configuration; raises ConfigError.
 
-    ``actions`` and ``plugins`` are the names that exist. With ``both_spellings`` a flag is valid in either spelling;
-    without, only in that of Volcano.
+    ``actions`` and ``plugins`` are the names that exist. If ``plugins`` has the classes too, the arguments of those
+    with ``Args`` are checked. With ``both_spellings`` a flag is valid in either spelling; without, only in that of
+    Volcano.
     """
     return _Reader(source, actions, plugins, both_spellings).read(text)
+
+
+def is_batch_conf(text: str) -> bool:
+    """Return whether a text is a volcano-scheduler.conf and not a KubeSchedulerConfiguration."""
+    try:
+        root = read_yaml(text)
+    except ReadError:
+        return False
+    return isinstance(root, MappingNode) and any(root.get(key) is not None for key in ("actions", "tiers"))
 
 
 class _Reader:
@@ -191,7 +204,21 @@ class _Reader:
         if name.text not in self._plugins:
             self._warn(name, f"{path}.name", _missing_plugin(name.text, self._plugins))
         arguments = self._mapping(node.get("arguments"), f"{path}.arguments")
+        self._check_arguments(name.text, arguments, node.get("arguments") or node, f"{path}.arguments")
         return PluginOption(name.text, arguments, self._flags(node, path))
+
+    def _check_arguments(self, plugin: str, arguments: dict[str, Any], node: Node, path: str) -> None:
+        cls = self._plugins.get(plugin) if isinstance(self._plugins, Mapping) else None
+        if getattr(cls, "Args", None) is None:
+            return
+        try:
+            convert_args(cls, arguments)  # type: ignore[arg-type]  # a class with Args
+        except ArgsError as error:
+            first = re.split(r"[.\[]", error.path)[0]
+            entries = node.entries if isinstance(node, MappingNode) else []
+            at = next((entry.line for entry in entries if entry.key == first), node.line)
+            where, remedy = f"{path}.{error.path}".rstrip("."), args_remedy(cls, error.reason)  # type: ignore[arg-type]
+            self._errors.append(FieldError(where, f"{plugin}: {error.reason}", at, remedy))
 
     def _flags(self, node: MappingNode, path: str) -> dict[str, bool]:
         flags: dict[str, bool] = {}

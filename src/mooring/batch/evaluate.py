@@ -80,7 +80,7 @@ def _objects(case: Mapping[str, Any]) -> Iterator[KubeObject]:
 def _session(
     conf: BatchConf, objects: list[KubeObject], trace: bool, plugins: Mapping[str, type[Any]]
 ) -> tuple[dict[str, Any], list[KubeObject]]:
-    cluster = _cluster(objects)
+    cluster = offline_cluster(objects)
     session = cluster.session(conf)
     session.journal = []
     opened = open_session(session, plugins)
@@ -94,8 +94,8 @@ def _session(
     return answer, list(_after(session, outcome, objects))
 
 
-def _cluster(objects: list[KubeObject]) -> BatchCluster:
-    """Return the objects as a cluster; the time is noon, a month after the last creation timestamp."""
+def offline_cluster(objects: list[KubeObject]) -> BatchCluster:
+    """Return objects as a cluster without a scheduler; the time is noon, a month after the last creation timestamp."""
     created = [each.metadata.creation_timestamp for each in objects]
     latest = max((parse_time(text) for text in created if text), default=time.time())
     noon = datetime.fromtimestamp(latest + _MONTH).replace(hour=_NOON, minute=0, second=0, microsecond=0).timestamp()
@@ -155,7 +155,7 @@ def _pod(note: PodNote) -> dict[str, Any]:
 
 
 def _changes(note: PodNote) -> bool:
-    """Whether a pod's status would be written."""
+    """Return whether a pod's status would be written."""
     pod, reason = note.task.pod, note.reason
     known = pod.condition("PodScheduled")
     if known is None or (known.status, known.reason, known.message) != ("False", reason.reason, reason.message):

@@ -1,4 +1,4 @@
-"""Helpers that eviction actions share."""
+"""Helpers that the eviction actions share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ Mask = npt.NDArray[np.bool_]
 
 
 class EvictionContext(NamedTuple):
-    """The gang for which tasks would be evicted, and by which kind of action."""
+    """The gang for which tasks would be evicted, and the kind of action.
+
+    Attributes:
+        kind: ``preempt`` for tasks of the same queue, ``reclaim`` for tasks of other queues.
+        job: The gang.
+    """
 
     kind: Literal["preempt", "reclaim"]
     job: JobInfo
@@ -32,7 +37,7 @@ def curable_nodes(session: Session, task: TaskInfo) -> Mask | None:
 
 
 def suffices(task: TaskInfo, node: SessionNode, victims: Iterable[TaskInfo]) -> bool:
-    """Whether a task fits on a node once all victims are gone."""
+    """Return whether a task fits on a node after all victims are evicted."""
     room = node.future_idle
     for victim in victims:
         room.add(victim.request)

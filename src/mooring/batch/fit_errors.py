@@ -1,4 +1,4 @@
-"""Why a task has no feasible node: the statuses of each node, and the message for users."""
+"""Fit errors: the statuses of the nodes if none is feasible for a task, and the message for users."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from mooring.api.meta import parse_time
+from mooring.api.resources import check_amounts
 from mooring.api.volcano import PodGroup, PodGroupCondition, PodGroupStatus
 from mooring.batch.fit_errors import FitErrors
 from mooring.batch.resource import Resource, exceeded_part
@@ -40,16 +41,48 @@ RUNNING_PHASE = "Running"
 
 
 class Budget(NamedTuple):
-    """A job's disruption budget, from its annotations."""
+    """A job's disruption budget, from its annotations.
+
+    Attributes:
+        min_available: How many tasks must keep running: a number or a percentage; empty if not set.
+        max_unavailable: How many tasks may be evicted: a number or a percentage; empty if not set.
+    """
 
     min_available: str = ""
     max_unavailable: str = ""
 
 
 class JobInfo:
-    """A gang: its tasks by status, its request and its conditions."""
+    """A gang: a PodGroup with its tasks.
+
+    Attributes:
+        group: The PodGroup.
+        uid: Its identity, ``namespace/name``.
+        name: The name of the PodGroup.
+        namespace: The namespace of the PodGroup.
+        queue: The name of its queue.
+        priority: The priority of its PriorityClass.
+        min_available: How many tasks must be able to start, from ``spec.minMember``.
+        role_minimums: How many tasks of each role must be able to start, from ``spec.minTaskMember``.
+        min_resources: The PodGroup's ``spec.minResources``; None if it has none.
+        created: When it was created, in seconds since the epoch.
+        waiting_time: The longest time, in seconds, that it may be pending; None for no limit.
+        preemptable: Whether its tasks may be preempted, by its annotation or label.
+        revocable_zone: ``*`` if its tasks may run on revocable nodes, otherwise empty.
+        budget: Its disruption budget, from its annotations.
+        tasks: Its tasks by uid.
+        by_status: Its tasks by status, then by uid.
+        allocated: The sum of the requests of tasks that have a node.
+        total_request: The sum of the requests of all tasks.
+        fit_errors: Why tasks have no feasible node, by the uid of the task.
+        fit_error: Why the job as a whole cannot start.
+        phase: The phase of the PodGroup at the end of this session.
+        conditions: The conditions of the PodGroup at the end of this session.
+        promised: Pipelined tasks that the action allocate tries once more.
+    """
 
     def __init__(self, group: PodGroup, *, queue: str, priority: int) -> None:
+        """Raises ValueError if the group cannot be parsed."""
         self.group = group
         self.uid = f"{group.namespace}/{group.name}"
         self.name = group.name
@@ -57,30 +90,26 @@ class JobInfo:
         self.queue = queue
         self.priority = priority
         self.min_available = group.spec.min_member
-        #: Role -> how many of its tasks are needed.
         self.role_minimums = group.spec.min_task_member
         self._role_total = sum(self.role_minimums.values())
         created = group.metadata.creation_timestamp
         self.created = parse_time(created) if created else 0.0
         annotations = group.annotations
-        #: The longest time, in seconds, that the job may be pending; None for no limit.
         self.waiting_time = _waiting_time(annotations)
         preemptable = annotations.get(PREEMPTABLE, group.labels.get(PREEMPTABLE))
         self.preemptable = preemptable is not None and parse_bool(preemptable) is True
         self.revocable_zone = revocable_zone(annotations)
         self.budget = _budget(annotations)
+        check_amounts("spec.minResources", group.spec.min_resources)
         self.min_resources = None if group.spec.min_resources is None else Resource.of(group.spec.min_resources)
         self.tasks: dict[str, TaskInfo] = {}
         self.by_status: dict[Status, dict[str, TaskInfo]] = {}
         self.allocated = Resource()
         self.total_request = Resource()
-        #: Why tasks have no feasible node, by uid.
         self.fit_errors: dict[str, FitErrors] = {}
         self.fit_error = ""
-        #: The PodGroup's status at the end of this session.
         self.phase = group.status.phase
         self.conditions: list[PodGroupCondition] = list(group.status.conditions)
-        #: Pipelined tasks that the allocate action tries once more.
         self.promised: list[TaskInfo] = []
         self._best_effort_pending = 0
 
@@ -125,29 +154,29 @@ class JobInfo:
         return list(self.by_status.get(status, {}).values())
 
     def count(self, *statuses: Status) -> int:
-        """Return how many tasks are in these statuses."""
+        """Return the number of tasks in these statuses."""
         return sum(len(self.by_status[status]) for status in statuses if status in self.by_status)
 
     # Counting
 
     @property
     def ready_count(self) -> int:
-        """How many tasks are allocated, or done."""
+        """The number of tasks that are allocated or done."""
         return self.count(*_READY)
 
     @property
     def waiting_count(self) -> int:
-        """How many tasks are pipelined."""
+        """The number of pipelined tasks."""
         return self.count(PIPELINED)
 
     @property
     def holding_count(self) -> int:
-        """How many tasks hold their resources."""
+        """The number of tasks that hold their resources."""
         return self.count(BOUND, BINDING, RUNNING, ALLOCATED)
 
     @property
     def valid_count(self) -> int:
-        """How many tasks could be part of the gang."""
+        """The number of tasks that can be part of the gang."""
         return self.count(*_VALID)
 
     @property
@@ -215,7 +244,7 @@ class JobInfo:
         return {self.tasks[uid].role for uid in self.fit_errors if uid in self.tasks}
 
     def worth_continuing(self) -> bool:
-        """Whether the gang can still be complete after a task had no feasible node."""
+        """Return whether the gang can still be complete after a task had no feasible node."""
         if self.min_available >= len(self.tasks):
             return False
         failed = self.failed_roles()

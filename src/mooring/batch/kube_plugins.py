@@ -157,7 +157,7 @@ class ImagesOnArrival(ImageLocality):
 
 
 class KubePlugins:
-    """The plugins, made once and used in all sessions."""
+    """The plugins, created once and used in all sessions."""
 
     def __init__(self, handle: Handle, *, images_on_arrival: bool = False, hides_unevicted: bool = False) -> None:
         self.handle = handle

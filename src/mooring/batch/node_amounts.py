@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -23,19 +24,23 @@ SlotAmounts = tuple[tuple[int, float], ...]
 _OVERSUBSCRIBED = {"volcano.sh/oversubscription-cpu": CPU, "volcano.sh/oversubscription-memory": MEMORY}
 _REQUEST = "batch.request"
 _ROWS, _SLOTS = 64, 8
-#: If more changes than this were logged, all rows are read again.
+#: The maximum length of numbers in annotations; longer ones are truncated.
+_MAX_LENGTH = 64
+#: If more changes than this were recorded, all rows are read again.
 _MANY = 1 << 15
 
 
 def node_allocatable(node: Node) -> Resource:
-    """Return what a node offers, including what it oversubscribes."""
+    """Return the allocatable resources of a node, including oversubscribed ones."""
     result = Resource.of(node.status.allocatable)
     for key, name in _OVERSUBSCRIBED.items():
         text = node.annotations.get(key)
         if text is not None:
             try:
-                more = float(text)
+                more = float(text[:_MAX_LENGTH])
             except ValueError:
+                more = 0.0
+            if not math.isfinite(more):
                 more = 0.0
             if name == CPU:
                 result.cpu += more
@@ -45,15 +50,15 @@ def node_allocatable(node: Node) -> Resource:
 
 
 def request_of(template: PodTemplate, pod: Pod) -> Resource:
-    """Return a pod's request, computed once for each template; it is shared, never change it."""
+    """Return a pod's request, computed once for each template. It is shared: do not modify it."""
     return template.kept(_REQUEST, lambda: pod_request(pod))
 
 
 class NodeAmounts:
-    """What nodes offer and what their pods use, by resource (slot) and row of the node table.
+    """Allocatable and used amounts of nodes, by resource (slot) and row of the node table.
 
-    ``refresh`` brings the columns up to date with the table: only rows that changed are read again. Assumed pods are
-    pods of the table, so they are counted like any other.
+    ``refresh`` updates the columns from the table; it reads only the rows that changed. Assumed pods are pods of the
+    table, so they are counted like any other.
     """
 
     def __init__(self, table: NodeTable) -> None:
@@ -62,14 +67,14 @@ class NodeAmounts:
         self._pods = RowCursor(table, table.changes, survives_resize=True)
         #: Resource -> slot; CPU and memory come first, since they are always compared.
         self.slots: dict[str, int] = {CPU: 0, MEMORY: 1, PODS: 2}
-        #: What the node of each row offers; shared, never change it.
+        #: The allocatable resources of each row's node. They are shared: do not modify them.
         self.offers: list[Resource] = []
         self.allocatable: Floats = np.zeros((_SLOTS, _ROWS))
         self.used: Floats = np.zeros((_SLOTS, _ROWS))
         self.releasing: Floats = np.zeros((_SLOTS, _ROWS))
 
     def add_slots(self, names: Iterable[str]) -> None:
-        """Give each resource a slot."""
+        """Assign a slot to each resource."""
         for name in names:
             if name not in self.slots:
                 self.slots[name] = len(self.slots)
@@ -134,7 +139,7 @@ class NodeAmounts:
 
 
 class SessionAmounts:
-    """A session's working copy: what is idle, used, being released and pipelined, by slot and row."""
+    """A session's working copy: idle, used, releasing and pipelined amounts, by slot and row."""
 
     def __init__(self, current: NodeAmounts, rows: int) -> None:
         shape = np.s_[: len(current.slots), :rows]
@@ -149,7 +154,7 @@ class SessionAmounts:
         self._by_slot: dict[int, tuple[Resource, SlotAmounts]] = {}
 
     def by_slot(self, request: Resource) -> SlotAmounts:
-        """Return a request by slot: CPU, memory, then what else it names."""
+        """Return a request by slot: CPU, memory, then the other resources that it names."""
         found = self._by_slot.get(id(request))
         if found is None:
             amounts = tuple((self.slots[name], amount) for name, amount in request.as_dict().items())
@@ -167,14 +172,14 @@ class SessionAmounts:
         return result
 
     def fits_row(self, request: Resource, room: Floats, row: int) -> bool:
-        """Whether one row has room for a request."""
+        """Return whether one row has room for a request."""
         for slot, amount in self.by_slot(request):
             if not room.item(slot, row) > amount - MIN_RESOURCE:
                 return False
         return True
 
     def count(self, request: Resource, row: int, status: Status, sign: int) -> None:
-        """Count a task with a status on a row (+1), or no longer (-1)."""
+        """Add (+1) or subtract (-1) a task with a status on a row."""
         amounts = self.by_slot(request)
         if status == PIPELINED:
             for slot, amount in amounts:

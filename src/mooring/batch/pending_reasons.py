@@ -14,7 +14,7 @@ UNAVAILABLE = "all nodes are unavailable"
 
 
 class Reason(NamedTuple):
-    """Why a task is not bound, for its PodScheduled condition, and its nominated node."""
+    """The reason why a task is not bound, for its PodScheduled condition, and its nominated node."""
 
     reason: str
     message: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.api.meta import parse_time
-from mooring.api.volcano import Queue
+from mooring.api.meta import ObjectMeta, parse_time
+from mooring.api.resources import check_amounts
+from mooring.api.volcano import Queue, QueueSpec
 
 HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
@@ -13,12 +14,34 @@ ROOT: Final = "root"
 OPEN: Final = "Open"
 
 
+def standing_queues(default_queue: str) -> dict[str, Queue]:
+    """Return the queues that every cluster has: the root queue and the default queue."""
+    root = Queue(metadata=ObjectMeta(name=ROOT), spec=QueueSpec(reclaimable=False))
+    default = Queue(metadata=ObjectMeta(name=default_queue), spec=QueueSpec(reclaimable=True))
+    return {ROOT: root, default_queue: default}
+
+
 class QueueInfo:
-    """One queue."""
+    """A queue in a session.
+
+    Attributes:
+        queue: The Kubernetes object.
+        name: The name of the queue.
+        weight: Its weight in proportion to other queues.
+        priority: Its priority.
+        hierarchy: Its place in the hierarchy of drf, such as ``root/science/dev``; empty if it has none.
+        hierarchy_weights: The weights along that path, such as ``1/2/8``; empty if there are none.
+        is_open: Whether it accepts jobs.
+        created: When it was created, in seconds since the epoch.
+    """
 
     __slots__ = ("created", "hierarchy", "hierarchy_weights", "is_open", "name", "priority", "queue", "weight")
 
     def __init__(self, queue: Queue) -> None:
+        """Raises ValueError if the queue cannot be parsed."""
+        check_amounts("spec.capability", queue.spec.capability)
+        check_amounts("spec.deserved", queue.spec.deserved)
+        check_amounts("spec.guarantee.resource", queue.spec.guarantee.resource)
         self.queue = queue
         self.name = queue.name
         self.weight = queue.spec.weight
@@ -36,7 +59,7 @@ class QueueInfo:
 
     @property
     def parent(self) -> str:
-        """The parent queue; the root queue if none is set."""
+        """The name of the parent queue; ``root`` if none is set."""
         return self.queue.spec.parent or ROOT
 
     @property

@@ -1,6 +1,6 @@
 """Resource: amounts of CPU, memory and other resources, with Volcano's arithmetic; and a pod's request.
 
-Amounts are floating-point numbers: CPU and other resources in thousandths, memory in bytes, ``pods`` in whole ones.
+Amounts are floating-point numbers: CPU and other resources in thousandths, memory in bytes, ``pods`` in whole units.
 Differences below 0.1 do not count. Which resources a Resource *names* matters as well as their amounts, and so does
 whether it names any (``scalars`` is None until the first): some comparisons use the names of one side only.
 """
@@ -32,15 +32,18 @@ class Resource:
     __slots__ = ("cpu", "max_tasks", "memory", "scalars")
 
     def __init__(self, cpu: float = 0.0, memory: float = 0.0, scalars: dict[str, float] | None = None) -> None:
+        #: CPU in thousandths.
         self.cpu = cpu
+        #: Memory in bytes.
         self.memory = memory
+        #: Other resources in thousandths by name; None if there are none.
         self.scalars = scalars
         #: For a node: its pod limit.
         self.max_tasks = 0
 
     @classmethod
     def of(cls, amounts: Mapping[str, QuantityLike]) -> Resource:
-        """Parse Kubernetes quantities; resources that the scheduler does not count are left out."""
+        """Parse Kubernetes quantities; resources that are not counted are left out. Raises QuantityError."""
         result = cls()
         for name, quantity in amounts.items():
             if name == CPU:
@@ -157,7 +160,7 @@ class Resource:
     # Comparisons
 
     def fits(self, room: Resource) -> bool:
-        """Whether all amounts are at most the other's (0 if it does not name them), CPU and memory included."""
+        """Return whether all amounts are at most the other's (0 if it does not name them), CPU and memory included."""
         if not (_within(self.cpu, room.cpu) and _within(self.memory, room.memory)):
             return False
         if self.scalars:
@@ -181,7 +184,7 @@ class Resource:
         return found
 
     def less_in_some(self, other: Resource) -> bool:
-        """Whether some amount is less than the other's; a scalar only the other names counts as less."""
+        """Return whether some amount is less than the other's; a scalar only the other names counts as less."""
         if self.cpu < other.cpu or self.memory < other.memory:
             return True
         mine, theirs = self.scalars or {}, other.scalars or {}
@@ -190,7 +193,7 @@ class Resource:
         return any(amount < theirs.get(name, 0.0) for name, amount in mine.items())
 
     def within_some(self, room: Resource, asked: Resource) -> bool:
-        """Whether it fits in at least one requested resource that either side has (except ``pods``)."""
+        """Return whether it fits in at least one requested resource that either side has (except ``pods``)."""
         return any(_within(self.get(name), room.get(name)) for name in self._relevant(room, asked))
 
     def _relevant(self, room: Resource, asked: Resource) -> Iterable[str]:
@@ -200,7 +203,7 @@ class Resource:
                 yield name
 
     def exceeds_some(self, limit: Resource, asked: Resource) -> bool:
-        """Whether it exceeds a limit in a requested resource that the limit has (except ``pods``)."""
+        """Return whether it exceeds a limit in a requested resource that the limit has (except ``pods``)."""
         if asked.cpu > 0 and limit.cpu >= MIN_RESOURCE and self.cpu > limit.cpu:
             return True
         if asked.memory > 0 and limit.memory >= MIN_RESOURCE and self.memory > limit.memory:
@@ -212,7 +215,7 @@ class Resource:
         )
 
     def same_as(self, other: Resource) -> bool:
-        """Whether all amounts are exactly equal; no scalars and empty scalars are the same."""
+        """Return whether all amounts are exactly equal; no scalars and empty scalars are the same."""
         return self.cpu == other.cpu and self.memory == other.memory and (self.scalars or {}) == (other.scalars or {})
 
     def as_dict(self) -> dict[str, float]:
@@ -259,7 +262,7 @@ def highest(left: Resource, right: Resource) -> Resource:
 
 
 def share(part: float, whole: float) -> float:
-    """Return part / whole; with a whole of 0, the share is 0 for no part and else 1."""
+    """Return part / whole. If the whole is 0, return 0 if the part is 0, otherwise 1."""
     if whole == 0:
         return 0.0 if part == 0 else 1.0
     return part / whole
@@ -272,7 +275,7 @@ def shared_names(left: Resource, right: Resource) -> list[str]:
 
 
 def pod_request(pod: Pod) -> Resource:
-    """Return what a pod requests, as Volcano adds it up: its peak, its overhead, and one of ``pods``."""
+    """Return a pod's request as Volcano computes it: its peak, its overhead, and one of ``pods``."""
     statuses = {status.name: status for status in pod.status.container_statuses}
     result = Resource()
     for container in pod.spec.containers:

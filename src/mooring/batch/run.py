@@ -1,7 +1,8 @@
-"""Runs a session: plugins open it, actions run, plugins close it, and statuses are computed."""
+"""Running a session: plugins open it, actions run, plugins close it, and statuses are computed."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -11,12 +12,13 @@ from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.arguments import Arguments
 from mooring.batch.job import INQUEUE, RUNNING_PHASE, JobInfo
 from mooring.batch.pending_reasons import UNAVAILABLE, Reason, job_message, task_reason
-from mooring.batch.plugin import PluginGuard, SessionGuards, build, guards_for
+from mooring.batch.plugin import FAILED, PluginGuard, SessionGuards, build, guards_for
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.queue import ROOT
 from mooring.batch.resource import CPU, MEMORY, PODS, Resource
 from mooring.batch.session import Session
 from mooring.batch.task import ALLOCATED, COMPLETED, HOLDING, PENDING, PIPELINED, RUNNING, SCHEDULED, TaskInfo
+from mooring.framework.plugin_errors import contain, failure_text
 
 
 class PodNote(NamedTuple):
@@ -39,7 +41,7 @@ def open_session(
     plugins: Mapping[str, type[Any]] = PLUGINS,
     guards: SessionGuards | None = None,
 ) -> list[Any]:
-    """Make the plugins and let them register; plugins that do not exist or raise are left out."""
+    """Create the plugins and register their callbacks; plugins that do not exist or raise are skipped."""
     guards = guards or guards_for(session)
     opened: list[tuple[Any, PluginGuard | None]] = []
     for option in session.conf.options():
@@ -51,20 +53,21 @@ def open_session(
         guard = None if builtin else guards.opening(option.name, cls, option.arguments)
         session.opening = option.name
         session.wrap = None if guard is None else guard.wrap
-        try:
-            plugin = build(cls, arguments)
-            if hasattr(plugin, "on_session_open"):
-                plugin.on_session_open(session)
-        except Exception as error:
-            if guard is None:
-                raise
-            guard.failed("on_session_open", error)
+        start = functools.partial(_start, cls, arguments, session)
+        plugin = start() if guard is None else guard.call("on_session_open", start)
+        if plugin is FAILED:
             session.unregister(option.name)
-            continue
         session.warnings += arguments.warnings
         opened.append((plugin, guard))
     session.opening, session.wrap = "", None
     return opened
+
+
+def _start(cls: type[Any], arguments: Arguments, session: Session) -> Any:
+    plugin = build(cls, arguments)
+    if hasattr(plugin, "on_session_open"):
+        plugin.on_session_open(session)
+    return plugin
 
 
 def run_actions(session: Session, actions: Mapping[str, Action] = ACTIONS) -> None:
@@ -77,11 +80,26 @@ def action_steps(session: Session, actions: Mapping[str, Action] = ACTIONS) -> I
     """Run the actions in steps and yield the action's name; between two steps no gang is partly committed."""
     for name in session.conf.actions:
         session.note(f"# {name}")
-        steps = actions[name](session)
-        if steps is not None:
-            for _ in steps:
-                yield name
+        action = actions[name]
+        if action is ACTIONS.get(name):
+            yield from _steps(name, action, session)
+        else:
+            yield from _guarded_steps(name, action, session)
         yield name
+
+
+def _steps(name: str, action: Action, session: Session) -> Iterator[str]:
+    for _ in action(session) or ():
+        yield name
+
+
+def _guarded_steps(name: str, action: Action, session: Session) -> Iterator[str]:
+    """Run a user's action; if it fails, the session continues with the next one."""
+    try:
+        yield from _steps(name, action, session)
+    except BaseException as error:
+        contain(error)
+        session.warnings.append(f'action "{name}" failed: {failure_text(error)}')
 
 
 def close_session(session: Session, plugins: list[Any]) -> Outcome:
@@ -89,12 +107,11 @@ def close_session(session: Session, plugins: list[Any]) -> Outcome:
     for plugin, guard in plugins:
         if not hasattr(plugin, "on_session_close"):
             continue
-        try:
-            plugin.on_session_close(session)
-        except Exception as error:
-            if guard is None:
-                raise
-            guard.failed("on_session_close", error)
+        stop = functools.partial(plugin.on_session_close, session)
+        if guard is None:
+            stop()
+        else:
+            guard.call("on_session_close", stop)
     for _, guard in plugins:
         if guard is not None:
             guard.end_session()

@@ -1,9 +1,9 @@
 """Scores of nodes, cached per kind of task.
 
 Hot path. After a task of a gang is placed, only one row has changed, and only that row is evaluated for the next task
-of the same kind. Tasks are of one kind if they have the same template and the callbacks' ``depends`` return the same
-for them, so all predicates and scorers of a session must declare ``depends``. The cache never changes a decision: a
-test compares with scores made without it.
+of the same kind. Tasks are of one kind if they have the same template and the callbacks' ``depends`` return equal
+values for them, so all predicates and scorers of a session must declare ``depends``. The cache never changes a
+decision: a test compares its scores with uncached ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from mooring.batch.session import UNCACHEABLE, Session
+from mooring.batch.rankings import Parts
+from mooring.batch.registrations import UNCACHEABLE
+from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.columns.answer_cache import AnswerCache, AnswerColumn, CachedAnswers
@@ -22,35 +24,54 @@ from mooring.columns.row_cursor import RowCursor
 
 Floats = npt.NDArray[np.float64]
 
-#: With fewer nodes all are evaluated for every task: that is cheap, and yields all messages.
+#: With fewer nodes, all are evaluated for every task: that is cheap, and produces all messages.
 LEAST_NODES: Final = 64
 
 
 class TaskScores(CachedAnswers):
     """The score of each node for one kind of task; minus infinity for infeasible nodes and for nodes without room."""
 
-    __slots__ = ("_cursor", "_scores", "_session")
+    __slots__ = ("_cursor", "_parts", "_scores", "_session")
 
     def __init__(self, session: Session, key: Hashable) -> None:
         super().__init__(key)
         self._session = session
         self._cursor = RowCursor(session.table, session.changes)
         self._scores = AnswerColumn()
+        #: The scores by plugin, if the session keeps rankings.
+        self._parts: dict[str, Floats] = {}
 
     def best(self, task: TaskInfo) -> int | None:
         """Return the row of the best node with room now, at random among equals; None if there is none."""
         session = self._session
-        self._scores.refresh(self._cursor, len(session.node_list), lambda rows: _scores(session, task, rows))
+        self._scores.refresh(self._cursor, len(session.node_list), lambda rows: self._evaluate(task, rows))
         scores: Floats = self._scores.values
         best = int(scores.argmax())
         top = scores.item(best)
         if top == -np.inf:
             return None
         (tied,) = (scores == top).nonzero()
-        return best if len(tied) == 1 else int(tied[int(session.random.random() * len(tied))])
+        if len(tied) > 1:
+            best = int(tied[int(session.random.random() * len(tied))])
+        if session.rankings is not None:
+            session.rankings.put(task.uid, None, scores, self._parts, best, int((scores != -np.inf).sum()))
+        return best
+
+    def _evaluate(self, task: TaskInfo, changed: list[int] | None) -> Floats:
+        session = self._session
+        if session.rankings is None:
+            return _scores(session, task, changed)
+        parts: Parts = {}
+        scores = _scores(session, task, changed, parts)
+        for name, part in parts.items():
+            if changed is None or name not in self._parts:
+                self._parts[name] = np.broadcast_to(part, len(session.node_list)).copy()
+            else:
+                self._parts[name][changed] = part
+        return scores
 
 
-def _scores(session: Session, task: TaskInfo, changed: list[int] | None) -> Floats:
+def _scores(session: Session, task: TaskInfo, changed: list[int] | None, parts: Parts | None = None) -> Floats:
     rows = None if changed is None else np.array(changed, dtype=np.intp)
     nodes = SessionNodes(session, rows)
     ok = session.amounts.fits(task.request, session.amounts.idle, rows)
@@ -59,7 +80,7 @@ def _scores(session: Session, task: TaskInfo, changed: list[int] | None) -> Floa
         answer = predicate.function(task, nodes)
         if answer is not None:
             ok &= ~answer.failed if hasattr(answer, "failed") else answer.codes == 0
-    scores = session.total_scores(task, nodes)
+    scores = session.total_scores(task, nodes, parts)
     if scores is None:  # a scorer failed: the cache chooses no node
         return np.full(len(nodes), -np.inf)
     return np.where(ok, scores, -np.inf)

@@ -1,4 +1,4 @@
-"""Finds feasible nodes for a task, the reasons why others are infeasible, and the best node.
+"""The search for the feasible nodes of a task, the reasons why others are infeasible, and the best node.
 
 Hot path. Callbacks evaluate all nodes in columns; a per-node callback evaluates only the nodes that are still feasible.
 """
@@ -13,8 +13,10 @@ import numpy.typing as npt
 
 from mooring.batch.callbacks import first_error
 from mooring.batch.fit_errors import SEVERE, Everywhere, FitErrors, Stage, Verdict
+from mooring.batch.rankings import Parts
+from mooring.batch.registrations import NodeCallback
 from mooring.batch.resource import Resource
-from mooring.batch.session import NodeCallback, Session
+from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.framework.status import Code, Status
@@ -23,8 +25,8 @@ from mooring.framework.verdicts import Verdicts
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
-#: What a node must satisfy: "allocate" room (future room included) and all predicates, "backfill" the predicates,
-#: "evict" the predicates as far as evictions are no remedy, "simulate" room and the same.
+#: The requirements on a node. "allocate": room (including future room) and all predicates. "backfill": all predicates.
+#: "evict": the predicates that evictions cannot resolve. "simulate": room and those predicates.
 Mode = Literal["allocate", "backfill", "evict", "simulate"]
 
 
@@ -242,12 +244,24 @@ def score_nodes(session: Session, task: TaskInfo, rows: Rows) -> Floats | None:
 
 def best_node(session: Session, task: TaskInfo, rows: Rows) -> SessionNode | None:
     """Return the best node, at random among equals. A single candidate is not scored."""
-    nodes = session.node_list
+    nodes, rankings = session.node_list, session.rankings
     if len(rows) == 1:
+        if rankings is not None:
+            rankings.only(task.uid)
         return nodes[int(rows[0])]
-    scores = score_nodes(session, task, rows)
+    parts: Parts | None = None if rankings is None else {}
+    scores = session.total_scores(task, SessionNodes(session, rows), parts)
     if scores is None or not len(rows):
         return None
+    place = _choose(session, task, rows, scores)
+    if rankings is not None:
+        rankings.put(task.uid, rows, scores, parts or {}, place, len(rows))
+    return nodes[int(rows[place])]
+
+
+def _choose(session: Session, task: TaskInfo, rows: Rows, scores: Floats) -> int:
+    """Return the position of the node that a plugin chooses, or else of the best one."""
+    nodes = session.node_list
     choosers = session.all("best_node")
     if choosers:
         by_score: dict[float, list[SessionNode]] = {}
@@ -256,11 +270,12 @@ def best_node(session: Session, task: TaskInfo, rows: Rows) -> SessionNode | Non
         for function in choosers:
             chosen: SessionNode | None = function(task, by_score)
             if chosen is not None:
-                return chosen
+                (found,) = (rows == chosen.row).nonzero()
+                if len(found):  # otherwise it is not a candidate
+                    return int(found[0])
     best = int(scores.argmax())
     tied = np.flatnonzero(scores == scores[best])
-    place = best if len(tied) == 1 else int(tied[int(session.random.random() * len(tied))])
-    return nodes[int(rows[place])]
+    return best if len(tied) == 1 else int(tied[int(session.random.random() * len(tied))])
 
 
 def best_with_room(session: Session, task: TaskInfo, rows: Rows) -> SessionNode | None:

@@ -7,20 +7,22 @@ statuses to write. It does no I/O. It is the only place that changes the node ta
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
-from mooring.batch.callbacks import Callbacks
 from mooring.batch.conf import BatchConf
 from mooring.batch.heap import Heap
 from mooring.batch.job import JobInfo
 from mooring.batch.kube_plugins import KubePlugins
 from mooring.batch.node_amounts import SessionAmounts
 from mooring.batch.queue import QueueInfo
+from mooring.batch.rankings import Parts, Rankings
+from mooring.batch.registrations import NodeCallback, Registrations
 from mooring.batch.resource import MIN_RESOURCE, Resource
 from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.statement import Statement
@@ -32,53 +34,31 @@ from mooring.framework.state import CycleState
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-#: Called with a task that was allocated or deallocated; returns an error, or None.
-Handler = Callable[[TaskInfo], str | None]
-
-
-#: What a result depends on besides the node and the task's template; UNCACHEABLE if on other nodes too.
-Dependence = Callable[[TaskInfo], Any]
-UNCACHEABLE: Final = object()
-
-
-def on_node_alone(_task: TaskInfo) -> None:
-    """Declare that a callback's result depends on the node and the task's template only."""
-
-
-class NodeCallback(NamedTuple):
-    """A callback that evaluates nodes one by one or in columns, and what its result depends on (None: unknown)."""
-
-    function: Callable[..., Any]
-    columns: bool
-    depends: Dependence | None
 
 
 class NodeUsage(NamedTuple):
-    """A node's measured usage in per cent, and the time of the measurement."""
+    """A node's measured usage.
+
+    Attributes:
+        cpu: The used share of the cpu, in per cent.
+        memory: The used share of the memory, in per cent.
+        measured: The time of the measurement, in seconds since the epoch.
+    """
 
     cpu: float
     memory: float
     measured: float
 
 
-class Simulation(Protocol):
-    """A plugin's state during a dry run of evictions on one node."""
+class InvalidObject(NamedTuple):
+    """A group, queue or quota that cannot be parsed, and why; the message names the field and its value."""
 
-    def remove(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Remove a task from the node; False if that cannot be simulated."""
-
-    def add(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Add a task to the node again; False if that cannot be simulated."""
-
-    def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Whether the queue may allocate what a task requests."""
-
-    def predicate(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Whether the node is feasible."""
+    item: KubeObject
+    message: str
 
 
 class Rollback:
-    """Undoes what a session did to the node table.
+    """Undoes a session's changes to the node table.
 
     A session works on the table itself; nothing is copied. At its end, pipelined pods are removed again, and pods that
     are being evicted are put back, since they still exist.
@@ -90,7 +70,7 @@ class Rollback:
         self._before: dict[str, tuple[Pod, str | None]] = {}
 
     def add_pod(self, pod: Pod, node_name: str) -> None:
-        """Put a pod on a node of the table."""
+        """Add a pod to a node of the table."""
         self._save(pod)
         self._table.add_pod(pod, node_name)
 
@@ -121,11 +101,34 @@ class Rollback:
         self._before.clear()
 
 
-class Session(Callbacks):
-    """What plugins and actions work with.
+class Session(Registrations):
+    """One round of batch scheduling, for session plugins and actions.
 
     A plugin registers its callbacks in ``on_session_open`` with the ``add_...`` methods. Actions call the combined
     callbacks (``job_ready``, ``allocatable``, ...) and change the session through statements.
+
+    Attributes:
+        uid: The identity of the session.
+        conf: The configuration: actions, tiers of plugins, arguments.
+        jobs: The PodGroups that may be scheduled, by ``namespace/name``.
+        queues: The queues by name.
+        nodes: The nodes by name.
+        node_list: All nodes, in the order of the rows of ``table``.
+        total: The sum of the allocatable amounts of all nodes.
+        usage: The measured usage of nodes by name, if there is any.
+        memory: State that plugins keep across sessions, by the plugin's name.
+        handle: The scheduler's interface: clock, random numbers, listers.
+        amounts: The amounts of all nodes in columns.
+        kube: kube-scheduler's filters and scorers.
+        bindings: The tasks to bind, in order.
+        evictions: The tasks to evict, each with the reason, in order.
+        warnings: Messages for the log.
+        notes: Jobs that were not admitted to their queue, each with the reason, for events.
+        rankings: The best nodes of each task, if decision records are enabled.
+        journal: A log of all steps, if it is enabled.
+        invalid: Objects that were left out because they cannot be parsed.
+        changes: The rows of nodes whose tasks changed.
+        rollback: Undoes the session's changes to the node table.
     """
 
     def __init__(
@@ -143,39 +146,27 @@ class Session(Callbacks):
     ) -> None:
         super().__init__(conf)
         self.uid = uid
-        #: PodGroups that may be scheduled, by namespace/name.
         self.jobs = jobs
-        #: All nodes, in the order of the rows of ``amounts`` and ``table``.
         self.node_list = list(nodes)
         self.nodes: dict[str, SessionNode] = {node.name: node for node in nodes}
         self.queues = queues
         self.amounts = amounts
-        #: kube-scheduler's filters and scorers.
         self.kube = kube
         self.handle: Handle = kube.handle
-        #: Undoes the session's changes to the table.
         self.rollback = Rollback(kube.handle.table)
-        #: What plugins keep from session to session, by their name.
         self.memory: dict[str, Any] = {} if memory is None else memory
-        #: Measured usage by node, if there is any.
         self.usage: Mapping[str, NodeUsage] = {} if usage is None else usage
-        #: The sum of all nodes' allocatable amounts.
         self.total = Resource()
         for node in nodes:
             self.total.add(node.allocatable)
-        #: Tasks to bind, and tasks to evict with the reason, in order.
         self.bindings: list[TaskInfo] = []
         self.evictions: list[tuple[TaskInfo, str]] = []
-        #: Why PodGroups were not admitted to their queue, for their events.
         self.notes: list[tuple[JobInfo, str]] = []
-        #: A log of all steps, if it is enabled.
+        self.rankings: Rankings | None = None
         self.journal: list[str] | None = None
         self.warnings: list[str] = []
-        #: Rows of nodes whose tasks changed; results for other rows stay valid.
+        self.invalid: list[InvalidObject] = []
         self.changes = ChangeLog()
-        self._reservations: list[tuple[Handler, Handler]] = []
-        self._on_allocate: list[Handler] = []
-        self._on_deallocate: list[Handler] = []
         self._states: dict[str, CycleState] = {}
 
     @property
@@ -200,149 +191,36 @@ class Session(Callbacks):
             state = self._states[task.uid] = CycleState()
         return state
 
-    # Registration: each method takes a function of the plugin that is being opened
-
-    def add_job_order(self, function: Callable[[JobInfo, JobInfo], int]) -> None:
-        """Order jobs of a queue: negative if the left one comes first, 0 if they are equal."""
-        self.register("job_order", function)
-
-    def add_queue_order(self, function: Callable[[QueueInfo, QueueInfo], int]) -> None:
-        """Order queues."""
-        self.register("queue_order", function)
-
-    def add_victim_queue_order(self, function: Callable[[QueueInfo, QueueInfo, QueueInfo], int]) -> None:
-        """Order queues whose tasks may be evicted, given the queue that needs room."""
-        self.register("victim_queue_order", function)
-
-    def add_task_order(self, function: Callable[[TaskInfo, TaskInfo], int]) -> None:
-        """Order tasks of a job."""
-        self.register("task_order", function)
-
-    def add_pre_predicate(self, function: Callable[[TaskInfo], str | None]) -> None:
-        """Prepare for a task before nodes are evaluated; text is an error, and no node is feasible."""
-        self.register("pre_predicate", function)
-
-    def add_predicate(
-        self, function: Callable[..., Any], *, columns: bool = False, depends: Dependence | None = None
-    ) -> None:
-        """Reject nodes: ``function(task, node)`` returns None, a reason or a Status.
-
-        With ``columns``, ``function(task, nodes)`` returns Verdicts, one per node, or None if all are feasible.
-        ``depends`` declares that the result for a node depends on that node, the task's template and what
-        ``depends(task)`` returns. It is then cached for further such tasks, and only changed nodes are evaluated again.
-        """
-        self.register("predicate", NodeCallback(function, columns, depends))
-
-    def add_node_order(
-        self, function: Callable[..., Any], *, columns: bool = False, depends: Dependence | None = None
-    ) -> None:
-        """Score nodes: ``function(task, node)`` returns a number (``columns``: ``function(task, nodes)`` a vector)."""
-        self.register("node_order", NodeCallback(function, columns, depends))
-
-    def add_batch_node_order(
-        self, function: Callable[..., Any], *, columns: bool = False, depends: Dependence | None = None
-    ) -> None:
-        """Score all candidates together: ``function(task, nodes)`` returns scores by name (``columns``: a vector)."""
-        self.register("batch_node_order", NodeCallback(function, columns, depends))
-
-    def add_best_node(
-        self, function: Callable[[TaskInfo, Mapping[float, list[SessionNode]]], SessionNode | None]
-    ) -> None:
-        """Choose the node, given all candidates by score."""
-        self.register("best_node", function)
-
-    def add_preemptable(self, function: Callable[[TaskInfo, list[TaskInfo]], tuple[list[TaskInfo], int]]) -> None:
-        """Return the tasks that may be evicted for another task of their queue, and a vote."""
-        self.register("preemptable", function)
-
-    def add_reclaimable(self, function: Callable[[TaskInfo, list[TaskInfo]], tuple[list[TaskInfo], int]]) -> None:
-        """Return the tasks that may be evicted for a task of another queue, and a vote."""
-        self.register("reclaimable", function)
-
-    def add_unified_evictable(self, function: Callable[..., tuple[list[TaskInfo], int]]) -> None:
-        """Return the tasks that may be evicted for a gang, and a vote."""
-        self.register("unified_evictable", function)
-
-    def add_overused(self, function: Callable[[QueueInfo], bool]) -> None:
-        """Return whether a queue exceeds its share."""
-        self.register("overused", function)
-
-    def add_preemptive(self, function: Callable[[QueueInfo, Sequence[TaskInfo]], bool]) -> None:
-        """Return whether a queue may reclaim resources for tasks."""
-        self.register("preemptive", function)
-
-    def add_allocatable(self, function: Callable[[QueueInfo, TaskInfo], bool]) -> None:
-        """Return whether a queue may allocate what a task requests."""
-        self.register("allocatable", function)
-
-    def add_job_ready(self, function: Callable[[JobInfo], bool]) -> None:
-        """Return whether a job has enough tasks to start."""
-        self.register("job_ready", function)
-
-    def add_job_pipelined(self, function: Callable[[JobInfo], int]) -> None:
-        """Vote on whether a job has enough tasks, pipelined ones included."""
-        self.register("job_pipelined", function)
-
-    def add_job_enqueueable(self, function: Callable[[JobInfo], int]) -> None:
-        """Vote on the admission of a job to its queue."""
-        self.register("job_enqueueable", function)
-
-    def add_job_enqueued(self, function: Callable[[JobInfo], None]) -> None:
-        """Be called with each job that was admitted to its queue."""
-        self.register("job_enqueued", function)
-
-    def add_job_starving(self, function: Callable[[JobInfo], bool]) -> None:
-        """Return whether a job needs more tasks."""
-        self.register("job_starving", function)
-
-    def add_job_valid(self, function: Callable[[JobInfo], Any]) -> None:
-        """Return why a job cannot be scheduled at all (an Invalid), or None."""
-        self.register("job_valid", function)
-
-    def add_victim_tasks(self, function: Callable[[list[TaskInfo]], list[TaskInfo]]) -> None:
-        """Return running tasks to evict in any case."""
-        self.register("victim_tasks", function)
-
-    def add_simulation(self, function: Callable[[TaskInfo], Simulation]) -> None:
-        """Take part in dry runs of preemption: return a Simulation for the preemptor."""
-        self.register("simulation", function)
-
-    def add_event_handler(self, allocate: Handler | None = None, deallocate: Handler | None = None) -> None:
-        """Be called with tasks that are allocated or pipelined, and deallocated; text is an error."""
-        if allocate is not None:
-            self._on_allocate.append(allocate)
-        if deallocate is not None:
-            self._on_deallocate.append(deallocate)
-
-    def add_reservation(self, reserve: Handler, unreserve: Handler) -> None:
-        """Reserve volumes before a task enters the table, and release them when it leaves; text is an error.
-
-        With an error the task stays out of the table, so kube-scheduler's filters do not see it.
-        """
-        self._reservations.append((reserve, unreserve))
-
     # Scores
 
-    def total_scores(self, task: TaskInfo, nodes: SessionNodes) -> Floats | None:
-        """Return the sum of all scores per node; None if a batch_node_order callback failed."""
+    def total_scores(self, task: TaskInfo, nodes: SessionNodes, parts: Parts | None = None) -> Floats | None:
+        """Return the sum of all scores per node; None if a batch_node_order callback failed.
+
+        ``parts`` gets the scores by plugin.
+        """
         order = np.zeros(len(nodes))
         broken: Mask | None = None
-        for callback in self.all("node_order"):
+        for name, callback in self.named("node_order"):
             scores, failed = _order_scores(task, callback, nodes)
             order += scores
             if failed is not None:
                 broken = failed if broken is None else broken | failed
+            if parts is not None:
+                parts[name] = scores
         if broken is not None:
             order[broken] = 0.0  # after an error a node loses all node_order scores
+            if parts is not None:
+                parts.update({name: np.where(broken, 0.0, scores) for name, scores in parts.items()})
         together = np.zeros(len(nodes))
-        for callback in self.all("batch_node_order"):
+        for name, callback in self.named("batch_node_order"):
             answer = callback.function(task, nodes)
             if isinstance(answer, str):
                 return None
-            if callback.columns:
-                together += answer
-            elif answer:
-                together += np.array([float(answer.get(name, 0.0)) for name in nodes.names])
+            if not callback.columns:
+                answer = np.array([float(answer.get(each, 0.0)) for each in nodes.names]) if answer else 0.0
+            together += answer
+            if parts is not None:
+                parts[name] = parts.get(name, 0.0) + answer
         order += together
         return order
 
@@ -381,7 +259,7 @@ class Session(Callbacks):
     # Operations; statements call these
 
     def statement(self) -> Statement:
-        """Return a new statement."""
+        """Return a new statement: changes that are committed or discarded together."""
         return Statement(self)
 
     def note(self, text: str) -> None:
@@ -431,21 +309,21 @@ class Session(Callbacks):
     def fire_allocate(self, task: TaskInfo) -> str:
         """Add a task to the table and call the handlers. Return an error, or "" on success."""
         found = self._enter_table(task)
-        for handler in self._on_allocate:
+        for _, handler in self._on_allocate:
             found = handler(task) or found
         return found
 
     def fire_deallocate(self, task: TaskInfo) -> None:
         """Remove a task from the table and call the handlers."""
         self._leave_table(task)
-        for handler in self._on_deallocate:
+        for _, handler in self._on_deallocate:
             handler(task)
 
     def _enter_table(self, task: TaskInfo) -> str:
         row = self.table.row_of.get(task.node_name)
         if row is None:
             return ""
-        for reserve, _ in self._reservations:
+        for _, reserve, _ in self._reservations:
             error = reserve(task)
             if error:
                 return error
@@ -456,7 +334,7 @@ class Session(Callbacks):
     def _leave_table(self, task: TaskInfo) -> None:
         if task.node_name not in self.table.row_of:
             return
-        for _, unreserve in self._reservations:
+        for _, _, unreserve in self._reservations:
             unreserve(task)
         self.kube.unseen.removed(task.uid)
         self.rollback.remove_pod(task.pod)
@@ -480,9 +358,9 @@ class Session(Callbacks):
         return ""
 
     def _has_room(self, task: TaskInfo) -> bool:
-        """Whether a task's node is not overcommitted: Volcano binds nothing to a node that is.
+        """Return whether a task's node is not overcommitted: Volcano binds no task to an overcommitted node.
 
-        Only best-effort tasks get this far. A node is overcommitted if its allocatable amounts shrank.
+        Only best-effort tasks reach this check. A node is overcommitted if its allocatable amounts shrank.
         """
         row, idle = self.nodes[task.node_name].row, self.amounts.idle
         return all(idle.item(slot, row) > -MIN_RESOURCE for slot, _ in self.amounts.by_slot(task.request))
@@ -494,7 +372,7 @@ class Session(Callbacks):
         self.fire_deallocate(task)
 
     def hierarchical(self, plugin: str) -> bool:
-        """Whether a plugin's ``enableHierarchy`` is on."""
+        """Return whether a plugin's ``enableHierarchy`` is on."""
         option = next((option for option in self.conf.options() if option.name == plugin), None)
         return option is not None and option.enabled("Hierarchy")
 

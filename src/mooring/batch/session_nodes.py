@@ -1,4 +1,4 @@
-"""Nodes as a session's plugins see them: one by one (``SessionNode``), or in columns (``SessionNodes``)."""
+"""The nodes of a session: one by one (``SessionNode``), or in columns (``SessionNodes``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ Rows = npt.NDArray[np.intp]
 
 
 class SessionNode:
-    """One node: its object, its tasks, and its amounts. A view of a row of the node table for one session."""
+    """A node in a session: its object, its tasks and its amounts.
+
+    Attributes:
+        name: The name of the node.
+        node: The Kubernetes object.
+        row: Its row in the node table.
+        allocatable: The allocatable resources of the node. They are shared: do not modify them.
+        revocable_zone: The revocable zone of the node, from its label; empty if it has none.
+    """
 
     __slots__ = (
         "_amounts",
@@ -43,11 +51,14 @@ class SessionNode:
         self, info: NodeInfo, amounts: SessionAmounts, allocatable: Resource, task_of: Callable[[PodInfo], TaskInfo]
     ) -> None:
         """``task_of`` returns the session's task of a pod of the table."""
+        #: The node object.
         self.node: Node = info.node
+        #: The node's name.
         self.name = info.name
+        #: The node's row in the node table, and in the columns of ``SessionNodes`` of all nodes.
         self.row = info.row
+        #: The revocable zone that the node's label names; empty if none.
         self.revocable_zone = info.node.labels.get(REVOCABLE_ZONE, "")
-        #: What the node offers; shared, never change it.
         self.allocatable = allocatable
         self._amounts = amounts
         self._info = info
@@ -65,7 +76,7 @@ class SessionNode:
 
     @property
     def tasks(self) -> dict[str, TaskInfo]:
-        """The tasks on the node by namespace/name, whichever scheduler they belong to."""
+        """The tasks on the node by namespace/name, regardless of their scheduler."""
         if self._tasks is None:
             pods = self._info.pods if self._pods is None else self._pods
             at_open = (self._task_of(info) for info in pods)
@@ -75,22 +86,22 @@ class SessionNode:
 
     @property
     def idle(self) -> Resource:
-        """What no task uses."""
+        """The idle resources: those that no task uses."""
         return self._amounts.resource(self._amounts.idle, self.row)
 
     @property
     def used(self) -> Resource:
-        """What tasks use, including those that are being evicted."""
+        """The used resources, including those of tasks that are being evicted."""
         return self._amounts.resource(self._amounts.used, self.row)
 
     @property
     def releasing(self) -> Resource:
-        """What tasks that are being evicted still use."""
+        """The resources of tasks that are being evicted."""
         return self._amounts.resource(self._amounts.releasing, self.row)
 
     @property
     def future_idle(self) -> Resource:
-        """What will be idle once evicted tasks are gone and pipelined tasks are placed."""
+        """The resources that will be idle once evicted tasks are gone and pipelined tasks are placed."""
         return self._amounts.resource(self._amounts.future, self.row)
 
     def add(self, task: TaskInfo) -> str:
@@ -138,13 +149,20 @@ class SessionNode:
 
 
 class SessionNodes:
-    """A sequence of nodes; every column has an entry for each, in their order. Read the columns, never write them."""
+    """All nodes, or some of them, with their amounts in columns, for callbacks with ``columns=True``.
+
+    Iterate over it or take ``len``. Every column has an entry for each node, in their order. Do not write to columns.
+
+    Attributes:
+        session: The session.
+        rows: The rows of the session's nodes that this view contains; None for all nodes.
+    """
 
     __slots__ = ("_kube", "rows", "session")
 
     def __init__(self, session: Session, rows: Rows | None = None) -> None:
+        #: The session.
         self.session = session
-        #: Rows of the session's nodes, or None for all of them.
         self.rows = rows
         self._kube: Nodes | None = None
 
@@ -162,25 +180,25 @@ class SessionNodes:
 
     @property
     def kube(self) -> Nodes:
-        """The same nodes as kube-scheduler's plugins see them."""
+        """The same nodes, in the form that kube-scheduler's plugins use."""
         if self._kube is None:
             self._kube = Nodes(self.session.table, self.rows)
         return self._kube
 
     def allocatable(self, resource: str) -> Floats:
-        """How much of a resource each node offers."""
+        """Return the allocatable amount of a resource on each node."""
         return self._column(self.session.amounts.allocatable, resource)
 
     def idle(self, resource: str) -> Floats:
-        """How much of a resource no task uses."""
+        """Return the idle amount of a resource on each node."""
         return self._column(self.session.amounts.idle, resource)
 
     def used(self, resource: str) -> Floats:
-        """How much of a resource is in use."""
+        """Return the used amount of a resource on each node."""
         return self._column(self.session.amounts.used, resource)
 
     def future_idle(self, resource: str) -> Floats:
-        """How much of a resource will be idle once evicted tasks are gone and pipelined tasks are placed."""
+        """Return the amount that will be idle once evicted tasks are gone and pipelined tasks are placed."""
         return self._column(self.session.amounts.future, resource)
 
     def _column(self, column: Floats, resource: str) -> Floats:

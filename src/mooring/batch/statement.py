@@ -35,6 +35,7 @@ class Statement:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        #: The operations so far, in order.
         self.operations: list[Operation] = []
 
     def evict(self, task: TaskInfo, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""TaskInfo: a pod as a batch session sees it."""
+"""TaskInfo: a pod in a batch session."""
 
 from __future__ import annotations
 
@@ -53,7 +53,30 @@ class Transaction(NamedTuple):
 
 
 class TaskInfo:
-    """One pod: its request, its status and its node."""
+    """A pod in a session: its request, its status and its node.
+
+    Attributes:
+        pod: The pod.
+        uid: The uid of the pod.
+        name: The name of the pod.
+        namespace: The namespace of the pod.
+        key: ``namespace/name``.
+        job: The ``namespace/name`` of its PodGroup; empty for a pod without one.
+        role: The name of its task in a Volcano job; empty if it has none.
+        request: The pod's requests. They are shared: do not modify them.
+        best_effort: Whether the pod requests nothing.
+        status: Its status in this session, such as ``Pending``, ``Allocated`` or ``Running``.
+        node_name: The node that it is on, or is placed on by the session; empty if there is none.
+        node_status: The status under which its node counts it; None while it is on no node.
+        priority: The priority of the pod; the annotation ``volcano.sh/task-priority`` overrides it.
+        preemptable: Whether it may be preempted, by its annotation or label; true if there is none.
+        revocable_zone: ``*`` if it may run on revocable nodes, otherwise empty.
+        gated: Whether the pod has scheduling gates.
+        index: The number at the end of the pod's name; None if there is none.
+        created: When the pod was created, in seconds since the epoch.
+        evicted: Whether other tasks were evicted for it.
+        last: Its status and node before a statement was discarded, for messages.
+    """
 
     __slots__ = (
         "best_effort",
@@ -85,19 +108,14 @@ class TaskInfo:
         self.uid = pod.uid
         self.name = pod.name
         self.namespace = pod.namespace
-        #: namespace/name, the key of a node's tasks.
         self.key = pod.key
-        #: namespace/name of the PodGroup; empty for a pod without one.
         self.job = f"{pod.namespace}/{group}" if group else ""
         self.role = annotations.get(TASK_SPEC) or labels.get(TASK_SPEC) or ""
-        #: The pod's request; shared, never change it.
         self.request = request
         self.best_effort = request.is_empty
         self.status: Status = pod_status(pod)
         self.node_name = pod.node_name
-        #: The status under which the node counts it; None while it is on no node.
         self.node_status: Status | None = None
-        #: Whether other tasks were evicted for it.
         self.evicted = False
         self.last: Transaction | None = None
         self.priority = _priority(pod)
@@ -155,7 +173,7 @@ def pod_index(name: str) -> int | None:
 
 
 def precedes(left: TaskInfo, right: TaskInfo) -> bool:
-    """Whether the left task comes first if all plugins rate them equal: by index, then by age, then by uid."""
+    """Return whether the left task comes first if all plugins rate them equal: by index, then by age, then by uid."""
     if left.index is None or right.index is None or left.index == right.index:
         return left.uid < right.uid if left.created == right.created else left.created < right.created
     return left.index < right.index
@@ -175,7 +193,7 @@ def revocable_zone(annotations: dict[str, str]) -> str:
 
 
 def has_only_queue_gate(pod: Pod) -> bool:
-    """Whether Volcano's own gate is the pod's only scheduling gate."""
+    """Return whether Volcano's own gate is the pod's only scheduling gate."""
     gates = pod.spec.scheduling_gates
     return len(gates) == 1 and gates[0].name == QUEUE_GATE
 

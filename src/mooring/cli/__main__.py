@@ -1,6 +1,6 @@
-"""`python -m mooring.cli`: run the `mooring` command with a given interpreter."""
+"""`python -m mooring.cli`: the `mooring` command, run with a given interpreter."""
 
-from mooring.cli.main import main
+from mooring.cli.main import entry
 
 if __name__ == "__main__":
-    main(prog_name="mooring")
+    entry(prog_name="mooring")

@@ -6,7 +6,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from mooring.cli.options import kubeconfig_option
+from mooring.cli.cluster_access import ClusterChoice
+from mooring.cli.options import cluster_options
 
 
 @click.group()
@@ -34,19 +35,19 @@ def evaluate(file: BinaryIO, trace: bool) -> None:
             return evaluate_case(case, trace=trace)
         except CaseError:
             raise
-        except Exception as error:  # a bug in Mooring must not prevent the other answers
+        except Exception as error:  # a bug must not prevent the answers to other cases
             raise CaseError(f"no answer: {type(error).__name__}: {error}") from error
 
     answer_cases(file, answer, CaseError, "{id, conf, objects}")
 
 
 @batch.command()
-@kubeconfig_option
+@cluster_options
 @click.option("--dry-run", is_flag=True, help="Print what would be done without doing it.")
 @click.option(
     "-o", "--output", type=click.Choice(["yaml", "json"]), help="Print the definitions instead of installing them."
 )
-def install(kubeconfig: str, dry_run: bool, output: str | None) -> None:
+def install(choice: ClusterChoice, dry_run: bool, output: str | None) -> None:
     """Install the CustomResourceDefinitions of queues, pod groups, jobs and commands.
 
     Existing definitions that Mooring did not install, such as Volcano's own, are not changed.
@@ -61,7 +62,7 @@ def install(kubeconfig: str, dry_run: bool, output: str | None) -> None:
         print_documents(DEFINITIONS, output)
         return
     try:
-        done = on_cluster(kubeconfig, lambda client: install_on(client, dry_run=dry_run))
+        done = on_cluster(choice, lambda client: install_on(client, dry_run=dry_run))
     except InstallError as error:
         raise click.ClickException(str(error)) from None
     for each in done:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -84,13 +85,23 @@ def start(nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, ba
         raise click.ClickException(f"cannot use {where}: {error.strerror or error}; choose another") from None
 
 
+_kubeconfig_option = click.option(
+    "--kubeconfig",
+    default="",
+    metavar="FILE",
+    type=click.Path(),
+    show_default=f"{KUBECONFIG} in this directory, or $KUBECONFIG",
+    help="The kubeconfig that `start` or `up` wrote.",
+)
+
+
 @cluster.command()
-@click.option("--kubeconfig", default=KUBECONFIG, show_default=True, help="The kubeconfig that `start` or `up` wrote.")
+@_kubeconfig_option
 def status(kubeconfig: str) -> None:
     """Show whether an embedded cluster is running, and its nodes and pods. The exit code is 1 if none is running."""
     from mooring.cli.cluster_process import cluster_status
 
-    found = cluster_status(kubeconfig)
+    found = cluster_status(_found(kubeconfig))
     click.echo(f"The embedded cluster is serving {found.server} (process {found.pid}).")
     click.echo(f"Data: {found.data_dir or 'in memory only'}")
     click.echo(f"Nodes: {found.nodes}, ready {found.ready}")
@@ -98,18 +109,37 @@ def status(kubeconfig: str) -> None:
 
 
 @cluster.command()
-@click.option("--kubeconfig", default=KUBECONFIG, show_default=True, help="The kubeconfig that `start` or `up` wrote.")
+@_kubeconfig_option
 def stop(kubeconfig: str) -> None:
     """Stop an embedded cluster and wait until it has exited."""
     from mooring.cli.cluster_process import cluster_status, stop_cluster
 
-    stop_cluster(cluster_status(kubeconfig))
+    stop_cluster(cluster_status(_found(kubeconfig)))
     click.echo("The embedded cluster has stopped.")
 
 
+def _found(kubeconfig: str) -> str:
+    """Return the kubeconfig to use; empty for the files of $KUBECONFIG."""
+    if kubeconfig:
+        return kubeconfig
+    return "" if os.environ.get("KUBECONFIG") and not Path(KUBECONFIG).exists() else KUBECONFIG
+
+
 def program() -> str:
-    """Return how to invoke `mooring`: by name, or by path if it is not on the PATH."""
-    return "mooring" if shutil.which("mooring") else shlex.quote(sys.argv[0])
+    """Return the command that invokes `mooring`: its name, or its path if it is not on the PATH."""
+    if shutil.which("mooring"):
+        return "mooring"
+    return shlex.quote(sys.argv[0]) if Path(sys.argv[0]).name == "mooring" else f"{interpreter()} -m mooring.cli"
+
+
+def interpreter() -> str:
+    """Return the command that invokes this Python: its name, or its path if the name is that of another Python."""
+    found = shutil.which("python")
+    # Do not resolve the paths: the interpreters of all virtual environments may be links to one file.
+    if found is not None and Path(found).absolute() == Path(sys.executable).absolute():
+        return "python"
+    path, here = Path(sys.executable), Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def usage_hint(kubeconfig: Path) -> str:

@@ -1,4 +1,4 @@
-"""Start, query and stop an embedded cluster that runs in another process."""
+"""Embedded clusters in other processes: start, query and stop them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ _STOP_SECONDS = 15.0
 class ChildCluster:
     """An embedded cluster in a child process; use it as a context manager.
 
-    The cluster has its own process so that a busy scheduler does not slow it down. The child exits when its standard
-    input is closed, which the operating system does however the parent ends. Ctrl-C reaches only the parent, which
-    then stops everything in order.
+    The cluster has its own process, so that a busy scheduler does not slow it down. The child exits when its standard
+    input is closed, which happens however the parent ends. Ctrl-C reaches only the parent, which then stops the child.
     """
 
     def __init__(self, *, nodes: int, port: int = 0, data_dir: Path | None = None) -> None:
@@ -61,7 +60,7 @@ class ChildCluster:
         self._stop()
 
     def on_exit(self, call: Callable[[], None]) -> None:
-        """Call ``call`` on a thread if the cluster exits before it is stopped."""
+        """Register a function that is called on a thread if the cluster exits before it is stopped."""
 
         def wait() -> None:
             if self._process is not None:
@@ -105,7 +104,7 @@ class _Process(msgspec.Struct, rename="camel"):
 
 
 def cluster_status(kubeconfig: str) -> ClusterStatus:
-    """Return the status of the embedded cluster of a kubeconfig. Ends the command if none answers."""
+    """Return the status of the embedded cluster of a kubeconfig. Ends the command if the cluster does not respond."""
     from mooring.kube import AccessError, KubeError, load_access
 
     try:
@@ -114,9 +113,9 @@ def cluster_status(kubeconfig: str) -> ClusterStatus:
     except AccessError as error:
         raise click.ClickException(f"no embedded cluster found: {error}") from None
     except msgspec.DecodeError:
-        raise click.ClickException(f"{kubeconfig}: {access.server} is not a Mooring embedded cluster") from None
+        raise click.ClickException(f"{access.origin}: {access.server} is not a Mooring embedded cluster") from None
     except KubeError as error:
-        raise click.ClickException(f"{kubeconfig}: no Mooring embedded cluster answers: {error}") from None
+        raise click.ClickException(f"{access.origin}: no Mooring embedded cluster answers: {error}") from None
 
 
 async def _read_status(access: Access) -> ClusterStatus:

@@ -49,7 +49,11 @@ def view(file: str, output: str, expand: bool, lines: bool, requested: Requested
         return
     try:
         loaded = load_setup(
-            read_text(file), source=source_name(file), requested=requested, base=Path(file).parent
+            read_text(file),
+            source=source_name(file),
+            requested=requested,
+            base=Path(file).parent,
+            file=Path(file) if file != "-" else None,
         ).config
     except (ConfigError, PluginLoadError) as error:
         fail([str(error)])
@@ -71,7 +75,11 @@ def migrate(file: str, requested: Requested) -> None:
     try:
         guests = guests_in(read_document(text, source=source_name(file)))
         found = find_plugins(
-            requested, read_sources(sources, source=source_name(file)), base=Path(file).parent, guests=guests
+            requested,
+            read_sources(sources, source=source_name(file)),
+            base=Path(file).parent,
+            file=Path(file) if file != "-" else None,
+            guests=guests,
         )
         migration = migrate_text(text, source=source_name(file), plugins=found.specs())
     except (ConfigError, PluginLoadError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -12,10 +13,11 @@ import click
 import msgspec
 
 from mooring import __version__
-from mooring.cli.cluster_access import cluster_access
-from mooring.cli.daemon import log_start, log_warnings, run_until_stopped, start_logging
+from mooring.cli.cluster_access import ClusterChoice, cluster_access
+from mooring.cli.daemon import StopSignals, log_start, log_warnings, run_until_stopped, start_logging
 from mooring.cli.flags.go_flags import Flag, GoCommand, UnsupportedFlag, notes
 from mooring.cli.flags.supported_flags import SUPPORTED_FLAGS
+from mooring.cli.options import context_option
 from mooring.cli.rbac import LEASE
 
 if TYPE_CHECKING:
@@ -90,8 +92,9 @@ _UNSUPPORTED: Final = (
     show_default=True,
     help="Copy annotations of the pods' owner to their PodGroup.",
 )
+@context_option
 @click.pass_context
-def controller(ctx: click.Context, /, inherit_owner_annotations: bool, **given: Any) -> None:
+def controller(ctx: click.Context, /, inherit_owner_annotations: bool, context: str, **given: Any) -> None:
     """Run the controllers of queues, pod groups and jobs, as vc-controller-manager does.
 
     They create the root queue and the default queue, open and close queues, create a PodGroup for pods of batch
@@ -117,8 +120,10 @@ def controller(ctx: click.Context, /, inherit_owner_annotations: bool, **given: 
         qps=given["kube_api_qps"] if given["kube_api_qps"] is not None else 50.0,
         burst=given["kube_api_burst"] if given["kube_api_burst"] is not None else 100,
     )
-    access = cluster_access(given["kubeconfig"] or "", master=given["master"])
-    raise SystemExit(asyncio.run(_run(access, program)))
+    access = cluster_access(ClusterChoice(given["kubeconfig"] or "", context), master=given["master"])
+    with StopSignals() as signals:
+        code = asyncio.run(_run(access, program, signals))
+    sys.exit(code)
 
 
 def _election(given: Mapping[str, Any]) -> ElectionSettings | None:
@@ -142,13 +147,12 @@ def _election(given: Mapping[str, Any]) -> ElectionSettings | None:
         raise click.UsageError(str(error)) from None
 
 
-async def _run(access: Access, settings: ManagerSettings) -> int:
-    import structlog
-
+async def _run(access: Access, settings: ManagerSettings, signals: StopSignals) -> int:
     from mooring.controllers import scheduler_plugins
     from mooring.controllers.manager import RECONCILERS, ControllerManager
     from mooring.kube import Client
     from mooring.live import ServerError
+    from mooring.logs import get_logger
 
     log_start("Starting controllers", access, version=__version__)
     try:
@@ -156,6 +160,6 @@ async def _run(access: Access, settings: ManagerSettings) -> int:
             more = await scheduler_plugins.served_reconcilers(client)
         program: ControllerManager = ControllerManager(access, settings, reconcilers=(*RECONCILERS, *more))
     except ServerError as error:
-        structlog.get_logger("mooring").error(str(error))
+        get_logger("mooring").error(str(error))
         return 1
-    return await run_until_stopped(program.run())
+    return await run_until_stopped(program.run(), signals)

@@ -10,8 +10,8 @@ from mooring.cli.input_files import fail
 from mooring.cli.json_lines import answer_cases
 from mooring.cli.options import plugin_options
 from mooring.loading import PluginLoadError, Requested, find_plugins
-from mooring.simulate.evaluate import CaseError
-from mooring.simulate.evaluate import evaluate as evaluate_case
+from mooring.simulation.evaluate import CaseError
+from mooring.simulation.evaluate import evaluate as evaluate_case
 
 
 @click.command()

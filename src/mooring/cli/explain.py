@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import msgspec
 
-from mooring.cli.cluster_access import on_cluster
+from mooring.cli.cluster_access import ClusterChoice, context_namespace, on_cluster
 from mooring.cli.options import (
+    VIEW_FORMATS,
     SchedulerAddress,
+    cluster_options,
     config_option,
-    kubeconfig_option,
     namespace_option,
     output_option,
     plugin_options,
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from mooring.observe.explanation import Explanation
 
 
+_WATCH_SECONDS = 2.0
+
+
 @click.group()
 def explain() -> None:
     """Explain why a pod was placed on its node, or why a pod or job is pending."""
@@ -43,20 +48,24 @@ def explain() -> None:
     "-f", "--filename", "files", multiple=True, metavar="MANIFEST", help="Use these manifests instead of a cluster."
 )
 @click.option("-R", "--recursive", is_flag=True, help="Read subdirectories too.")
-@kubeconfig_option
+@cluster_options
 @config_option
 @plugin_options
-@output_option("table", "json", "yaml")
+@output_option(*VIEW_FORMATS)
+@click.option(
+    "-w", "--watch", is_flag=True, help="Print the running scheduler's explanation again when it changes, until Ctrl-C."
+)
 def pod(
     pod: str,
     namespace: str,
     address: SchedulerAddress,
     files: tuple[str, ...],
     recursive: bool,
-    kubeconfig: str,
+    choice: ClusterChoice,
     config_file: str | None,
     requested: Requested,
     output: str,
+    watch: bool,
 ) -> None:
     """Explain why a pod was placed on its node, or why it is pending.
 
@@ -70,41 +79,61 @@ def pod(
     """
     from mooring.cli.input_files import read_setup
 
-    key = _key(pod, namespace)
+    key = _key(pod, namespace or ("default" if files else context_namespace(choice)))
+    if watch and files:
+        raise click.UsageError("--watch needs a running scheduler: leave -f out")
     if files:
         if address.scheduler and click.get_current_context().get_parameter_source("scheduler") is not None:
             click.echo("note: --scheduler is ignored because manifests are given", err=True)
         setup = read_setup(config_file, requested)
-        objects, reason = _from_manifests(files, setup, recursive=recursive), ""
+        objects, reason = objects_in_manifests(files, setup, recursive=recursive), ""
     else:
-        answer = _recorded(address.client(kubeconfig), key)
+        if watch:
+            _watch(address.client(choice), key, output)
+        answer = _recorded(address.client(choice), key)
         if not isinstance(answer, str):
             _print_pod(answer, output)
             return
-        gang = _gang(kubeconfig, key)
+        gang = _gang(choice, key)
         if gang is not None:
             # Sessions decide about the gang as a whole; an attempt for this pod alone would be misleading.
-            _print_gang(gang, output)
+            _print_gang(_with_plugins(gang, address.client(choice)), output)
             return
         reason = answer
         setup = read_setup(config_file, requested)
-        objects = _from_cluster(kubeconfig, setup, reason)
+        objects = objects_in_cluster(choice, setup, reason)
     _print_pod(_simulated(objects, key, setup, reason), output)
 
 
 @explain.command()
 @click.argument("job", metavar="[NAMESPACE/]NAME")
 @namespace_option
-@kubeconfig_option
-@output_option("table", "json", "yaml")
-def job(job: str, namespace: str, kubeconfig: str, output: str) -> None:
+@scheduler_options
+@cluster_options
+@output_option(*VIEW_FORMATS)
+def job(job: str, namespace: str, address: SchedulerAddress, choice: ClusterChoice, output: str) -> None:
     """Explain why a job (batch.volcano.sh) is waiting: which gate it has not passed, and the amounts involved.
 
-    The gates, in order: the job itself, its queue, the queue's quota, the gang, the nodes.
+    The gates, in order: the job itself, its queue, the queue's quota, the gang, the nodes. Whether the capability of
+    queues counts depends on the plugins of the running scheduler (--scheduler, by default on this machine).
     """
     from mooring.cli.job import facts, split
 
-    _print_gang(on_cluster(kubeconfig, lambda client: facts(client, *split(job, namespace))), output)
+    found = on_cluster(choice, lambda client: facts(client, *split(client, job, namespace)))
+    _print_gang(_with_plugins(found, address.client(choice)), output)
+
+
+def _with_plugins(facts: Facts, client: SchedulerClient) -> Facts:
+    """Add the facts that depend on the session plugins of the running scheduler, if it responds."""
+    from mooring.cli.scheduler_client import NoAnswer
+    from mooring.controllers.gang_explanation import ENFORCERS
+
+    try:
+        names = {row.name for row in client.plugins() if "session" in row.points and row.profile}
+    except NoAnswer:
+        return facts
+    enforces = any(name in names for name in ENFORCERS) if names else None
+    return msgspec.structs.replace(facts, enforces_capability=enforces)
 
 
 def _print_gang(facts: Facts, output: str) -> None:
@@ -126,15 +155,15 @@ def _print_pod(found: Explanation, output: str) -> None:
     print_result(found, output, lambda: pod_parts(found))
 
 
-def _gang(kubeconfig: str, key: str) -> Facts | None:
-    """Return the gang of a pod; None if it is in no gang, or if the cluster cannot be read."""
+def _gang(choice: ClusterChoice, key: str) -> Facts | None:
+    """Return the gang of a pod; None if the pod is not in a gang, or if the cluster cannot be read."""
     import asyncio
 
     from mooring.controllers.gang_explanation import gang_facts_of_pod
-    from mooring.kube import AccessError, Client, KubeError, load_access
+    from mooring.kube import AccessError, Client, KubeError
 
     async def read() -> Facts | None:
-        async with Client(load_access(kubeconfig=kubeconfig)) as client:
+        async with Client(choice.load()) as client:
             return await gang_facts_of_pod(client, *key.split("/"))
 
     try:
@@ -150,6 +179,28 @@ def _key(pod: str, namespace: str) -> str:
     return f"{given or namespace}/{name}"
 
 
+def _watch(client: SchedulerClient, key: str, output: str) -> NoReturn:
+    """Print the explanation whenever it changes. Ends the command if the scheduler does not respond."""
+    from mooring.cli.input_files import fail
+    from mooring.cli.scheduler_client import NoAnswer
+
+    last: Explanation | None = None
+    try:
+        while True:
+            found = client.explanation(key)
+            if found != last:
+                if last is not None and output not in ("json", "yaml"):
+                    click.echo()
+                _print_pod(found, output)
+                sys.stdout.flush()
+            last = found
+            time.sleep(_WATCH_SECONDS)
+    except NoAnswer as problem:
+        fail([str(problem)])
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
 def _recorded(client: SchedulerClient, key: str) -> Explanation | str:
     """Return the running scheduler's explanation, or the reason why it is not available."""
     from mooring.cli.scheduler_client import NoAnswer
@@ -162,8 +213,8 @@ def _recorded(client: SchedulerClient, key: str) -> Explanation | str:
 
 def _simulated(objects: Iterable[KubeObject], key: str, setup: Setup, reason: str) -> Explanation:
     from mooring.scheduler.profile import ProfileError
-    from mooring.simulate.explain import explain_again
-    from mooring.simulate.sources import InputError
+    from mooring.simulation.explain import explain_again
+    from mooring.simulation.sources import InputError
 
     try:
         found = explain_again(objects, key, setup.config, plugins=setup.plugins)
@@ -174,11 +225,12 @@ def _simulated(objects: Iterable[KubeObject], key: str, setup: Setup, reason: st
     return found
 
 
-def _from_manifests(files: tuple[str, ...], setup: Setup, *, recursive: bool) -> list[KubeObject]:
+def objects_in_manifests(files: tuple[str, ...], setup: Setup, *, recursive: bool) -> list[KubeObject]:
+    """Return the objects of manifests, with the pods that the controllers of workloads would create."""
     from mooring.api.decode_errors import ManifestError
     from mooring.scheduler.profiles import known_kinds
-    from mooring.simulate.scenario import build
-    from mooring.simulate.sources import InputError, read
+    from mooring.simulation.scenario import build
+    from mooring.simulation.sources import InputError, read
 
     try:
         given = read(files, recursive=recursive, stdin=sys.stdin.buffer.read)
@@ -188,25 +240,30 @@ def _from_manifests(files: tuple[str, ...], setup: Setup, *, recursive: bool) ->
     return [*scenario.nodes, *scenario.objects, *(each.pod for each in scenario.pods)]
 
 
-def _from_cluster(kubeconfig: str, setup: Setup, reason: str) -> list[KubeObject]:
+def objects_in_cluster(choice: ClusterChoice, setup: Setup, reason: str = "") -> list[KubeObject]:
+    """Return the objects of a cluster. ``reason`` is the reason why they are needed, for messages."""
     import asyncio
 
-    from mooring.kube import AccessError, Forbidden, KubeError, load_access
+    from mooring.kube import AccessError, Forbidden, KubeError
 
     try:
-        access = load_access(kubeconfig=kubeconfig)
+        access = choice.load()
     except AccessError as error:
-        raise click.ClickException(f"{reason}\nThe cluster cannot be read either: {error}") from None
+        raise click.ClickException(_unreadable(error, reason)) from None
     for warning in access.warnings:
         click.echo(f"note: {warning}", err=True)
     try:
         return asyncio.run(_list_objects(access, setup))
     except Forbidden as error:
-        raise click.ClickException(
-            f"{reason}\nReading the cluster is forbidden: {error}; use a --kubeconfig that can list nodes and pods"
-        ) from None
+        remedy = "use a --context or --kubeconfig that can list nodes and pods"
+        text = f"Reading the cluster is forbidden: {error}; {remedy}"
+        raise click.ClickException(f"{reason}\n{text}" if reason else text) from None
     except KubeError as error:
-        raise click.ClickException(f"{reason}\nThe cluster cannot be read either: {error}") from None
+        raise click.ClickException(_unreadable(error, reason)) from None
+
+
+def _unreadable(error: Exception, reason: str) -> str:
+    return f"{reason}\nThe cluster cannot be read either: {error}" if reason else f"The cluster cannot be read: {error}"
 
 
 async def _list_objects(access: Access, setup: Setup) -> list[KubeObject]:
@@ -218,6 +275,7 @@ async def _list_objects(access: Access, setup: Setup) -> list[KubeObject]:
     from mooring.scheduler.profiles import enabled_kinds
 
     found: list[KubeObject] = []
+    ignored: dict[str, str] = {}
     async with Client(access) as client:
         for kind in dict.fromkeys((*KINDS, *enabled_kinds(setup.config, setup.plugins))):
             try:
@@ -225,7 +283,10 @@ async def _list_objects(access: Access, setup: Setup) -> list[KubeObject]:
             except (Forbidden, NotFound) as error:
                 if kind in (Node, Pod):
                     raise
-                click.echo(f"note: {kind.__name__} objects cannot be read and are ignored: {error}", err=True)
+                ignored[kind.__name__] = str(error)
                 continue
             found += page.items
+    if ignored:
+        reason = next(iter(ignored.values()))
+        click.echo(f"note: ignored, because they cannot be read: {', '.join(ignored)} ({reason})", err=True)
     return found

@@ -1,4 +1,4 @@
-"""Explanations of pods and gangs as tables and lists."""
+"""Tables and lists that explain the decisions about pods and gangs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING
 
 from mooring.api.quantity import format_quantity
 from mooring.cli.output import table
-from mooring.observe.explanation import DecisionView, Explanation, PreemptionView, VerdictView, WaitingView
-from mooring.simulate.report import Listing, Part
+from mooring.framework.waiting_pods import go_duration
+from mooring.observe.explanation import (
+    DecisionView,
+    Explanation,
+    HoldView,
+    PreemptedView,
+    PreemptionView,
+    VerdictView,
+    WaitingView,
+)
+from mooring.simulation.report import Column, Grid, Listing, Part
 
 if TYPE_CHECKING:
-    from mooring.controllers.gang_explanation import GangExplanation, Room
+    from mooring.controllers.gang_explanation import GangExplanation
 
 
 def pod_parts(explained: Explanation) -> list[Part]:
@@ -19,11 +28,16 @@ def pod_parts(explained: Explanation) -> list[Part]:
     decision, waiting = explained.decision, explained.waiting
     if explained.note:
         found.append(explained.note)
+    if explained.held_by:
+        found.append(_held(explained.held_by))
     if decision is not None:
+        if decision.preempted is not None and explained.state != "gone":
+            found.append(_preempted("It", decision.preempted))
         if decision.node:
             found += _placement(decision)
-        else:
+        elif decision.outcome != "gated":
             found += _failure(decision)
+        found += _history(explained, decision)
     if waiting is not None:
         found.append(_waiting(waiting))
     if decision is not None and decision.seconds:
@@ -39,10 +53,13 @@ def _headline(explained: Explanation) -> str:
             text = f"Pod {pod} is on node {explained.node}."
         case "binding":
             text = f"Pod {pod} is being bound to node {explained.node}."
+        case "held":
+            text = f"Pod {pod} is held at Permit, with node {explained.node} reserved for it."
         case "gated":
-            text = f"Pod {pod} is gated; it is not scheduled until its scheduling gates are removed."
+            plugin = explained.waiting.gated_by if explained.waiting is not None else ""
+            text = f"Pod {pod} is gated: the PreEnqueue plugin {plugin} holds it."
         case "gone":
-            text = f"Pod {pod} was deleted."
+            text = _gone(explained)
         case _:
             text = f"Pod {pod} is pending."
     if decision is None:
@@ -52,12 +69,52 @@ def _headline(explained: Explanation) -> str:
     return f"{text} Attempt {decision.attempt} by {decision.profile} at {decision.time}."
 
 
+def _gone(explained: Explanation) -> str:
+    pod, decision = explained.pod, explained.decision
+    if decision is not None and decision.preempted is not None:
+        return _preempted(f"Pod {pod}", decision.preempted)
+    if decision is not None and decision.outcome == "gated":
+        plugin = decision.verdicts[0].plugin if decision.verdicts else ""
+        return f"Pod {pod} was deleted while it was gated: the PreEnqueue plugin {plugin} held it: {decision.message}"
+    return f"Pod {pod} was deleted."
+
+
+def _preempted(subject: str, found: PreemptedView) -> str:
+    by = f"pod {found.by} ({found.plugin})" if found.plugin else f"pod {found.by}"
+    return f"{subject} was preempted by {by} on node {found.node} at {found.time}."
+
+
+def _held(holds: list[HoldView]) -> Listing:
+    items = []
+    for each in holds:
+        until = f"until {each.until}, then it is rejected"
+        if each.allowed_at and each.allowed_at <= each.until:
+            until = f"until {each.allowed_at}, then the plugin allows it"
+        items.append((f"Held by {each.plugin}", f"{until} (timeout {go_duration(each.timeout_seconds)})"))
+    return Listing("Permit", items)
+
+
+def _history(explained: Explanation, decision: DecisionView) -> list[Part]:
+    """Return the waits at Permit of the attempt, and the victims of all attempts, unless they are shown already."""
+    found: list[Part] = []
+    if decision.permit and not explained.held_by:
+        waits = ", ".join(f"{each.plugin} (timeout {go_duration(each.timeout_seconds)})" for each in decision.permit)
+        found.append(f"At Permit it {'waited' if decision.attempt else 'would wait'} for {waits}.")
+    shown = decision.preemption.victims if decision.preemption is not None else []
+    if set(decision.victims) - set(shown):
+        found.append(Listing("Preemption", [("Evicted for this pod", ", ".join(decision.victims))]))
+    return found
+
+
 def _placement(decision: DecisionView) -> list[Part]:
+    if not decision.evaluated_nodes and not decision.attempt:
+        return []  # only the preemption of the pod is recorded
     text = f"Chosen: {decision.node}; {decision.evaluated_nodes} node(s) evaluated, {decision.feasible_nodes} feasible."
     if decision.was_nominated:
         return [f"{text} It was the nominated node, so it was evaluated first."]
     if decision.message:  # a session decided about the pod, together with others
-        return [f"Chosen: {decision.node}, {decision.message}; {decision.evaluated_nodes} node(s) evaluated."]
+        feasible = f", {decision.feasible_nodes} feasible" if decision.feasible_nodes else ""
+        text = f"Chosen: {decision.node}, {decision.message}; {decision.evaluated_nodes} node(s) evaluated{feasible}."
     if not decision.candidates:
         alone = f"{text} No scoring was needed." if decision.feasible_nodes == 1 else text
         return [alone, *_verdicts("Rejected by extenders", decision.verdicts)]
@@ -67,9 +124,9 @@ def _placement(decision: DecisionView) -> list[Part]:
     ]
     more = decision.feasible_nodes - len(rows)
     footer = f"... and {more} more feasible node(s)" if more > 0 else ""
-    titles = ("Total", *plugins)
     title = "Weighted scores of the chosen node and the next best nodes"
-    scores = table(title, ("Node", *titles), rows, right=titles, footer=footer)
+    columns = (Column("Node"), Column("Total", "right"), *(Column(each, "right", is_name=True) for each in plugins))
+    scores = Grid(title, columns, list(rows), footer, can_swap=True)
     return [text, scores, *_verdicts("Rejected by extenders", decision.verdicts)]
 
 
@@ -149,16 +206,14 @@ def gang_parts(why: GangExplanation | None) -> list[Part]:
             )
             for room in why.room
         ]
-        parts.append(table("Resources", ("Resource", *titles), rows, right=titles, footer=_shortage(why.room)))
+        parts.append(table("Resources", ("Resource", *titles), rows, right=titles, footer=why.remark))
     if why.reasons:
-        items = [(f"{count} pods", reason) for reason, count in sorted(why.reasons.items(), key=lambda each: -each[1])]
+        items = [
+            (f"{count} {'pod' if count == 1 else 'pods'}", reason)
+            for reason, count in sorted(why.reasons.items(), key=lambda each: -each[1])
+        ]
         parts.append(Listing("Reasons", items))
     return parts
-
-
-def _shortage(rooms: tuple[Room, ...]) -> str:
-    names = [room.resource for room in rooms if room.is_short]
-    return f"Insufficient {', '.join(names)} in addition to what the queue has allocated." if names else ""
 
 
 def format_amount(resource: str, amount: int | None) -> str:

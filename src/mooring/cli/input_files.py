@@ -1,4 +1,4 @@
-"""Read the files that commands are given: text, and configurations with their plugins."""
+"""Input files of commands: text files, and configurations with their plugins."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 def read_setup(file: str | None, requested: Requested) -> Setup:
     """Return the configuration of a file and the plugins that the file and the command line name.
 
-    ``-`` is standard input, None the default configuration. Ends the command if anything is invalid.
+    ``-`` is standard input, and None is the default configuration. Ends the command if a file is invalid.
     """
     return read_setup_files(file, requested)[0]
 
 
 def read_setup_files(file: str | None, requested: Requested) -> tuple[Setup, SetupFiles | None]:
-    """Like `read_setup`, and also return the files to reload; None for standard input."""
+    """Return the same as `read_setup`, and the files to reload; None for standard input."""
     from mooring.config import ConfigError
     from mooring.loading import PluginLoadError, load_setup
     from mooring.loading.setup_files import SetupFiles
@@ -33,7 +33,7 @@ def read_setup_files(file: str | None, requested: Requested) -> tuple[Setup, Set
         if files is None:
             return load_setup(read_text("-"), source="-", requested=requested, base=Path()), None
         if file is not None:
-            read_text(file)  # for the better error message if the file cannot be read
+            read_text(file)  # has a better error message if the file cannot be read
         return files.load(), files
     except ConfigError as error:
         fail(error.lines())
@@ -58,7 +58,7 @@ def read_text(file: str) -> str:
 
 
 def source_name(file: str) -> str:
-    """Return how to name a file in messages."""
+    """Return the name of a file for messages."""
     return "standard input" if file == "-" else file
 
 

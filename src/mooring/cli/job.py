@@ -6,19 +6,34 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.cluster_access import on_cluster
-from mooring.cli.options import kubeconfig_option, namespace_option, output_option
+from mooring.cli.cluster_access import ClusterChoice, on_cluster
+from mooring.cli.options import (
+    LIST_FORMATS,
+    VIEW_FORMATS,
+    cluster_options,
+    namespace_option,
+    output_option,
+    watch_option,
+)
 
 if TYPE_CHECKING:
     from mooring.api.events import Event
     from mooring.api.volcano import PodGroup
     from mooring.api.volcano_jobs import VolcanoJob
+    from mooring.cli.object_list import ObjectList
     from mooring.controllers.gang_explanation import Facts
     from mooring.kube import Client
-    from mooring.simulate.report import Part
+    from mooring.simulation.report import Part
 
 _COUNTS = ("pending", "running", "succeeded", "failed", "unknown")
-#: How many events `view` shows.
+#: The order in which columns are omitted on a narrow terminal.
+_RANKS = {
+    title: rank
+    for rank, title in enumerate(
+        ("Waits for", "Queue", "Replicas", "Pending", "Min", "Failed", "Succeeded", "Creation", "Retries", "Unknown"), 1
+    )
+}
+#: The number of events that `view` shows.
 _EVENTS = 10
 _POLL_SECONDS = 0.2
 
@@ -32,46 +47,65 @@ _job_argument = click.argument("job", metavar="[NAMESPACE/]NAME")
 
 
 @job.command("list")
-@click.option("-n", "--namespace", default="default", show_default=True, help="The namespace of the jobs.")
+@click.option("-n", "--namespace", default="", help="The namespace of the jobs. By default that of the context.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="List jobs in all namespaces.")
 @click.option("-q", "--queue", default="", help="List only jobs in this queue.")
 @click.option("-S", "--scheduler", default="", help="List only jobs of this scheduler.")
-@kubeconfig_option
-@output_option("table", "json", "yaml")
-def list_(namespace: str, all_namespaces: bool, queue: str, scheduler: str, kubeconfig: str, output: str) -> None:
+@cluster_options
+@output_option(*LIST_FORMATS)
+@watch_option
+def list_(
+    namespace: str,
+    all_namespaces: bool,
+    queue: str,
+    scheduler: str,
+    choice: ClusterChoice,
+    output: str,
+    watch: bool,
+) -> None:
     """List jobs, with the reason why a job is pending."""
-    from mooring.cli.output import print_result
+    from mooring.api.volcano import PodGroup
+    from mooring.api.volcano_jobs import VolcanoJob
+    from mooring.cli.object_list import print_cluster_list
 
-    jobs, groups = on_cluster(kubeconfig, lambda client: _read(client, "" if all_namespaces else namespace))
-    chosen = [
-        each
-        for each in jobs
-        if queue in ("", each.spec.queue or "default") and scheduler in ("", each.spec.scheduler_name or "volcano")
-    ]
-    summaries = [_summary(each, groups) for each in chosen]
-    print_result(summaries, output, lambda: [_job_table(chosen, summaries, with_namespace=all_namespaces)])
+    def make(read: list[list[Any]]) -> ObjectList:
+        jobs: list[VolcanoJob] = sorted(read[0], key=lambda each: each.key)
+        chosen = [
+            each
+            for each in jobs
+            if queue in ("", each.spec.queue or "default") and scheduler in ("", each.spec.scheduler_name or "volcano")
+        ]
+        return _job_list(chosen, read[1], with_namespace=all_namespaces)
+
+    where = None if all_namespaces else namespace
+    print_cluster_list(choice, (VolcanoJob, PodGroup), make, output, namespace=where, watch=watch)
 
 
-def _job_table(jobs: list[VolcanoJob], summaries: list[dict[str, Any]], *, with_namespace: bool) -> Part:
-    from mooring.cli.output import table
+def _job_list(jobs: list[VolcanoJob], groups: list[PodGroup], *, with_namespace: bool) -> ObjectList:
+    from mooring.cli.object_list import Item, ObjectList
+    from mooring.cli.output import columns
 
-    rows = []
-    for each, summary in zip(jobs, summaries, strict=True):
-        numbers = [str(summary[key]) for key in ("replicas", "minAvailable", *_COUNTS, "retries")]
+    items = []
+    for each in jobs:
+        value = _summary(each, groups)
+        numbers = [str(value[key]) for key in ("replicas", "minAvailable", *_COUNTS, "retries")]
         created = (each.metadata.creation_timestamp or "")[:10]
-        name = each.key if with_namespace else each.name
-        rows.append((name, created, summary["phase"] or "-", summary["queue"], *numbers, _cut(summary["waiting"])))
+        cells = (each.name, created, value["phase"] or "-", value["queue"], *numbers, value["waiting"])
+        cells = (each.namespace, *cells) if with_namespace else cells
+        items.append(Item(each.key, f"job.batch.volcano.sh/{each.name}", value, cells, value))
     counts = ("Replicas", "Min", *(each.capitalize() for each in _COUNTS), "Retries")
     titles = ("Name", "Creation", "Phase", "Queue", *counts, "Waits for")
-    return table("Jobs", titles, rows, right=counts, footer="" if rows else "No jobs found.")
+    titles = ("Namespace", *titles) if with_namespace else titles
+    footer = "" if items else "No jobs found."
+    return ObjectList("Jobs", columns(titles, right=counts, ranks=_RANKS), items, footer)
 
 
 @job.command()
 @_job_argument
 @namespace_option
-@kubeconfig_option
-@output_option("table", "json", "yaml")
-def view(job: str, namespace: str, kubeconfig: str, output: str) -> None:
+@cluster_options
+@output_option(*VIEW_FORMATS)
+def view(job: str, namespace: str, choice: ClusterChoice, output: str) -> None:
     """Show one job: its tasks, its pods, why it is pending, and its events."""
     import msgspec
 
@@ -79,7 +113,7 @@ def view(job: str, namespace: str, kubeconfig: str, output: str) -> None:
     from mooring.cli.output import print_result
     from mooring.controllers.gang_explanation import explain_gang
 
-    facts, events = on_cluster(kubeconfig, lambda client: _facts_and_events(client, *split(job, namespace)))
+    facts, events = on_cluster(choice, lambda client: _facts_and_events(client, *split(client, job, namespace)))
     found = facts.job
     assert found is not None
     why = explain_gang(facts)
@@ -92,19 +126,19 @@ def view(job: str, namespace: str, kubeconfig: str, output: str) -> None:
 @job.command()
 @_job_argument
 @namespace_option
-@kubeconfig_option
-def suspend(job: str, namespace: str, kubeconfig: str) -> None:
+@cluster_options
+def suspend(job: str, namespace: str, choice: ClusterChoice) -> None:
     """Suspend a job: delete its pods until it is resumed."""
-    _command(kubeconfig, *split(job, namespace), "AbortJob")
+    _command(choice, job, namespace, "AbortJob")
 
 
 @job.command()
 @_job_argument
 @namespace_option
-@kubeconfig_option
-def resume(job: str, namespace: str, kubeconfig: str) -> None:
+@cluster_options
+def resume(job: str, namespace: str, choice: ClusterChoice) -> None:
     """Resume a suspended job."""
-    _command(kubeconfig, *split(job, namespace), "ResumeJob")
+    _command(choice, job, namespace, "ResumeJob")
 
 
 @job.command()
@@ -114,20 +148,19 @@ def resume(job: str, namespace: str, kubeconfig: str) -> None:
 )
 @click.option("--timeout", type=float, default=60.0, show_default=True, help="Timeout in seconds.")
 @namespace_option
-@kubeconfig_option
-def wait(job: str, phases: tuple[str, ...], timeout: float, namespace: str, kubeconfig: str) -> None:
+@cluster_options
+def wait(job: str, phases: tuple[str, ...], timeout: float, namespace: str, choice: ClusterChoice) -> None:
     """Wait until a job is in a phase. The exit code is 1 after the timeout."""
     from mooring.controllers.definitions.jobs import PHASES
 
     for phase in phases:
         if phase not in PHASES:
             raise click.BadParameter(f"{phase!r}: use one of {', '.join(PHASES)}", param_hint="--for")
-    place = split(job, namespace)
-    reached = on_cluster(kubeconfig, lambda client: _wait(client, *place, phases, timeout))
-    click.echo(f"job {'/'.join(place)} is {reached}")
+    click.echo(on_cluster(choice, lambda client: _wait(client, *split(client, job, namespace), phases, timeout)))
 
 
 async def _wait(client: Client, namespace: str, name: str, phases: tuple[str, ...], seconds: float) -> str:
+    """Wait until the job is in a phase, and return a message about it."""
     import asyncio
 
     phase = ""
@@ -136,7 +169,7 @@ async def _wait(client: Client, namespace: str, name: str, phases: tuple[str, ..
             while True:
                 phase = (await _job(client, namespace, name)).status.state.phase
                 if phase in phases:
-                    return phase
+                    return f"job {namespace}/{name} is {phase}"
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         wanted, now = " or ".join(phases), phase or "without a phase"
@@ -145,24 +178,25 @@ async def _wait(client: Client, namespace: str, name: str, phases: tuple[str, ..
         ) from None
 
 
-def split(name: str, namespace: str) -> tuple[str, str]:
-    """Return the namespace and name of an argument."""
+def split(client: Client, name: str, namespace: str) -> tuple[str, str]:
+    """Return the namespace and name in an argument. The default namespace is that of the context."""
     given, slash, rest = name.rpartition("/")
     if not rest or "/" in given or (slash and not given):
         raise click.BadParameter(f"{name!r}: give NAMESPACE/NAME, or NAME with -n", param_hint="JOB")
-    return given or namespace, rest
+    return given or namespace or client.access.namespace, rest
 
 
-def _command(kubeconfig: str, namespace: str, name: str, action: str) -> None:
+def _command(choice: ClusterChoice, job: str, namespace: str, action: str) -> None:
     from mooring.controllers.commands import create_command
 
-    async def send(client: Client) -> str:
-        found = await _job(client, namespace, name)
+    async def send(client: Client) -> VolcanoJob:
+        found = await _job(client, *split(client, job, namespace))
         await create_command(client, found, action)
-        return found.status.state.phase
+        return found
 
-    phase = on_cluster(kubeconfig, send)
-    click.echo(f"job {namespace}/{name}: {action} requested; the current phase is {phase or 'not set yet'}")
+    found = on_cluster(choice, send)
+    phase = found.status.state.phase or "not set yet"
+    click.echo(f"job {found.key}: {action} requested; the current phase is {phase}")
 
 
 async def _job(client: Client, namespace: str, name: str) -> VolcanoJob:
@@ -193,14 +227,6 @@ async def _facts_and_events(client: Client, namespace: str, name: str) -> tuple[
     return found, (await events_about(client, namespace, name))[-_EVENTS:]
 
 
-async def _read(client: Client, namespace: str) -> tuple[list[VolcanoJob], list[PodGroup]]:
-    from mooring.api.volcano import PodGroup
-    from mooring.api.volcano_jobs import VolcanoJob
-
-    jobs = sorted((await client.list(VolcanoJob, namespace=namespace)).items, key=lambda each: each.key)
-    return jobs, (await client.list(PodGroup, namespace=namespace)).items
-
-
 def _summary(job: VolcanoJob, groups: list[PodGroup]) -> dict[str, Any]:
     from mooring.controllers.gang_explanation import is_waiting
     from mooring.controllers.jobs.job_objects import group_name
@@ -228,10 +254,6 @@ def _summary(job: VolcanoJob, groups: list[PodGroup]) -> dict[str, Any]:
     }
 
 
-def _cut(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
 def _parts(job: VolcanoJob) -> list[Part]:
     from mooring.cli.output import table
 
@@ -252,7 +274,7 @@ def _parts(job: VolcanoJob) -> list[Part]:
 
 
 def _event_parts(events: list[Event]) -> list[Part]:
-    from mooring.simulate.report import Listing
+    from mooring.simulation.report import Listing
 
     items = [(f"{each.type} {each.reason}", each.note) for each in events]
     return [Listing("Events", items)] if items else []

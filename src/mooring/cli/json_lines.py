@@ -1,4 +1,4 @@
-"""Answer test cases, one JSON object per line, for the commands that evaluate them."""
+"""JSON Lines input and output of the commands that evaluate test cases."""
 
 from __future__ import annotations
 

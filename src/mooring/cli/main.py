@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
+import time
+
 import click
 
 from mooring import __version__
@@ -11,6 +16,7 @@ from mooring.cli.lazy_group import LazyGroup
 COMMANDS = {
     "batch": ("mooring.cli.batch", "batch", "Evaluate batch sessions, and install Volcano's resource definitions."),
     "cluster": ("mooring.cli.cluster", "cluster", "Run a local Kubernetes API server with fake nodes."),
+    "completion": ("mooring.cli.completion", "completion", "Print a script for shell completion."),
     "config": ("mooring.cli.config", "config", "View, check and migrate scheduler configuration files."),
     "controller": ("mooring.cli.controller", "controller", "Run the controllers of queues, pod groups and jobs."),
     "evaluate": ("mooring.cli.evaluate", "evaluate", "Print the scheduler's decisions for test cases (JSON lines)."),
@@ -38,7 +44,41 @@ def main(context: click.Context) -> None:
 
     It reads kube-scheduler's configuration and makes the same decisions as kube-scheduler 1.36.
     """
-    from mooring.observe.logs import warn_only
+    from mooring.logs import configure_logs
 
-    # By default structlog writes all levels to standard output.
-    context.call_on_close(warn_only())
+    context.call_on_close(configure_logs(0, as_json=False))
+
+
+def kubectl_plugin() -> None:
+    """Run the program `kubectl-mooring`, which kubectl executes for `kubectl mooring`."""
+    entry(prog_name="kubectl mooring")
+
+
+#: How long the process waits for threads at exit.
+_THREAD_SECONDS = 1.0
+
+
+def entry(prog_name: str | None = None) -> None:
+    """Run the command and exit, even if threads of a plugin are still running."""
+    try:
+        main(prog_name=prog_name)
+    except SystemExit as end:
+        _leave_threads(end.code if isinstance(end.code, int) else int(end.code is not None))
+        raise
+
+
+def _leave_threads(code: int) -> None:
+    """Exit immediately if there are non-daemon threads, for which Python would wait indefinitely."""
+    threads = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
+    deadline = time.monotonic() + _THREAD_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    names = ", ".join(each.name for each in threads if each.is_alive())
+    if not names:
+        return
+    click.echo(
+        f"Exiting although threads of plugins are still running: {names}. Start threads with daemon=True.", err=True
+    )
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -9,27 +9,65 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mooring.cli.cluster_access import ClusterChoice
+
 if TYPE_CHECKING:
     from mooring.cli.scheduler_client import SchedulerClient
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-kubeconfig_option = click.option(
-    "--kubeconfig", default="", help="Path to the kubeconfig file. By default it is found as kubectl finds it."
+context_option = click.option(
+    "--context", default="", metavar="NAME", help="Context of the kubeconfig. By default the current one."
 )
 namespace_option = click.option(
-    "-n", "--namespace", default="default", show_default=True, help="The namespace, if the argument does not name one."
+    "-n",
+    "--namespace",
+    default="",
+    help="The namespace, if the argument does not name one. By default that of the context.",
 )
+watch_option = click.option("-w", "--watch", is_flag=True, help="After listing, print what changes, until Ctrl-C.")
 config_option = click.option(
-    "--config", "config_file", metavar="FILE", help="A KubeSchedulerConfiguration file (v1, v1beta3 or v1beta2)."
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(),
+    help="A KubeSchedulerConfiguration file (v1, v1beta3 or v1beta2).",
 )
+
+
+#: The output formats of commands that list objects.
+LIST_FORMATS = ("table", "wide", "json", "yaml", "name")
+#: The output formats of commands that show one object.
+VIEW_FORMATS = ("table", "wide", "json", "yaml")
 
 
 def output_option(*formats: str) -> Callable[[F], F]:
-    """Return the option -o with these formats; the first one is the default."""
+    """Return the option -o with these formats. The first one is the default."""
     return click.option(
         "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format."
     )
+
+
+def cluster_options(command: F) -> F:
+    """Add the options that select a cluster to a command, which receives them as ``choice``."""
+
+    @functools.wraps(command)
+    def with_choice(*args: Any, kubeconfig: str, context: str, **kwargs: Any) -> Any:
+        return command(*args, choice=ClusterChoice(kubeconfig, context), **kwargs)
+
+    return _decorate(with_choice, _CLUSTER_OPTIONS)  # type: ignore[no-any-return]  # click returns the same function
+
+
+_CLUSTER_OPTIONS = (
+    click.option(
+        "--kubeconfig",
+        default="",
+        metavar="FILE",
+        type=click.Path(),
+        help="Path to the kubeconfig file. By default the files of $KUBECONFIG, then ~/.kube/config.",
+    ),
+    context_option,
+)
 
 
 def _decorate(command: Callable[..., Any], options: Iterable[Callable[[Any], Any]]) -> Any:
@@ -57,14 +95,14 @@ _PLUGIN_OPTIONS = (
     click.option(
         "--allow-writable-plugins",
         is_flag=True,
-        help="Load plugin files and directories even if other users can write to them. Such users can run code in "
-        "the scheduler.",
+        help="Load plugin files and directories even if users other than root and the current one can change or "
+        "replace them. Such users can run code in the scheduler.",
     ),
 )
 
 
 def plugin_options(command: F) -> F:
-    """Add the options that name plugins to a command; it receives them as ``requested``."""
+    """Add the options that name plugins to a command, which receives them as ``requested``."""
 
     @functools.wraps(command)
     def with_request(
@@ -121,17 +159,17 @@ class SchedulerAddress:
         """Whether an option names a scheduler or credentials."""
         return bool(self.scheduler or self._token or self._token_file)
 
-    def client(self, kubeconfig: str) -> SchedulerClient:
-        """Return a client for the scheduler that the options name, or else for the one named in a kubeconfig."""
+    def client(self, choice: ClusterChoice) -> SchedulerClient:
+        """Return a client for the scheduler that the options name, or for the one in the kubeconfig."""
         from mooring.cli.scheduler_client import SchedulerClient, client_from_kubeconfig, read_token
 
-        found = None if self.is_given else client_from_kubeconfig(kubeconfig)
+        found = None if self.is_given else client_from_kubeconfig(choice)
         token = read_token(self._token, self._token_file)
         return found or SchedulerClient(self.scheduler, token=token, authority=self._authority, verify=self._verify)
 
 
 def scheduler_options(command: F) -> F:
-    """Add the options that name a running scheduler to a command; it receives them as ``address``."""
+    """Add the options that name a running scheduler to a command, which receives them as ``address``."""
 
     @functools.wraps(command)
     def with_address(

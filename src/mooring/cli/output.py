@@ -1,23 +1,22 @@
-"""Print results: tables and lists for people, JSON and YAML for programs."""
+"""Printing of results as tables, lists, JSON and YAML."""
 
 from __future__ import annotations
 
-import importlib.util
+import io
+import os
+import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TextIO
 
 import click
 import msgspec
 
-from mooring.simulate.report import Bar, Cell, Column, Grid, Listing, Part
+from mooring.cli.table_layout import bar_tenths, bar_text, fit, wrap
+from mooring.simulation.report import Bar, Cell, Column, Grid, Listing, Part
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-
-_BAR_WIDTH: Final = 10
-#: A bar is yellow from the first share on, and red from the second.
+#: The fractions from which a bar is yellow and red.
 _BUSY, _FULL = 0.7, 0.9
 
 
@@ -29,19 +28,25 @@ def table(
     right: Collection[str] = (),
     footer: str = "",
 ) -> Grid:
-    """Return a table; the columns titled ``right`` are aligned to the right."""
-    columns = tuple(Column(each, "right" if each in right else "left") for each in titles)
-    return Grid(title, columns, list(rows), footer)
+    """Return a table. The columns titled ``right`` are aligned to the right."""
+    return Grid(title, columns(titles, right=right), list(rows), footer)
+
+
+def columns(
+    titles: Sequence[str], *, right: Collection[str] = (), ranks: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Column, ...]:
+    """Return columns; those titled ``right`` are aligned to the right. For ``ranks`` see `Column.rank`."""
+    return tuple(Column(each, "right" if each in right else "left", ranks.get(each, 0)) for each in titles)
 
 
 def print_result(value: Any, output: str, parts: Callable[[], Sequence[Part]]) -> None:
-    """Print a value as JSON or YAML, or its ``parts`` if the output format is a table."""
+    """Print a value as JSON or YAML, or its ``parts`` if the output format is table or wide."""
     if output == "json":
         print_json(value)
     elif output == "yaml":
-        _print_yaml([msgspec.to_builtins(value)])
+        print_yaml([msgspec.to_builtins(value)])
     else:
-        print_parts(parts())
+        print_parts(parts(), wide=output == "wide")
 
 
 def print_documents(documents: Sequence[dict[str, Any]], output: str) -> None:
@@ -49,7 +54,7 @@ def print_documents(documents: Sequence[dict[str, Any]], output: str) -> None:
     if output == "json":
         print_json({"apiVersion": "v1", "kind": "List", "items": list(documents)})
     elif documents:
-        _print_yaml(documents)
+        print_yaml(documents)
 
 
 def print_json(value: Any) -> None:
@@ -57,108 +62,71 @@ def print_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def _print_yaml(documents: Sequence[Any]) -> None:
+def print_yaml(documents: Sequence[Any]) -> None:
+    """Print values as YAML documents."""
     from mooring.api.yaml_writer import documents_text
 
     click.echo(documents_text(documents), nl=False)
 
 
-def print_parts(parts: Sequence[Part], stream: TextIO | None = None) -> None:
-    """Print the parts of a report, with colors if the stream is a terminal and rich is installed."""
+class Screen:
+    """The properties of an output stream: its width in columns (None: unlimited), and whether it supports colors."""
+
+    def __init__(self, stream: TextIO) -> None:
+        terminal = stream.isatty()
+        self.width = shutil.get_terminal_size().columns if terminal else None
+        self._colors = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self._blocks = terminal and (stream.encoding or "utf-8").lower().startswith("utf")
+
+    def heading(self, text: str) -> str:
+        """Return a heading, in bold on a terminal."""
+        return click.style(text, bold=True) if self._colors else text
+
+    def bar(self, bar: Bar) -> str:
+        """Return a bar, in color on a terminal."""
+        text, filled = bar_text(bar), bar_tenths(bar)
+        if self._blocks:
+            text = text.replace("#", "█", filled).replace(".", "░", 10 - filled)
+        if not self._colors:
+            return text
+        color = "red" if bar.share >= _FULL else "yellow" if bar.share >= _BUSY else "green"
+        return f"{click.style(text[:filled], fg=color)}{click.style(text[filled:10], dim=True)}{text[10:]}"
+
+
+def print_parts(parts: Sequence[Part], stream: TextIO | None = None, *, wide: bool = False) -> None:
+    """Print the parts of a report. On a terminal, fit them to its width, with colors unless $NO_COLOR is set."""
     stream = stream if stream is not None else sys.stdout
-    if stream.isatty() and importlib.util.find_spec("rich") is not None:
-        _print_rich(parts, stream)
-    else:
-        stream.write("\n\n".join(plain(part) for part in parts) + "\n")
+    screen = Screen(stream)
+    stream.write("\n\n".join("\n".join(part_lines(part, screen, wide=wide)) for part in parts) + "\n")
 
 
 def plain(part: Part) -> str:
-    """Return a part as plain text."""
+    """Return a part as plain text of any width."""
+    return "\n".join(part_lines(part, Screen(io.StringIO())))
+
+
+def part_lines(part: Part, screen: Screen, *, wide: bool = False) -> list[str]:
+    """Return the lines of a part for a screen."""
     match part:
         case str():
-            return part
+            return wrap(part, screen.width)
         case Grid():
-            return _plain_grid(part)
+            return _grid_lines(part, screen, wide=wide)
         case Listing():
-            lines = [part.title.upper()]
+            lines = [screen.heading(part.title.upper())]
             for head, body in part.items:
-                lines += [head, f"  {body}"]
-            return "\n".join(lines)
+                lines += wrap(head, screen.width)
+                lines += [f"  {line}" for line in wrap(body, screen.width and screen.width - 2)]
+            return lines
 
 
-def _plain_grid(grid: Grid) -> str:
-    table = [[column.title.upper() for column in grid.columns], *([_text(cell) for cell in row] for row in grid.rows)]
-    widths = [max(len(row[place]) for row in table) for place in range(len(grid.columns))]
-    lines = [grid.title.upper()]
-    for row in table:
-        cells = [
-            text.rjust(width) if column.align == "right" else text.ljust(width)
-            for text, width, column in zip(row, widths, grid.columns, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    if grid.footer:
-        lines.append(grid.footer)
-    return "\n".join(lines)
-
-
-def _text(cell: Cell) -> str:
-    if isinstance(cell, str):
-        return cell
-    filled = _filled(cell)
-    return f"{'#' * filled}{'.' * (_BAR_WIDTH - filled)} {cell.text}"
-
-
-def _filled(bar: Bar) -> int:
-    """Return how many tenths to draw: 0 only for an empty bar, 10 only for a full one."""
-    if bar.share <= 0:
-        return 0
-    if bar.share >= 1:
-        return _BAR_WIDTH
-    return min(max(round(bar.share * _BAR_WIDTH), 1), _BAR_WIDTH - 1)
-
-
-def _print_rich(parts: Sequence[Part], stream: TextIO) -> None:
-    from rich.console import Console
-
-    console = Console(file=stream, highlight=False)
-    for part in parts:
-        match part:
-            case str():
-                console.print(part, markup=False, style="bold")
-            case Grid():
-                _rich_grid(part, console)
-            case Listing():
-                _rich_listing(part, console)
-
-
-def _rich_grid(grid: Grid, console: Console) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, title=grid.title, title_justify="left", title_style="bold cyan", pad_edge=False)
-    for column in grid.columns:
-        table.add_column(column.title, justify=column.align)
+def _grid_lines(given: Grid, screen: Screen, *, wide: bool) -> list[str]:
+    grid, layout = fit(given, screen.width, wide=wide)
+    lines = [screen.heading(line) for line in (*wrap(grid.title.upper(), screen.width), *layout.header())]
     for row in grid.rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else _rich_bar(cell) for cell in row))
-    console.print(table)
+        lines += layout.row(row, screen.bar)
     if grid.footer:
-        console.print(grid.footer, markup=False, style="dim")
-
-
-def _rich_bar(bar: Bar) -> Text:
-    from rich.text import Text
-
-    filled = _filled(bar)
-    color = "red" if bar.share >= _FULL else "yellow" if bar.share >= _BUSY else "green"
-    return Text.assemble(("█" * filled, color), ("░" * (_BAR_WIDTH - filled), "dim"), f" {bar.text}")
-
-
-def _rich_listing(listing: Listing, console: Console) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console.print(f"\n{listing.title}", markup=False, style="bold cyan")
-    for head, body in listing.items:
-        console.print(Text(head, style="bold"))
-        console.print(Padding(Text(body), (0, 0, 1, 2)))
+        lines += wrap(grid.footer, screen.width)
+    if layout.left_out:
+        lines += wrap(f"Not shown: {', '.join(layout.left_out)}. `-o wide` shows all.", screen.width)
+    return lines

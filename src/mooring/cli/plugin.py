@@ -1,4 +1,4 @@
-"""`mooring plugin`: create, check and list plugins."""
+"""`mooring plugin`: create, check, debug and list plugins."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mooring.cli.lazy_group import LazyGroup
 #: Command -> (module, attribute, short help).
 COMMANDS = {
     "check": ("mooring.cli.plugin_check", "check", "Check plugins for errors, without a cluster."),
+    "debug": ("mooring.cli.plugin_debug", "debug", "Run one scheduling attempt with a plugin under pdb."),
     "list": ("mooring.cli.plugin_list", "list_", "List plugins with their source, points, state and cost."),
     "new": ("mooring.cli.plugin_new", "new", "Create a plugin with a test and a configuration."),
     "manifests": (
@@ -21,4 +22,4 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 def plugin() -> None:
-    """Create, check and list plugins."""
+    """Create, check, debug and list plugins."""

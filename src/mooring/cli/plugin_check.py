@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from mooring.loading import Fault, FoundPlugin
+    from mooring.loading import Catalog, Fault, FoundPlugin
+    from mooring.loading.dry_run import DryRun
 
-#: Timeout of a plugin call in the dry run.
-_CALL_SECONDS = 10.0
+#: Timeouts for loading a file, and for the calls in the dry run.
+_LOAD_SECONDS, _CALL_SECONDS = 60.0, 10.0
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
 @click.option(
-    "--config", "config_file", metavar="FILE", help="Also check the plugins' arguments in this configuration file."
+    "--config",
+    "config_file",
+    metavar="FILE",
+    help="Also check the plugins' arguments in this KubeSchedulerConfiguration or volcano-scheduler.conf.",
 )
 @click.option("--no-dry-run", is_flag=True, help="Do not call the plugins on a small simulated cluster.")
 def check(paths: tuple[Path, ...], config_file: str | None, no_dry_run: bool) -> None:
@@ -27,6 +32,8 @@ def check(paths: tuple[Path, ...], config_file: str | None, no_dry_run: bool) ->
     PATH is a file, a package, or a directory of both. The command reports invalid and missing methods, wrong signatures
     and misspelled names, arguments that cannot be decoded, requirements that are not installed, and blocking calls in
     async methods. A dry run on a small simulated cluster finds exceptions, calls that hang and invalid return values.
+    It calls the plugin as a scheduling attempt does, up to Permit. Extension points that it does not reach are listed
+    as "not called"; `mooring simulate` and `mooring plugin debug` run the plugin on your own pods and nodes.
 
     The exit code is 0 if there are no errors, 1 if there are errors, and 2 for a usage error.
     """
@@ -37,16 +44,18 @@ def check(paths: tuple[Path, ...], config_file: str | None, no_dry_run: bool) ->
     if not faults:
         faults += _duplicate_names(found)
     args = _configured(config_file, found, faults) if config_file is not None and not faults else {}
-    if not no_dry_run:
-        for each in found:
-            faults += _dry_run(each, args.get(each.name))
+    results = {} if no_dry_run else {each.name: _dry_run(each, args.get(each.name)) for each in found}
+    for result in results.values():
+        faults += result.faults
     for fault in faults:
         click.echo(str(fault))
+    for warning in (warning for result in results.values() for warning in result.warnings):
+        click.echo(f"warning: {warning}", err=True)
     broken = {fault.path for fault in faults}
     for each in found:
         if not faults or str(each.path) not in broken:
-            points = ", ".join(sorted(each.kind.points(each.cls))) or f"{each.kind.name} plugin"
-            click.echo(f"{each.path}: {each.name}: ok ({points}; sha256 {each.sha256})")
+            verdict, details = _verdict(each, results.get(each.name))
+            click.echo(f"{each.path}: {each.name}: {verdict} ({details}; sha256 {each.sha256})")
     if faults:
         click.echo(f"{len(faults)} {'error' if len(faults) == 1 else 'errors'} found", err=True)
         sys.exit(1)
@@ -55,6 +64,7 @@ def check(paths: tuple[Path, ...], config_file: str | None, no_dry_run: bool) ->
 def _load(path: Path, found: list[FoundPlugin], faults: list[Fault]) -> None:
     """Load the plugins at a path."""
     from mooring.loading import PluginLoadError
+    from mooring.loading.deadline import load_within
     from mooring.loading.plugin_files import in_folder, load_file
 
     try:
@@ -66,7 +76,7 @@ def _load(path: Path, found: list[FoundPlugin], faults: list[Fault]) -> None:
     before = len(found) + len(faults)
     for file in files:
         try:
-            found += load_file(file, "check")
+            found += load_within(_LOAD_SECONDS, functools.partial(load_file, file, "check"))
         except PluginLoadError as error:
             faults += error.faults
     if len(found) + len(faults) == before:
@@ -89,6 +99,7 @@ def _duplicate_names(found: list[FoundPlugin]) -> list[Fault]:
 
 def _configured(file: str, found: list[FoundPlugin], faults: list[Fault]) -> dict[str, object]:
     """Return the arguments of the plugins in a configuration file, after checking the file."""
+    from mooring.batch.conf import is_batch_conf
     from mooring.cli.input_files import read_text
     from mooring.config import ConfigError, load_config
     from mooring.loading import Catalog, Fault
@@ -96,6 +107,8 @@ def _configured(file: str, found: list[FoundPlugin], faults: list[Fault]) -> dic
 
     try:
         text, _ = split(read_text(file))
+        if is_batch_conf(text):
+            return _batch_configured(text, file, Catalog(found))
         config = load_config(text, source=file, plugins=Catalog(found).specs())
     except ConfigError as error:
         faults += [Fault(file, each.line or 0, each.describe()) for each in error.errors]
@@ -103,7 +116,39 @@ def _configured(file: str, found: list[FoundPlugin], faults: list[Fault]) -> dic
     return {name: args for profile in config.profiles for name, args in profile.plugin_config.items()}
 
 
-def _dry_run(found: FoundPlugin, args: object) -> list[Fault]:
-    from mooring.scheduler.dry_run import dry_run_fault
+def _batch_configured(text: str, file: str, catalog: Catalog) -> dict[str, object]:
+    """Return the arguments of the plugins in a volcano-scheduler.conf. Raises ConfigError."""
+    from mooring.batch.actions import ACTIONS
+    from mooring.batch.conf import read_conf
+    from mooring.batch.plugins import PLUGINS
+    from mooring.live.batch.batch_settings import session_actions, session_plugins
+    from mooring.loading.plugin_kinds import plugin_name
 
-    return dry_run_fault(found, args, _CALL_SECONDS)
+    users = session_plugins(catalog)
+    actions = {**ACTIONS, **session_actions(catalog)}
+    conf = read_conf(text, source=file, actions=actions, plugins={**PLUGINS, **users})
+    for warning in conf.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return {plugin_name(users[each.name]): each.arguments for each in conf.options() if each.name in users}
+
+
+def _verdict(found: FoundPlugin, result: DryRun | None) -> tuple[str, str]:
+    """Return the verdict on a plugin without errors, and the details."""
+    if result is None:
+        return "ok", ", ".join(sorted(found.kind.points(found.cls))) or f"{found.kind.name} plugin"
+    if not result.called:
+        return "not called", result.reason or ", ".join(result.not_called)
+    rest = f"; not called: {', '.join(result.not_called)}" if result.not_called else ""
+    return "ok", f"{', '.join(result.called)}{rest}"
+
+
+def _dry_run(found: FoundPlugin, args: Any) -> DryRun:
+    from mooring.loading import POD
+
+    if found.kind is POD:
+        from mooring.scheduler.dry_run import dry_run_found
+
+        return dry_run_found(found, args, _CALL_SECONDS)
+    from mooring.batch.dry_run import dry_run_session
+
+    return dry_run_session(found, args or {}, _CALL_SECONDS)

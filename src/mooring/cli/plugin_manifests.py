@@ -135,7 +135,7 @@ class _Manifests:
     def _arguments(self) -> list[dict[str, Any]]:
         import msgspec
 
-        from mooring.framework.plugin import ArgsError, decode_args
+        from mooring.framework.plugin_args import ArgsError, decode_args
 
         found = []
         for cls in self._plugins:
@@ -143,7 +143,7 @@ class _Manifests:
                 try:
                     arguments = msgspec.to_builtins(decode_args(cls, None))
                 except (ArgsError, TypeError):
-                    arguments = {}  # an argument without a default has to be filled in by hand
+                    arguments = {}  # the user must add arguments without defaults
                 if arguments:
                     found.append({"name": cls.name, "args": arguments})
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 from pathlib import Path
 
@@ -87,13 +88,15 @@ def _session(name: str, crd: str) -> dict[str, str]:
 
 
 def _print_next_steps(folder: Path, files: list[str], *, batch: bool) -> None:
-    from mooring.cli.cluster import program
+    from mooring.cli.cluster import interpreter, program
 
     plugin, test, config = (shlex.quote(str(folder / file)) for file in files)
     mooring = program()
     click.echo(f"Wrote {plugin}, {test} and {config}. Next steps:")
     click.echo(f"  {mooring} plugin check {plugin}")
-    click.echo(f"  python -m pytest {test}")
+    if importlib.util.find_spec("pytest") is None:
+        click.echo(f"  {interpreter()} -m pip install pytest")
+    click.echo(f"  {interpreter()} -m pytest {test}")
     if batch:
         click.echo(f"  {mooring} up --scheduler-conf {config} --plugins-dir {shlex.quote(str(folder))}")
     else:

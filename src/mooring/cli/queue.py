@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.cluster_access import on_cluster
-from mooring.cli.options import kubeconfig_option, output_option
+from mooring.cli.cluster_access import ClusterChoice, on_cluster
+from mooring.cli.options import LIST_FORMATS, VIEW_FORMATS, cluster_options, output_option, watch_option
 
 if TYPE_CHECKING:
     from mooring.api.volcano import PodGroup, Queue
+    from mooring.cli.object_list import ObjectList
     from mooring.kube import Client
-    from mooring.simulate.report import Part
+    from mooring.simulation.report import Part
 
 _PHASES = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
+#: The order in which columns are omitted on a narrow terminal.
+_RANKS = {"Unknown": 7, "Completed": 6, "Weight": 5, "Parent": 4, "Memory": 3, "CPU": 2, "Inqueue": 1}
 
 
 @click.group()
@@ -23,39 +26,44 @@ def queue() -> None:
 
 
 @queue.command("list")
-@kubeconfig_option
-@output_option("table", "json", "yaml")
-def list_(kubeconfig: str, output: str) -> None:
+@cluster_options
+@output_option(*LIST_FORMATS)
+@watch_option
+def list_(choice: ClusterChoice, output: str, watch: bool) -> None:
     """List all queues with the number of pod groups in each phase."""
-    from mooring.cli.output import print_result
+    from mooring.api.volcano import PodGroup, Queue
+    from mooring.cli.object_list import print_cluster_list
 
-    queues, groups = on_cluster(kubeconfig, _read)
-    summaries = [_summary(each, groups) for each in queues]
-    print_result(summaries, output, lambda: [_queue_table(summaries)])
+    print_cluster_list(choice, (Queue, PodGroup), lambda read: _queue_list(*read), output, watch=watch)
 
 
-def _queue_table(summaries: list[dict[str, Any]]) -> Part:
-    from mooring.cli.output import table
+def _queue_list(queues: list[Queue], groups: list[PodGroup]) -> ObjectList:
+    from mooring.cli.object_list import Item, ObjectList
+    from mooring.cli.output import columns
 
-    rows = []
-    for each in summaries:
-        counts = [str(each["groups"][phase]) for phase in _PHASES]
-        used = [str(each["allocated"].get(name, "0")) for name in ("cpu", "memory")]
-        state, parent = each["state"] or "-", each["parent"] or "-"
-        rows.append((each["name"], str(each["weight"]), state, parent, *counts, *used))
     titles = ("Name", "Weight", "State", "Parent", *_PHASES, "CPU", "Memory")
-    return table("Queues", titles, rows, right={"Weight", *_PHASES, "CPU", "Memory"})
+    items = []
+    for each in sorted(queues, key=lambda each: each.name):
+        value = _summary(each, groups)
+        items.append(Item(each.name, f"queue.scheduling.volcano.sh/{each.name}", value, _cells(value), value))
+    return ObjectList("Queues", columns(titles, right={"Weight", *_PHASES, "CPU", "Memory"}, ranks=_RANKS), items)
+
+
+def _cells(queue: dict[str, Any]) -> tuple[str, ...]:
+    counts = [str(queue["groups"][phase]) for phase in _PHASES]
+    used = [str(queue["allocated"].get(name, "0")) for name in ("cpu", "memory")]
+    return queue["name"], str(queue["weight"]), queue["state"] or "-", queue["parent"] or "-", *counts, *used
 
 
 @queue.command()
 @click.argument("name")
-@kubeconfig_option
-@output_option("table", "json", "yaml")
-def get(name: str, kubeconfig: str, output: str) -> None:
+@cluster_options
+@output_option(*VIEW_FORMATS)
+def get(name: str, choice: ClusterChoice, output: str) -> None:
     """Show one queue: its limits, its allocated resources, and the pod groups that are waiting in it."""
     from mooring.cli.output import print_result
 
-    queues, groups = on_cluster(kubeconfig, _read)
+    queues, groups = on_cluster(choice, _read)
     found = next((each for each in queues if each.name == name), None)
     if found is None:
         existing = ", ".join(each.name for each in queues) or "none"
@@ -68,7 +76,7 @@ def _details(queue: Queue, groups: list[PodGroup]) -> list[Part]:
     from mooring.cli.explanation_tables import format_amount
     from mooring.cli.output import table
     from mooring.controllers.gang_explanation import is_waiting
-    from mooring.simulate.report import Listing
+    from mooring.simulation.report import Listing
 
     spec, status = queue.spec, queue.status
     counts = _summary(queue, groups)["groups"]
@@ -101,23 +109,23 @@ def _waiting_reason(group: PodGroup) -> str:
 
 @queue.command("open")
 @click.argument("name")
-@kubeconfig_option
-def open_(name: str, kubeconfig: str) -> None:
+@cluster_options
+def open_(name: str, choice: ClusterChoice) -> None:
     """Open a queue: it accepts jobs again."""
-    _command(kubeconfig, name, "OpenQueue")
+    _command(choice, name, "OpenQueue")
 
 
 @queue.command()
 @click.argument("name")
-@kubeconfig_option
-def close(name: str, kubeconfig: str) -> None:
+@cluster_options
+def close(name: str, choice: ClusterChoice) -> None:
     """Close a queue: it accepts no new jobs, and running jobs continue."""
     if name == "root":
         raise click.ClickException("the root queue cannot be closed: close the queues below it")
-    _command(kubeconfig, name, "CloseQueue")
+    _command(choice, name, "CloseQueue")
 
 
-def _command(kubeconfig: str, name: str, action: str) -> None:
+def _command(choice: ClusterChoice, name: str, action: str) -> None:
     from mooring.api.volcano import Queue
     from mooring.controllers.commands import create_command
     from mooring.kube import NotFound
@@ -130,7 +138,7 @@ def _command(kubeconfig: str, name: str, action: str) -> None:
         await create_command(client, found, action)
         return found.status.state
 
-    state = on_cluster(kubeconfig, send)
+    state = on_cluster(choice, send)
     click.echo(f"queue {name}: {action} requested; the current state is {state or 'not set yet'}")
 
 

@@ -8,19 +8,19 @@ import functools
 import random
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mooring import DECIDES_AS, __version__
-from mooring.cli.cluster_access import cluster_access
-from mooring.cli.daemon import log_start, log_warnings, run_until_stopped, start_logging
+from mooring.cli.cluster_access import ClusterChoice, cluster_access
+from mooring.cli.daemon import StopSignals, log_start, log_warnings, run_until_stopped, start_logging
 from mooring.cli.flags.go_flags import GoCommand, notes
 from mooring.cli.flags.supported_flags import SUPPORTED_FLAGS
 from mooring.cli.flags.unsupported_flags import UNSUPPORTED_FLAGS
-from mooring.cli.options import plugin_options
+from mooring.cli.options import context_option, plugin_options
 
 if TYPE_CHECKING:
     from mooring.config import SchedulerConfiguration
@@ -43,10 +43,13 @@ def _version(form: str) -> str:
 
 @click.command(cls=GoCommand, flags=SUPPORTED_FLAGS, unsupported=UNSUPPORTED_FLAGS, version=_version)
 @plugin_options
+@context_option
 @click.option("--no-reload", is_flag=True, help="Do not reload plugins and configuration when their files change.")
 @click.option("--seed", type=int, help="Seed for breaking ties between nodes. By default random.")
 @click.pass_context
-def run(ctx: click.Context, /, requested: Requested, no_reload: bool, seed: int | None, **given: Any) -> None:
+def run(
+    ctx: click.Context, /, requested: Requested, context: str, no_reload: bool, seed: int | None, **given: Any
+) -> None:
     """Schedule the pods of a cluster.
 
     Accepts the flags of kube-scheduler 1.36. Without --config, kube-scheduler's default configuration is used. With
@@ -84,7 +87,7 @@ def run(ctx: click.Context, /, requested: Requested, no_reload: bool, seed: int 
         files.adjust = functools.partial(_flagged, given=given, batch=batch, own_cluster=ctx.obj is OWN_CLUSTER)
     log_warnings((*warnings, *ignored, *setup.notes))
     serve, plain = served(given), plain_endpoints(given)
-    access = cluster_access(config.client_connection.kubeconfig, master=given["master"])
+    access = cluster_access(ClusterChoice(config.client_connection.kubeconfig, context), master=given["master"])
     rng = random.Random(seed) if seed is not None else None
     make = functools.partial(
         LiveScheduler,
@@ -98,12 +101,27 @@ def run(ctx: click.Context, /, requested: Requested, no_reload: bool, seed: int 
         files=files,
         reload=not no_reload,
     )
-    work = _run(make, access, given)
+    with StopSignals() as signals:
+        code = _run_loop(_run(make, access, given, signals))
+    sys.exit(code)
+
+
+def _run_loop(work: Coroutine[Any, Any, int]) -> int:
+    """Run the scheduler on uvloop, if it is installed."""
+    from mooring.framework.plugin_errors import run_loop
+    from mooring.logs import get_logger
+
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with contextlib.suppress(ImportError):
         import uvloop
 
-        sys.exit(uvloop.run(work))
-    sys.exit(asyncio.run(work))
+        loop_factory = uvloop.new_event_loop
+    log = get_logger("mooring")
+    return run_loop(
+        work,
+        loop_factory=loop_factory,
+        report=lambda error: log.error("A task that a plugin created failed; the scheduler continues", error=error),
+    )
 
 
 def _flagged(
@@ -133,14 +151,15 @@ def _write(config: SchedulerConfiguration, file: str) -> None:
     click.echo(f"Wrote configuration to {file}", err=True)
 
 
-async def _run(make: Callable[[], LiveScheduler], access: Access, given: Mapping[str, Any]) -> int:
-    import structlog
-
+async def _run(
+    make: Callable[[], LiveScheduler], access: Access, given: Mapping[str, Any], signals: StopSignals
+) -> int:
     from mooring.config import ConfigError
     from mooring.live.endpoints.endpoint_server import ServerError
+    from mooring.logs import get_logger
     from mooring.scheduler.profile import ProfileError
 
-    log = structlog.get_logger("mooring")
+    log = get_logger("mooring")
     log_start("Starting Mooring", access, version=__version__, decidesAs=DECIDES_AS)
     try:
         scheduler = make()
@@ -156,4 +175,5 @@ async def _run(make: Callable[[], LiveScheduler], access: Access, given: Mapping
     if watch is not None and watch.metrics is not None:
         watch.metrics.disabled = frozenset(given["disabled_metrics"])
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, scheduler.debug)
-    return await run_until_stopped(scheduler.run())
+    signals.call(scheduler.hurry)
+    return await run_until_stopped(scheduler.run(), signals)

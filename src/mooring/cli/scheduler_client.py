@@ -1,4 +1,4 @@
-"""Client for the endpoints of a running scheduler."""
+"""A client for the endpoints of a running scheduler."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from urllib.parse import quote, urlsplit
 import click
 import msgspec
 
+from mooring.certificates import is_expired_error
+from mooring.cli.cluster_access import ClusterChoice
 from mooring.loading.plugin_rows import PluginRow
 from mooring.observe.explanation import Explanation
 
@@ -24,11 +26,11 @@ _TIMEOUT_SECONDS = 10.0
 
 
 class NoAnswer(Exception):
-    """The running scheduler did not answer; the message is a sentence that says why."""
+    """An error: the running scheduler did not respond. The message contains the reason."""
 
 
 def read_token(token: str, file: str) -> str:
-    """Return the token that is given, or the one in a file. Ends the command if the file cannot be read."""
+    """Return the given token, or the one in a file. Ends the command if the file cannot be read."""
     if token and file:
         raise click.UsageError("--token and --token-file exclude each other: give one")
     if not file:
@@ -48,12 +50,12 @@ class _SchedulerExtension(msgspec.Struct, rename="kebab"):
     certificate_authority_data: str
 
 
-def client_from_kubeconfig(kubeconfig: str) -> SchedulerClient | None:
-    """Return a client for the scheduler that a kubeconfig names, with the kubeconfig's token; None if it names none."""
-    from mooring.kube import AccessError, load_access
+def client_from_kubeconfig(choice: ClusterChoice) -> SchedulerClient | None:
+    """Return a client for the scheduler in a kubeconfig, with the kubeconfig's token; None if there is none."""
+    from mooring.kube import AccessError
 
     try:
-        access = load_access(kubeconfig=kubeconfig)
+        access = choice.load()
         served = msgspec.convert(access.extensions["mooring.dev/scheduler"], _SchedulerExtension)
         authority = base64.b64decode(served.certificate_authority_data).decode()
     except (AccessError, KeyError, ValueError):
@@ -66,7 +68,7 @@ class _Plugins(msgspec.Struct):
 
 
 class SchedulerClient:
-    """Reads the endpoints of a scheduler; without a URL, of one on this machine at the default port."""
+    """A client for the endpoints of a scheduler. The default URL is this machine with the default port."""
 
     def __init__(
         self,
@@ -116,6 +118,8 @@ class SchedulerClient:
             raise NoAnswer(f"The server at {self._url} is not Mooring ({error}).") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
+            if is_expired_error(reason):
+                reason = "its certificate, or that of its CA, has expired"
             if self._guessed:
                 raise NoAnswer(f"No running Mooring answers at {self._url}.") from None
             raise NoAnswer(f"No running Mooring answers at {self._url}: {reason}.") from None
@@ -134,7 +138,7 @@ class SchedulerClient:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirects, which could send the token to another server."""
+    """A handler that follows no redirects, because a redirect could send the token to another server."""
 
     def redirect_request(self, *_args: object, **_kwargs: object) -> None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, TextIO
 
 import click
@@ -12,13 +12,11 @@ import click
 from mooring.api.decode_errors import ManifestError
 from mooring.cli.input_files import fail, read_setup
 from mooring.cli.options import config_option, output_option, plugin_options
-from mooring.config import SchedulerConfiguration
-from mooring.framework.plugin import Plugin
-from mooring.loading import Requested
-from mooring.loading.setup import enabled_in
+from mooring.config import ConfigError
+from mooring.loading import Requested, Setup
 from mooring.scheduler.profile import ProfileError
-from mooring.simulate.outcome import Outcome
-from mooring.simulate.sources import InputError, read
+from mooring.simulation.outcome import Outcome
+from mooring.simulation.sources import InputError, Source, read, read_source
 
 
 @click.command()
@@ -35,8 +33,21 @@ from mooring.simulate.sources import InputError, read
 @config_option
 @plugin_options
 @click.option(
+    "--scheduler-conf",
+    metavar="FILE",
+    help="A volcano-scheduler.conf for batch sessions. By default the one in the manifests, or Volcano's default.",
+)
+@click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    metavar="NAME",
+    help="The schedulerName of pods that batch sessions schedule. Repeatable.  [default: volcano]",
+)
+@click.option(
     "--seed", type=int, default=0, show_default=True, help="Seed for breaking ties and for the names of pods."
 )
+@click.option("--allow-plugin-errors", is_flag=True, help="Exit with code 0 even if a plugin failed.")
 @output_option("table", "wide", "json", "yaml")
 def simulate(
     files: tuple[str, ...],
@@ -44,7 +55,10 @@ def simulate(
     recursive: bool,
     config_file: str | None,
     requested: Requested,
+    scheduler_conf: str | None,
+    scheduler_names: tuple[str, ...],
     seed: int,
+    allow_plugin_errors: bool,
     output: str,
 ) -> None:
     """Schedule the workloads in manifests, and show the node of each pod and why pods are pending.
@@ -53,65 +67,68 @@ def simulate(
     create. Pods with a node name are already bound. All other pods pass through the scheduling queue and all extension
     points, including preemption, until no more pod can be scheduled. Time is simulated.
 
+    If there are PodGroups, Queues or Jobs of Volcano, or pods for them, batch sessions schedule these gangs on the same
+    nodes, as `mooring run --scheduler-conf` does on a cluster.
+
     Without --config, plugins given by --plugin or --plugins-dir are enabled at all their extension points.
 
-    The exit code is 0 even if pods are pending, 1 for invalid input, and 2 for a usage error.
+    The exit code is 0 even if pods are pending, 1 for invalid input or if a plugin failed, and 2 for a usage error.
+    With --allow-plugin-errors it is 0 if a plugin failed.
     """
     from mooring.cli.output import print_result
-    from mooring.simulate.report import report
+    from mooring.simulation.report import report
 
     paths = (*files, *more)
     if not paths:
         raise click.UsageError("give manifests with -f: files, folders, or - for standard input")
     setup = read_setup(config_file, requested)
-    config, plugins = setup.config, setup.plugins
     try:
-        outcome = _run(paths, config, plugins, recursive=recursive, seed=seed)
+        conf = None if scheduler_conf is None else read_source(scheduler_conf)
+        outcome = _run(paths, setup, recursive=recursive, seed=seed, conf=conf, scheduler_names=scheduler_names)
     except (InputError, ManifestError, ProfileError) as error:
         fail(str(error).splitlines())
-    for note in (*outcome.notes, *setup.notes, *_notes(config, plugins)):
+    except ConfigError as error:
+        fail(error.lines())
+    for note in outcome.notes:
         click.echo(f"note: {note}", err=True)
     print_result(outcome.as_dict(), output, lambda: report(outcome, wide=output == "wide"))
+    for failures in outcome.plugin_failures:
+        times = "once" if failures.count == 1 else f"{failures.count} times, first"
+        click.echo(f"plugin {failures.plugin} failed {times}: {failures.first}", err=True)
+        if failures.traceback:
+            click.echo(failures.traceback, err=True)
+    if outcome.plugin_failures and not allow_plugin_errors:
+        sys.exit(1)
 
 
 def _run(
     paths: Sequence[str],
-    config: SchedulerConfiguration,
-    plugins: Mapping[str, type[Plugin]],
+    setup: Setup,
     *,
     recursive: bool,
     seed: int,
+    conf: Source | None,
+    scheduler_names: tuple[str, ...],
 ) -> Outcome:
     # Importing the engine is slow; usage errors are reported first.
-    from mooring.scheduler.profiles import known_kinds
-    from mooring.simulate.run import simulate as run
-    from mooring.simulate.scenario import build
+    from mooring.simulation.run import simulate_manifests
 
     given = read(paths, recursive=recursive, stdin=sys.stdin.buffer.read)
-    scenario = build(given, seed=seed, kinds=known_kinds(plugins))
     with Progress("pods processed:") as progress:
-        return run(scenario, config, plugins=plugins, seed=seed, progress=progress)
+        return simulate_manifests(
+            given, setup, seed=seed, conf=conf, scheduler_names=scheduler_names, progress=progress
+        )
 
 
-def _notes(config: SchedulerConfiguration, plugins: Mapping[str, type[Plugin]]) -> Iterable[str]:
-    """Yield what has no effect in the configuration."""
-    from mooring.plugins.registry import BUILTIN
-
-    if config.extenders:
-        yield "extenders are not called in a simulation"
-    if absent := sorted(enabled_in(config) - BUILTIN.keys() - plugins.keys()):
-        yield f"ignored, because they have no effect in kube-scheduler 1.36 by default: {', '.join(absent)}"
-
-
-#: Seconds before the first progress line and between lines; by whether the stream is a terminal.
+#: Whether the stream is a terminal -> the seconds before the first progress line and between lines.
 _DELAY: Final = {True: 1.0, False: 10.0}
 _INTERVAL: Final = {True: 0.1, False: 10.0}
-#: Calls between two reads of the clock.
+#: The number of calls between two reads of the clock.
 _STRIDE: Final = 32
 
 
 class Progress:
-    """Reports progress on standard error. Use it as a context manager, and call it for every item."""
+    """A progress report on standard error. Use it as a context manager, and call it for every item."""
 
     def __init__(self, what: str, stream: TextIO | None = None) -> None:
         self._what = what

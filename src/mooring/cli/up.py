@@ -17,10 +17,24 @@ import click
 from mooring.cli.cluster import KUBECONFIG
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from mooring.cli.cluster_process import ChildCluster
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+class _Up(click.Command):
+    """A command that also completes the options of `mooring run`."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the options that start with a word."""
+        from mooring.cli.run import run
+
+        own = super().shell_complete(ctx, incomplete)
+        names = {item.value for item in own}
+        return [*own, *(item for item in run.shell_complete(ctx, incomplete) if item.value not in names)]
+
+
+@click.command(cls=_Up, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 @click.option("--nodes", type=click.IntRange(min=0), default=100, show_default=True, help="Number of fake nodes.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server. By default any free port."
@@ -68,6 +82,9 @@ def up(
     from mooring.cli.cluster_process import ChildCluster
     from mooring.cluster.kubeconfig import ForeignFileError, check_writable, remove_kubeconfig, write_kubeconfig
 
+    _check_scheduler_options(scheduler_options)
+    if secure_port:
+        _check_port(secure_port)
     try:
         check_writable(kubeconfig_out)
     except ForeignFileError as error:
@@ -101,6 +118,33 @@ def up(
                 remove_kubeconfig(text, kubeconfig_out)
 
 
+def _check_scheduler_options(options: tuple[str, ...]) -> None:
+    """Report invalid scheduler options before the cluster starts."""
+    from mooring.cli.flags.go_flags import UnknownFlagError
+    from mooring.cli.input_files import read_text
+    from mooring.cli.run import run
+
+    here = click.get_current_context()
+    try:
+        with run.make_context("up", list(options), parent=here.parent) as parsed:
+            given = parsed.params
+    except UnknownFlagError as error:
+        own = [name for each in here.command.params for name in (*each.opts, *each.secondary_opts)]
+        raise UnknownFlagError(error.name, (*own, *error.known), here) from None
+    for file in (given["config"], given["scheduler_conf"]):
+        if file and file != "-":
+            read_text(file)
+
+
+def _check_port(port: int) -> None:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise click.ClickException(
+            f"--secure-port {port}: {os.strerror(error.errno or 0)}; choose another, or leave it out for any free port"
+        ) from None
+
+
 def _prepare(cluster: ChildCluster, secure_port: int, folder: Path) -> tuple[str, list[str]]:
     """Return the kubeconfig, and the options for a serving certificate that is signed by the CA in the kubeconfig."""
     from mooring.certificates import make_certificate
@@ -131,7 +175,7 @@ def _print_usage(cluster: ChildCluster, nodes: int, kubeconfig: Path, secure_por
 
 
 def _controllers(kubeconfig: Path, scheduler_options: tuple[str, ...]) -> contextlib.AbstractContextManager[object]:
-    """Return the controllers of batch objects, for the schedulers that the options name."""
+    """Return the controllers of batch objects for the schedulers in the options."""
     from mooring.cli.flags.go_flags import given_values
     from mooring.controllers.manager import ControllerThread, ManagerSettings
     from mooring.controllers.reconciler import Settings
@@ -154,6 +198,11 @@ def _schedule(cluster: ChildCluster, options: list[str]) -> int:
         cluster_failed = True
         os.kill(os.getpid(), signal.SIGTERM)
 
+    def terminate(_number: int, _frame: object) -> None:
+        raise SystemExit(1)
+
+    # Handle SIGTERM until the scheduler does: the cluster may exit, or the user may stop it, during startup.
+    signal.signal(signal.SIGTERM, terminate)
     cluster.on_exit(stop)
     try:
         main(["run", *_with_defaults(options)], prog_name="mooring", obj=OWN_CLUSTER)

@@ -8,7 +8,7 @@ from mooring.cluster.schema.shape import Shape
 STORED_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CREATE_ONLY: Final = ("create",)
 READ_ONLY: Final = ("get", "list")
-#: The group of a metrics server.
+#: The API group of the metrics API.
 METRICS: Final = "metrics.k8s.io"
 
 
@@ -33,12 +33,12 @@ class Resource(NamedTuple):
 
     @property
     def group_version(self) -> str:
-        """`apps/v1`, or `v1` for the core group."""
+        """The group version: `apps/v1`, or `v1` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def stored_as(self) -> str:
-        """The name under which the store holds the objects, the same for every version."""
+        """The name under which objects are stored. It is the same for every version."""
         return self.storage or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property

@@ -1,4 +1,4 @@
-"""Conversion of objects between the versions of an API: custom resources, and events of two groups."""
+"""Conversion between API versions: of custom resources, and of events, which two groups serve."""
 
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ def convert(document: Document, resource: Resource) -> Document:
 
 
 def encode_as(stored: Stored, resource: Resource) -> bytes:
-    """Return an object as JSON in the version of a resource, without encoding it again if that is the stored one."""
+    """Return an object as JSON in the version of a resource. Reuses the encoded JSON if that is the stored version."""
     if stored.document["apiVersion"] == resource.group_version:
         return stored.encoded
     return encode(convert(stored.document, resource))

@@ -1,17 +1,19 @@
-"""Deletion of objects: at once, after a grace period, or when the last finalizer is removed."""
+"""Deletion of objects: immediately, after a grace period, or when the last finalizer is removed."""
 
 from typing import Final, NamedTuple
 
+from mooring.api.label_selectors import parse_int
 from mooring.apiserver.documents import Document, replaced, rfc3339, with_metadata
+from mooring.apiserver.field_errors import not_supported
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import Target, bad_request, conflict, invalid_object, not_supported
+from mooring.cluster.errors import Target, bad_request, conflict, invalid_object
 from mooring.cluster.registry import Registry, is_finished
 from mooring.cluster.request_context import RequestContext
 from mooring.cluster.store import Stored
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
-#: The finalizer of a CustomResourceDefinition until its objects are deleted.
+#: The finalizer that a CustomResourceDefinition has until its objects are deleted.
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 _DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _FINALIZERS: Final = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
@@ -31,7 +33,9 @@ class DeleteOptions(NamedTuple):
         conditions = body.get("preconditions") or {}
         grace = body.get("gracePeriodSeconds")
         if grace is None and query.get("gracePeriodSeconds"):
-            grace = int(query["gracePeriodSeconds"])
+            grace = parse_int(query["gracePeriodSeconds"])
+            if grace is None:
+                raise bad_request("gracePeriodSeconds: Invalid value: must be a number of seconds")
         policy = body.get("propagationPolicy") or query.get("propagationPolicy", "")
         orphan = body.get("orphanDependents")
         if orphan is not None and policy:
@@ -63,7 +67,7 @@ def delete(
     metadata = document["metadata"]
     finalizers = _with_policy(metadata.get("finalizers", []), options.propagation)
     if resource.stored_as == _DEFINITIONS and not metadata.get("deletionTimestamp"):
-        # Its objects are deleted first.
+        # The objects of the definition are deleted first.
         finalizers = [*finalizers, CLEANUP]
     if metadata.get("deletionTimestamp"):
         shorter = grace < (metadata.get("deletionGracePeriodSeconds") or 0)

@@ -7,7 +7,7 @@ from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import no_such_path
 from mooring.cluster.rest_mapper import RestMapper
 
-#: Verbs of each subresource, and the group, version and kind of its body if they differ from those of the resource.
+#: The verbs of each subresource, and the group, version and kind of its body if they differ from the resource's.
 _SUBRESOURCES: Final[dict[str, tuple[tuple[str, ...], str, str, str]]] = {
     "status": (("get", "patch", "update"), "", "", ""),
     "scale": (("get", "patch", "update"), "autoscaling", "v1", "Scale"),
@@ -26,22 +26,22 @@ _SUBRESOURCES: Final[dict[str, tuple[tuple[str, ...], str, str, str]]] = {
 
 
 class Discovery:
-    """Creates discovery documents from the served resources."""
+    """The discovery documents of the served resources."""
 
     def __init__(self, mapper: RestMapper) -> None:
         self._mapper = mapper
 
     def versions(self) -> Document:
-        """`/api`."""
+        """Return the document at `/api`."""
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
     def groups(self) -> Document:
-        """`/apis`."""
+        """Return the document at `/apis`."""
         names = [name for name in self._mapper.groups() if name]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [self._group(name) for name in names]}
 
     def group(self, name: str) -> Document:
-        """`/apis/GROUP`."""
+        """Return the document at `/apis/GROUP`."""
         if not name or name not in self._mapper.groups():
             raise no_such_path()
         return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)}
@@ -53,7 +53,7 @@ class Discovery:
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
     def resources(self, group: str, version: str) -> Document:
-        """`/api/v1` and `/apis/GROUP/VERSION`."""
+        """Return the document at `/api/v1` or `/apis/GROUP/VERSION`."""
         found = self._mapper.groups().get(group, {}).get(version)
         if not found:
             raise no_such_path()
@@ -67,7 +67,7 @@ class Discovery:
         }
 
     def aggregated(self, *, core: bool) -> Document:
-        """`/api` and `/apis` for clients that accept aggregated discovery."""
+        """Return the document at `/api` or `/apis` for clients that accept aggregated discovery."""
         items = [
             {
                 "metadata": {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None},
@@ -105,7 +105,7 @@ def _entry(resource: Resource) -> Document:
 
 
 class _SubEntry:
-    """Creates the entries of subresources of a resource."""
+    """A factory of the entries for the subresources of a resource."""
 
     def __init__(self, resource: Resource) -> None:
         self._resource = resource

@@ -40,7 +40,7 @@ class EmbeddedCluster:
         ...
         await cluster.stop()
 
-    With `data`, a folder, all objects are stored there and are available again after a restart or a crash.
+    `data` is a folder in which all objects are stored, so that they are available after a restart or a crash.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class EmbeddedCluster:
         self._server: HttpServer | None = None
 
     async def start(self) -> None:
-        """Load stored objects, create the objects that every cluster has, and serve."""
+        """Load stored objects, create the built-in ones, and serve."""
         if self._data is not None:
             await self._open(self._data)
         if self._certificate is None:
@@ -110,7 +110,7 @@ class EmbeddedCluster:
             self._certificate = Certificate(*json.loads(journal.fact("certificate") or "[]"))
 
     async def stop(self) -> None:
-        """Stop everything. Acknowledged changes are on disk."""
+        """Stop the server, the controllers and the kubelets. Acknowledged changes are on disk."""
         if self._server is not None:
             await self._server.stop()
             self._server = None
@@ -132,7 +132,7 @@ class EmbeddedCluster:
         labels: Mapping[str, str] | None = None,
         zones: int = 3,
     ) -> list[str]:
-        """Add fake nodes in several zones, and return their names. Existing nodes stay unchanged."""
+        """Add fake nodes in several zones, and return their names. Existing nodes are not changed."""
         resource = self.api.mapper.of("nodes")
         width = len(str(max(count - 1, 0)))
         names: list[str] = []
@@ -151,7 +151,7 @@ class EmbeddedCluster:
 
     @property
     def url(self) -> str:
-        """The address of the API."""
+        """The URL of the API."""
         port = self._server.port if self._server else self._wanted_port
         return f"https://127.0.0.1:{port}"
 
@@ -241,7 +241,7 @@ def fake_node(
         "spec": {},
         "status": status,
     }
-    # The node is ready, so that a scheduler can use it at once.
+    # The node is ready, so that a scheduler can use it immediately.
     document["status"] = node_status(document, rfc3339(time.time()))
     return document
 
@@ -249,7 +249,7 @@ def fake_node(
 def _tls(certificate: Certificate) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])
-    # Python loads certificates from files only; this one is deleted at once.
+    # Python loads certificates only from files. This file is deleted immediately.
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         file.write(certificate.key + certificate.certificate)
         file.flush()

@@ -1,4 +1,4 @@
-"""The declaration of a kind: its resource, and the rules by which its objects are created, changed and shown."""
+"""The declaration of a kind: its resource, and the rules to create, update and print its objects."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mooring.apiserver.documents import Document
+from mooring.apiserver.field_errors import FieldError
+from mooring.apiserver.object_names import NameRule, dns_subdomain
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import FieldError
 from mooring.cluster.selectors import Reader
 from mooring.cluster.store import Store
 from mooring.cluster.table_printer import NAME_AND_AGE, Columns
-from mooring.cluster.validation.object_names import NameRule, dns_subdomain
 
 if TYPE_CHECKING:
     from mooring.cluster.controllers.controller import Controller
@@ -43,26 +43,26 @@ def _no_subresource_errors(_subresource: str, _new: Document, _old: Document) ->
 
 
 class Kind(NamedTuple):
-    """A kind of object. All functions that take one document change it in place or only read it."""
+    """A kind of object. Functions that take one document either change it in place or only read it."""
 
     resource: Resource
     #: Other group versions that serve the same objects.
     aliases: tuple[Resource, ...] = ()
     set_defaults: Callable[[Document], None] = _do_nothing
-    #: Sets what only the server writes in a new object, such as its status, at a time.
+    #: Sets the fields of a new object that only the server writes, such as its status. The number is the current time.
     prepare: Callable[[Document, Store, float], None] | None = None
-    #: The status of a new object, where there is no `prepare`.
+    #: The status of a new object, for a kind without `prepare`.
     initial_status: Mapping[str, Any] = MappingProxyType({})
     #: Whether a new object keeps the status that the client sends.
     keeps_status: bool = False
     #: Completes a new object from other objects, or raises ApiError.
     admit: Callable[[Store, Document], None] = _admit
     validate: Callable[[Document], list[FieldError]] = _no_errors
-    #: Finds changes that are not allowed; the new object has passed `validate` already.
+    #: Returns errors for changes that are not allowed. The new object has already passed `validate`.
     validate_update: Callable[[Document, Document], list[FieldError]] = _no_update_errors
     #: The same for the `status` subresource.
     validate_status: Callable[[Document, Document], list[FieldError]] = _no_update_errors
-    #: The same for other subresources that change the spec, by their names.
+    #: The same for other subresources that change the spec. The text is the name of the subresource.
     validate_subresource: Callable[[str, Document, Document], list[FieldError]] = _no_subresource_errors
     name_errors: NameRule = dns_subdomain
     #: Returns warnings about a new object.
@@ -70,23 +70,23 @@ class Kind(NamedTuple):
     #: Raises ApiError for an object that cannot be deleted.
     check_deletion: Callable[[Document], None] = _do_nothing
     columns: Columns = NAME_AND_AGE
-    #: The fields that field selectors can use, beside name and namespace.
+    #: The fields that field selectors can use in addition to the name and the namespace.
     fields: Mapping[str, Reader] = MappingProxyType({})
-    #: Whether `metadata.generation` counts changes of everything but metadata and status.
+    #: Whether `metadata.generation` counts changes, except those of metadata and status.
     counts_generation: bool = False
-    #: Whether an update may leave out the resource version that it is based on.
+    #: Whether an update may omit the resource version.
     unconditional_update: bool = True
-    #: Whether a deletion answers with the deleted object instead of a Status.
+    #: Whether the response to a deletion is the deleted object instead of a Status.
     returns_deleted: bool = False
     controllers: tuple[type[Controller], ...] = ()
 
     @property
     def has_status(self) -> bool:
-        """Whether `status` is written through a subresource only."""
+        """Whether `status` can be written only through a subresource."""
         return "status" in self.resource.subresources
 
 
 def no_controller_warning(plural: str) -> Callable[[Document], list[str]]:
-    """Return a function that warns that nothing acts on objects of a kind."""
+    """Return a function that warns that no controller handles objects of a kind."""
     message = f"the embedded cluster has no controller for {plural}: it is stored, and nothing happens"
     return lambda _document: [message]

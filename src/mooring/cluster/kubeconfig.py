@@ -10,16 +10,16 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-#: The first line of every kubeconfig that Mooring writes, so that it never overwrites other files.
+#: The first line of every kubeconfig that Mooring writes. Files without it are never overwritten.
 _HEAD: Final = "# Written by Mooring for an embedded cluster; it is overwritten when the cluster starts.\n"
-#: Seconds that a running cluster has to respond.
+#: Seconds within which a running cluster must respond.
 _TIMEOUT: Final = 2.0
 #: The kubeconfig extension with the address of the endpoints of the scheduler of `mooring up`.
 SCHEDULER: Final = "mooring.dev/scheduler"
 
 
 class ForeignFileError(OSError):
-    """A file that must not be overwritten: Mooring did not write it, or its cluster is running."""
+    """An error for a file that must not be overwritten: Mooring did not write it, or its cluster is running."""
 
 
 def kubeconfig_text(
@@ -84,7 +84,7 @@ def _running(text: str) -> str:
         return ""
     server, port, authority = found.groups()
     try:
-        # Another program may use the port now, but only the cluster has the key of its certificate.
+        # Another program may use the port now, but only the cluster has the private key of its certificate.
         context = ssl.create_default_context(cadata=base64.b64decode(authority).decode())
         with (
             socket.create_connection(("127.0.0.1", int(port)), _TIMEOUT) as plain,
@@ -96,7 +96,7 @@ def _running(text: str) -> str:
 
 
 def write_kubeconfig(text: str, path: Path) -> None:
-    """Write a kubeconfig that only its owner can read, because it holds the token of the administrator."""
+    """Write a kubeconfig that only its owner can read, because it contains the token of the administrator."""
     check_writable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")

@@ -1,7 +1,8 @@
-"""Fake kubelets: they report nodes as ready, and write the statuses of the pods that are bound to them.
+"""Fake kubelets, which report nodes as ready and write the statuses of the pods that are bound to them.
 
-Nothing is executed. A pod starts at once and runs until it is deleted. A pod that can finish (by its restart policy)
-succeeds after the time in its annotation or its `sleep` command. A pod of a Job succeeds after a second otherwise.
+Nothing is executed. A pod starts immediately and runs until it is deleted. A pod that can finish, by its restart
+policy, succeeds after the time in its annotation or its `sleep` command. Without either, a pod of a Job succeeds after
+a second.
 """
 
 import asyncio
@@ -11,8 +12,7 @@ import random
 import re
 from typing import Final
 
-import structlog
-
+from mooring.api.label_selectors import parse_int
 from mooring.apiserver.documents import (
     Document,
     condition,
@@ -27,6 +27,7 @@ from mooring.cluster.deletion import DeleteOptions
 from mooring.cluster.pod_status import ended_status, restarted_status, running_status
 from mooring.cluster.schema.shape import VERSION
 from mooring.cluster.store import DELETED, Change
+from mooring.logs import get_logger
 
 #: How long a pod runs before it finishes, such as `5s` or `2m`.
 RUN_FOR: Final = "mooring.dev/run-for"
@@ -37,10 +38,10 @@ TERMINATE_AFTER: Final = "mooring.dev/terminate-after"
 #: `off` on a node: no kubelet runs its pods or writes its status.
 KUBELET: Final = "mooring.dev/kubelet"
 
-_log: Final = structlog.get_logger("mooring.cluster")
+_log: Final = get_logger("mooring.cluster")
 _JOB_SECONDS: Final = 1.0
-_ABOUT_NODES: Final = frozenset({"node", "live"})
-#: Seconds between renewals of a lease. A kubelet renews more often, but here one process has thousands of nodes.
+_NODE_ACTIONS: Final = frozenset({"register", "renew"})
+#: Seconds between renewals of a lease. A kubelet renews more often, but this process has thousands of nodes.
 _RENEW_EVERY: Final = 30.0
 _LEASES: Final = "leases.coordination.k8s.io"
 _LEASE_NAMESPACE: Final = "kube-node-lease"
@@ -79,7 +80,7 @@ class Kubelets:
         self._task = asyncio.create_task(self._run(), name="mooring-kubelets")
 
     async def stop(self) -> None:
-        """Stop. Pods keep their statuses."""
+        """Stop the kubelets. Pods keep their statuses."""
         self._unsubscribe()
         if self._task is not None:
             self._task.cancel()
@@ -92,7 +93,7 @@ class Kubelets:
         if storage == "pods":
             self._pod(document, change)
         elif storage == "nodes" and change.previous is None:
-            self._plan(0.0, "node", document)
+            self._schedule(0.0, "register", document)
             for pod in self._tools.index.on_node(document["metadata"]["name"]):
                 self._pod(pod, change)
 
@@ -104,12 +105,12 @@ class Kubelets:
         before = change.previous.document if change.previous else None
         if metadata.get("deletionTimestamp"):
             if before is None or before["metadata"].get("deletionTimestamp") != metadata["deletionTimestamp"]:
-                self._plan(self._termination(pod), "remove", pod)
+                self._schedule(self._termination(pod), "remove", pod)
             return
         phase = status.get("phase")
         if phase == "Pending":
             if before is None or not before["spec"].get("nodeName"):
-                self._plan(0.0, "start", pod)
+                self._schedule(0.0, "start", pod)
         elif phase == "Running":
             if (
                 before is None
@@ -118,9 +119,9 @@ class Kubelets:
             ):
                 left = self._left(pod)
                 if left is not None:
-                    self._plan(left, "end", pod)
+                    self._schedule(left, "end", pod)
             elif spec.get("readinessGates") and before.get("status") != status:
-                self._plan(0.0, "start", pod)
+                self._schedule(0.0, "start", pod)
 
     def _termination(self, pod: Document) -> float:
         grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
@@ -139,7 +140,7 @@ class Kubelets:
         since = max((seconds_of(each) for each in started if each), default=self._tools.now())
         return max(since + lifetime - self._tools.now(), 0.0)
 
-    def _plan(self, delay: float, action: str, document: Document) -> None:
+    def _schedule(self, delay: float, action: str, document: Document) -> None:
         metadata = document["metadata"]
         when = asyncio.get_running_loop().time() + delay
         key = (metadata.get("namespace", ""), metadata["name"], metadata["uid"])
@@ -153,7 +154,7 @@ class Kubelets:
             done = 0
             while self._due and self._due[0][0] <= loop.time():
                 _, _, action, namespace, name, uid = heapq.heappop(self._due)
-                self._act(action, namespace, name, uid)
+                self._run_action(action, namespace, name, uid)
                 done += 1
                 if done % 200 == 0:
                     await asyncio.sleep(0)
@@ -169,21 +170,21 @@ class Kubelets:
         finally:
             timer.cancel()
 
-    def _act(self, action: str, namespace: str, name: str, uid: str) -> None:
-        document = self._tools.find("nodes" if action in _ABOUT_NODES else "pods", namespace, name)
+    def _run_action(self, action: str, namespace: str, name: str, uid: str) -> None:
+        document = self._tools.find("nodes" if action in _NODE_ACTIONS else "pods", namespace, name)
         if document is None or document["metadata"]["uid"] != uid:
             return
         try:
-            if action == "node":
-                self._greet(document)
-            elif action == "live":
-                self._live(document)
+            if action == "register":
+                self._register_node(document)
+            elif action == "renew":
+                self._renew(document)
             else:
-                self._tend(action, document)
+                self._run_pod_action(action, document)
         except Exception:
             _log.exception("fake kubelet failed", action=action, object=f"{namespace}/{name}")
 
-    def _tend(self, action: str, pod: Document) -> None:
+    def _run_pod_action(self, action: str, pod: Document) -> None:
         node = self._tools.find("nodes", "", pod["spec"]["nodeName"])
         if node is None or not runs(node):
             return
@@ -220,31 +221,31 @@ class Kubelets:
             return
         left = self._left(pod)
         if left is None or left > 0.01:
-            # The containers have been restarted meanwhile.
+            # The containers have been restarted since.
             return
         text = (pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0")
-        code = int(text) if text.isdigit() else 0
+        code = max(parse_int(text) or 0, 0)
         now = rfc3339(self._tools.now())
         if code and pod["spec"].get("restartPolicy") == "OnFailure":
             self._tools.set_status("pods", pod, restarted_status(pod, now, code))
         else:
             self._tools.set_status("pods", pod, ended_status(pod, now, code))
 
-    def _greet(self, node: Document) -> None:
+    def _register_node(self, node: Document) -> None:
         """Complete the status of a new node, and start renewing its lease."""
         if not runs(node):
             return
         if condition(node, "Ready") is None:
             self._tools.set_status("nodes", node, node_status(node, rfc3339(self._tools.now())))
         _renew_lease(self._tools, node)
-        self._plan(random.uniform(0.0, _RENEW_EVERY), "live", node)
+        self._schedule(random.uniform(0.0, _RENEW_EVERY), "renew", node)
 
-    def _live(self, node: Document) -> None:
+    def _renew(self, node: Document) -> None:
         """Renew the lease of a node."""
         if not runs(node):
             return
         _renew_lease(self._tools, node)
-        self._plan(_RENEW_EVERY, "live", node)
+        self._schedule(_RENEW_EVERY, "renew", node)
 
 
 def runs(node: Document) -> bool:
@@ -263,9 +264,9 @@ def _lifetime(pod: Document) -> float | None:
     annotated = seconds((pod["metadata"].get("annotations") or {}).get(RUN_FOR, ""))
     if annotated is not None:
         return annotated + min(2.0 ** _restarts(pod) - 1, _LONGEST_BACKOFF)
-    spoken = [_sleeps(each) for each in pod["spec"]["containers"]]
-    if all(each is not None for each in spoken):
-        return max(each for each in spoken if each is not None)
+    sleeps = [_sleeps(each) for each in pod["spec"]["containers"]]
+    if all(each is not None for each in sleeps):
+        return max(each for each in sleeps if each is not None)
     owner = controller_of(pod)
     return _JOB_SECONDS if owner is not None and owner["kind"] == "Job" else None
 

@@ -28,7 +28,7 @@ def _kind(resource: Resource) -> Document:
 
 
 class OpenApi:
-    """Creates the documents, and caches them until the resources change."""
+    """The OpenAPI documents, which are cached until the resources change."""
 
     def __init__(self, mapper: RestMapper) -> None:
         self._mapper = mapper
@@ -38,7 +38,7 @@ class OpenApi:
         self.custom: dict[tuple[str, str, str], Document] = {}
 
     def index(self) -> Document:
-        """`/openapi/v3`."""
+        """Return the document at `/openapi/v3`."""
         paths: Document = {}
         for group, versions in self._mapper.groups().items():
             for version in versions:
@@ -48,11 +48,11 @@ class OpenApi:
         return {"paths": paths}
 
     def version3(self, path: str) -> bytes:
-        """`/openapi/v3/apis/GROUP/VERSION`."""
+        """Return the document at `/openapi/v3/apis/GROUP/VERSION`."""
         return self._kept(path, self._version3)
 
     def version2(self) -> bytes:
-        """`/openapi/v2`, all in one document."""
+        """Return the document at `/openapi/v2`, which contains all resources."""
         return self._kept("v2", self._version2)
 
     def _kept(self, key: str, make: Any) -> bytes:
@@ -114,7 +114,7 @@ class OpenApi:
         return {"type": "object"}
 
     def _closure(self, names: list[str]) -> list[str]:
-        """The definitions with all that they refer to."""
+        """Return the names of definitions and of all definitions that they refer to."""
         found: dict[str, None] = {}
         waiting = list(names)
         while waiting:

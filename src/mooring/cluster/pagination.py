@@ -8,14 +8,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from mooring.api.label_selectors import parse_int
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import bad_request, expired, too_large_version
 from mooring.cluster.selectors import SelectionPredicate
 from mooring.cluster.store import Store, Stored
+from mooring.unexpected_errors import shortened
 
-#: How many unfinished lists are cached, and for how many seconds.
+#: The maximum number of unfinished lists that are cached, and the time in seconds.
 _KEPT: Final = 256
 _KEPT_FOR: Final = 300.0
+#: The length to which values in messages are truncated.
+_MAX_TEXT: Final = 100
 
 _EXPIRED: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without"
@@ -41,7 +45,7 @@ class _Rest(NamedTuple):
 
 
 class Paginator:
-    """Lists objects, and caches the rest of lists that clients have not read to the end."""
+    """A paginator that caches the remaining pages of lists until clients read them."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
@@ -55,7 +59,7 @@ class Paginator:
         return self._page(items, self._store.version, limit)
 
     def next(self, token: str, limit: int) -> Page:
-        """Return the page after the one with the token."""
+        """Return the page for a continue token."""
         try:
             key = msgspec.json.decode(base64.urlsafe_b64decode(token))["key"]
         except (ValueError, KeyError, TypeError, msgspec.DecodeError):
@@ -78,16 +82,18 @@ class Paginator:
         return Page(items[:limit], version, token.decode(), len(items) - limit)
 
     def check_version(self, wanted: str, match: str) -> None:
-        """Raise ApiError for a resource version that does not exist yet, or an exact one that is gone."""
+        """Raise ApiError for a version that does not exist yet, or for an exact version that has expired."""
         if not wanted or wanted == "0":
             return
-        if not wanted.isdigit():
+        version = parse_int(wanted) if wanted.isdigit() else None
+        if version is None:
+            shown = shortened(wanted, _MAX_TEXT)
             raise bad_request(
-                f'invalid resource version: resourceVersion: Invalid value: "{wanted}": strconv.ParseUint: parsing'
-                f' "{wanted}": invalid syntax'
+                f'invalid resource version: resourceVersion: Invalid value: "{shown}": strconv.ParseUint: parsing'
+                f' "{shown}": invalid syntax'
             )
         current = self._store.version
-        if int(wanted) > current:
-            raise too_large_version(int(wanted), current)
-        if match == "Exact" and int(wanted) != current:
+        if version > current:
+            raise too_large_version(version, current)
+        if match == "Exact" and version != current:
             raise expired(f"The resourceVersion for the provided list is too old: {wanted} (current: {current})")

@@ -1,10 +1,12 @@
-"""The journal: stores every change in SQLite, so that acknowledged changes survive a crash.
+"""The journal, which stores every change in SQLite, so that acknowledged changes survive a crash.
 
-Changes are collected while the previous batch is written, and written in one transaction. Clients see a change only
-when it is on disk. Changes without an await in between are in one batch, so that all or none of them are stored.
+Changes are collected while the previous batch is written, and then written in one transaction. Clients observe a change
+only when it is on disk. Changes without an await in between are in one batch, so either all or none are stored.
 """
 
 import asyncio
+import contextlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +29,26 @@ _FORMAT: Final = "1"
 
 
 class DataError(Exception):
-    """A data folder that cannot be used."""
+    """An error for a data folder that cannot be used."""
+
+
+def _make_private(path: Path) -> None:
+    """Create the file and its folder so that only this user can read them: it contains the tokens of the cluster.
+
+    The permissions of an existing folder are restricted only if it contains nothing else. Raises OSError and DataError.
+    """
+    folder = path.parent
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if all(each.name.startswith(path.name) for each in folder.iterdir()):
+        folder.chmod(0o700)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    # SQLite gives its other files the permissions of the database when it creates them. An existing file is not opened
+    # here, because closing it would release the locks of another cluster in this process.
+    for each in (path, *folder.glob(f"{path.name}-*")):
+        if hasattr(os, "geteuid") and each.lstat().st_uid != os.geteuid():
+            raise DataError(f"{each} belongs to another user: use another --data-dir")
+        each.chmod(0o600)
 
 
 class _Entry(NamedTuple):
@@ -39,7 +60,7 @@ class _Entry(NamedTuple):
 
 
 class SqliteJournal:
-    """Stores objects in a file. One thread writes; the event loop never waits for the disk."""
+    """A journal in a SQLite file. One thread writes, so the event loop never waits for the disk."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
@@ -67,7 +88,7 @@ class SqliteJournal:
 
     def _load(self) -> tuple[list[tuple[str, str, str, int, bytes]], int]:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            _make_private(self._path)
             self._connection = connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             connection.execute("PRAGMA journal_mode=WAL")
@@ -103,7 +124,7 @@ class SqliteJournal:
         return self._connection
 
     def append(self, storage: str, namespace: str, name: str, stored: Stored | None, version: int) -> None:
-        """Add a change; it is on disk when `durable` for its version returns."""
+        """Add a change. It is on disk when `durable` for its version returns."""
         self._pending.append(_Entry(storage, namespace, name, version, None if stored is None else stored.encoded))
         self._wake.set()
 

@@ -1,4 +1,4 @@
-"""Pod statuses that a kubelet writes."""
+"""Pod statuses, as a kubelet writes them."""
 
 from typing import Final
 

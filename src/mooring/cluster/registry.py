@@ -1,6 +1,6 @@
-"""The registry: creates, updates and reads objects by the rules of their kinds, for clients and controllers.
+"""The registry, which creates, updates and reads objects by the rules of their kinds.
 
-There is no await between reading an object and writing it, so that the resource version that was checked is current.
+There is no await between reading an object and writing it, so the checked resource version is current.
 """
 
 import random
@@ -11,18 +11,19 @@ from typing import Final
 
 from mooring.apiserver.admission import add_tolerations
 from mooring.apiserver.documents import Document, deep_copy, rfc3339
+from mooring.apiserver.field_errors import FieldError, invalid
+from mooring.apiserver.field_rules import IMMUTABLE
 from mooring.apiserver.names import MAX_PREFIX_LENGTH, generated_name
+from mooring.apiserver.object_meta import metadata_errors, metadata_update_errors
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import (
     MODIFIED,
     ApiError,
-    FieldError,
     Target,
     already_exists,
     bad_request,
     conflict,
     forbidden,
-    invalid,
     invalid_object,
     not_found,
     storage_conflict,
@@ -33,10 +34,8 @@ from mooring.cluster.request_context import RequestContext
 from mooring.cluster.rest_mapper import RestMapper
 from mooring.cluster.server_side_apply import managed_fields
 from mooring.cluster.store import Store, Stored
-from mooring.cluster.validation.field_rules import IMMUTABLE
-from mooring.cluster.validation.object_meta import metadata_errors, metadata_update_errors
 
-#: How many generated names are tried.
+#: The maximum number of attempts to generate an unused name.
 _DRAWS: Final = 8
 #: Metadata that only the server writes.
 _SYSTEM_METADATA: Final = (
@@ -77,7 +76,7 @@ class Registry:
         else:
             metadata.pop("generation", None)
         kind.set_defaults(document)
-        # No manager owns what the server adds from here on: the client may leave it out later and it stays.
+        # No manager owns the fields that the server sets below, so a later apply without them does not remove them.
         self._track(resource, document, context)
         self._prepare(kind, document)
         self._check_namespace(resource, document)
@@ -145,7 +144,7 @@ class Registry:
         metadata["creationTimestamp"] = rfc3339(self.clock())
 
     def _free_name(self, resource: Resource, metadata: Document) -> str:
-        """Return the name of a new object, generated again while it is taken."""
+        """Return the name of a new object. A generated name is one that is not in use."""
         space = metadata.get("namespace", "")
         for _ in range(_DRAWS):
             if self.store.get(resource.stored_as, space, metadata["name"]) is None:
@@ -173,7 +172,7 @@ class Registry:
     ) -> Stored:
         """Replace an object. The document is completed in place.
 
-        `booked_as` is the subresource that owns the changed fields, if it is not the one that is updated.
+        `owning_subresource` is the subresource that owns the changed fields, if it differs from `subresource`.
         """
         old = self.get(resource, namespace, name)
         metadata = document.setdefault("metadata", {})
@@ -268,10 +267,9 @@ class Registry:
     def modify(
         self, storage: str, namespace: str, name: str, change: Callable[[Document], Document | None]
     ) -> Stored | None:
-        """Change an object by a trusted function of the cluster's own, with no checks.
+        """Change an object without validation, for controllers.
 
-        The function gets the stored document, must not touch it, and answers with a new one, or with None to leave
-        it.
+        `change` receives the stored document and must not modify it. It returns a new document, or None for no change.
         """
         old = self.store.get(storage, namespace, name)
         if old is None:
@@ -284,13 +282,13 @@ class Registry:
 
 
 def _path(resource: Resource, document: Document) -> str:
-    """Where etcd would keep the object."""
+    """Return the path of an object in etcd, without the prefix."""
     metadata = document["metadata"]
     return "/".join(filter(None, (resource.plural, metadata.get("namespace"), metadata["name"])))
 
 
 def is_finished(document: Document) -> bool:
-    """Whether nothing holds up the deletion of the object any more."""
+    """Return whether a terminating object can be removed: it has no finalizers and no grace period."""
     metadata = document["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
         return False
@@ -300,6 +298,6 @@ def is_finished(document: Document) -> bool:
 
 
 def _spec_changed(new: Document, old: Document) -> bool:
-    """Whether anything but metadata and status differs."""
+    """Return whether any field other than metadata and status differs."""
     ignored = {"metadata", "status", "apiVersion"}
     return any(new.get(key) != old.get(key) for key in {*new, *old} - ignored)

@@ -1,4 +1,4 @@
-"""Users and the options of their requests."""
+"""The user and the options of a request."""
 
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ class User(NamedTuple):
 
     @property
     def is_admin(self) -> bool:
-        """Whether the user may do everything."""
+        """Whether the user is an administrator, who is always authorized."""
         return "system:masters" in self.groups
 
 
@@ -27,7 +27,7 @@ class RequestContext:
         self, user: User, *, manager: str = "", dry_run: bool = False, validation: str = "Warn", force: bool = False
     ) -> None:
         self.user = user
-        #: The field manager that owns changed fields; empty to track no fields.
+        #: The field manager that owns changed fields; empty if fields are not tracked.
         self.manager = manager
         self.dry_run = dry_run
         #: How to handle unknown fields: `Strict`, `Warn` or `Ignore`.
@@ -45,5 +45,5 @@ SYSTEM: Final = User("system:mooring", ("system:masters", "system:authenticated"
 
 
 def system_context() -> RequestContext:
-    """Return the call of a controller or a kubelet."""
+    """Return the context of a request by a controller or a kubelet."""
     return RequestContext(SYSTEM, validation="Ignore")

@@ -34,14 +34,14 @@ def _key(resource: Resource) -> _Key:
 
 
 class RestMapper:
-    """All resources that are served, with the kinds of their objects."""
+    """The mapping of served resources to kinds."""
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
         built_in = [(resource, kind) for kind in kinds for resource in (kind.resource, *kind.aliases)]
         built_in.sort(key=lambda each: (_GROUPS.index(each[0].group), each[0].plural))
         self._found = {_key(resource): resource for resource, _ in built_in}
         self._kinds = {_key(resource): kind for resource, kind in built_in}
-        #: Changes whenever a resource is added or removed, so that documents made from the table can be renewed.
+        #: Incremented whenever a resource is added or removed, to invalidate cached documents.
         self.generation = 0
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
@@ -49,11 +49,11 @@ class RestMapper:
         return self._found.get((group, version, plural))
 
     def of(self, storage: str) -> Resource:
-        """Return the resource under which objects are stored; its first version where there are several."""
+        """Return the resource under which objects are stored: the first version if there are several."""
         return next(each for each in self._found.values() if each.stored_as == storage)
 
     def of_kind(self, group_version: str, kind: str) -> Resource | None:
-        """Return the resource of a kind, as manifests and owner references name it."""
+        """Return the resource of an `apiVersion` and `kind`, as in manifests and owner references."""
         group, _, version = group_version.rpartition("/")
         for each in self._found.values():
             if each.kind == kind and each.group == group and each.version == version:
@@ -69,7 +69,7 @@ class RestMapper:
         self._kinds[_key(kind.resource)] = kind
 
     def add(self, kind: Kind) -> None:
-        """Serve a custom resource, or serve it with new rules."""
+        """Serve a custom resource, or replace its rules."""
         self.define(kind)
         self._found[_key(kind.resource)] = kind.resource
         self.generation += 1
@@ -84,7 +84,7 @@ class RestMapper:
         return iter(tuple(self._found.values()))
 
     def groups(self) -> dict[str, dict[str, list[Resource]]]:
-        """Return resources by group and version; the core group is the empty name and comes first."""
+        """Return resources by group and version. The core group has an empty name and comes first."""
         found: dict[str, dict[str, list[Resource]]] = {"": {}}
         for each in self._found.values():
             found.setdefault(each.group, {}).setdefault(each.version, []).append(each)

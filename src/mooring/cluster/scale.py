@@ -3,8 +3,9 @@
 from typing import Any
 
 from mooring.apiserver.documents import Document, deep_copy, nested_field
+from mooring.apiserver.field_errors import invalid
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import invalid, invalid_object
+from mooring.cluster.errors import invalid_object
 from mooring.cluster.registry import Registry
 from mooring.cluster.request_context import RequestContext
 from mooring.cluster.store import Stored
@@ -12,7 +13,7 @@ from mooring.cluster.table_printer import labels_text, selector_text
 
 
 def scale_of(resource: Resource, document: Document, paths: Document | None = None) -> Document:
-    """Return the Scale of a workload. `paths` are the fields of a custom resource that hold its numbers."""
+    """Return the Scale of a workload. `paths` are the paths of the fields in a custom resource."""
     metadata = document["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     if paths is None:

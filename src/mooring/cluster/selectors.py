@@ -103,7 +103,7 @@ def _values(tokens: _Tokens) -> list[str]:
 
 
 def selector_of(document: Mapping[str, Any] | None) -> Selector:
-    """Compile a label selector of an object. None selects nothing, an empty selector everything."""
+    """Compile a label selector of an object. None matches no object; an empty selector matches all."""
     if document is None:
         return NOTHING
     requirements = [Requirement(key, IN, frozenset((value,))) for key, value in document.get("matchLabels", {}).items()]
@@ -138,13 +138,13 @@ _COMMON: Final[dict[str, Reader]] = {
 
 
 class FieldSelector:
-    """Conditions on fields, all of which must hold."""
+    """A conjunction of conditions on fields."""
 
     __slots__ = ("conditions", "name")
 
     def __init__(self, conditions: tuple[tuple[Reader, str, bool], ...], name: str | None) -> None:
         self.conditions = conditions
-        #: The name that objects must have, if the selector has one.
+        #: The required name of objects, if the selector has one.
         self.name = name
 
     def matches(self, document: Document) -> bool:
@@ -188,7 +188,7 @@ class SelectionPredicate(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether every object passes."""
+        """Whether the filter matches every object."""
         return self.namespace is None and self.labels is None and self.fields is None
 
     @property

@@ -1,8 +1,9 @@
-"""Runs an embedded cluster until it is stopped."""
+"""Functions that run an embedded cluster until it is stopped."""
 
 import asyncio
 import contextlib
 import gc
+import os
 import signal
 import sys
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 from mooring.cluster.embedded import EmbeddedCluster
 from mooring.cluster.kubeconfig import check_writable, remove_kubeconfig, write_kubeconfig
 
-#: Called when the cluster serves.
+#: Called when the cluster is ready.
 Ready = Callable[[EmbeddedCluster], None]
 
 
@@ -27,7 +28,7 @@ async def serve(
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Some platforms and threads cannot handle signals; then the caller has to stop the cluster.
+        # Some platforms and threads cannot handle signals. In that case the caller must stop the cluster.
         with contextlib.suppress(NotImplementedError, RuntimeError):
             loop.add_signal_handler(number, ended.set)
     if kubeconfig is None:
@@ -51,22 +52,25 @@ async def serve(
 
 def _end_with_input(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
     def read() -> None:
-        sys.stdin.buffer.read()
+        # Not sys.stdin: at exit the interpreter aborts if a thread holds its lock.
+        while os.read(descriptor, 4096):
+            pass
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(ended.set)
 
+    descriptor = sys.stdin.fileno()
     threading.Thread(target=read, name="mooring-lifeline", daemon=True).start()
 
 
 def run(main: Callable[[], Coroutine[object, object, None]]) -> None:
-    """Run a coroutine function, on uvloop if it is installed, which makes the cluster half as fast again."""
+    """Run a coroutine function. If uvloop is installed, use it: it makes the cluster 50 % faster."""
     try:
         from uvloop import new_event_loop
     except ImportError:
         factory = None
     else:
         factory = new_event_loop
-    # The heap of a cluster is large and long-lived, so that frequent collections cost more than they free.
+    # The heap of a cluster is large and long-lived, so frequent garbage collections are not worthwhile.
     gc.set_threshold(50_000, 50, 100)
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(main())

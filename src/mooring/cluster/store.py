@@ -1,7 +1,7 @@
 """The store: all objects with their resource versions, and recent changes.
 
 The store does not depend on kinds. One counter numbers all changes, like the revision of etcd. All code runs on the
-event loop, so that reading and writing without an await in between needs no lock.
+event loop, so reading and writing without an await in between needs no lock.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
 
-#: How many changes of one resource are available to watches that start in the past.
+#: The number of changes of one resource that are kept for watches that start at an older version.
 HISTORY: Final = 10_000
 
 encode: Final = msgspec.json.Encoder().encode
@@ -35,7 +35,7 @@ class Stored:
 
 
 class Change:
-    """A change of one object. `stored` is the object now, or as it was when it was deleted."""
+    """A change of one object. `stored` is the new object, or the last state of a deleted one."""
 
     __slots__ = ("kind", "lines", "previous", "stored", "version")
 
@@ -71,7 +71,7 @@ class Collection:
 
 
 class Store:
-    """All objects of the cluster. Changes are published to listeners in order when they are on disk."""
+    """All objects of the cluster. Changes are published to subscribers in order when they are on disk."""
 
     def __init__(self, *, history: int = HISTORY, version: int = 0) -> None:
         self.version = version
@@ -86,12 +86,12 @@ class Store:
         self._unpublished: deque[tuple[str, Change]] = deque()
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call the listener with every later change when it is published; return a function that ends this."""
+        """Call a subscriber with every later change when it is published. Return a function that unsubscribes it."""
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
 
     def subscribe_immediately(self, subscriber: Subscriber) -> None:
-        """Call the listener with every later change at once, before it is on disk."""
+        """Call a subscriber with every later change immediately, before the change is on disk."""
         self._immediate_subscribers.append(subscriber)
 
     def get(self, storage: str, namespace: str, name: str) -> Stored | None:
@@ -128,7 +128,7 @@ class Store:
         return stored
 
     def load(self, storage: str, namespace: str, name: str, stored: Stored) -> None:
-        """Load an object from disk, without a change."""
+        """Add an object that was loaded from disk, without recording a change."""
         self.collection(storage).objects.setdefault(namespace, {})[name] = stored
 
     def restart(self, version: int) -> None:
@@ -181,13 +181,6 @@ class Store:
             changes.append(change)
         changes.reverse()
         return changes
-
-    def compact(self) -> None:
-        """Drop all changes, as etcd does when it compacts: watches from earlier versions get 410."""
-        for collection in self._collections.values():
-            collection.history.clear()
-            collection.floor = self.published
-        self._start = self.published
 
     def publish(self, upto: int) -> None:
         """Publish the changes up to a version."""

@@ -1,4 +1,4 @@
-"""Tables, as `kubectl get` prints them: columns, rows, and the texts of ages, selectors and lists."""
+"""Tables for `kubectl get`: columns, rows, and formatting of ages, selectors and lists."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -54,7 +54,7 @@ def _name_and_created(document: Document, _now: float) -> list[Any]:
 
 
 NAME_AND_AGE: Final = columns("Name Age", _name_and_age)
-#: The columns of kinds that have none of their own: kubectl turns the date into an age.
+#: The columns of kinds without specific columns. kubectl converts the date to an age.
 PLAIN: Final = Columns(
     (*NAME_AND_AGE.definitions[:1], {**NAME_AND_AGE.definitions[1], "name": "Created At", "type": "date"}),
     _name_and_created,
@@ -62,7 +62,7 @@ PLAIN: Final = Columns(
 
 
 def table_rows(documents: Iterable[Document], columns: Columns, now: float, include: str) -> list[Document]:
-    """Return a row for each object, with as much of the object as `include` says."""
+    """Return a row for each object. `include` selects how much of the object each row contains."""
     rows: list[Document] = []
     for document in documents:
         row: Document = {"cells": columns.row(document, now)}

@@ -1,4 +1,4 @@
-"""Watches: streams of changes of a resource. Each change is encoded once for all clients."""
+"""Watches, which stream the changes of a resource. Each change is encoded once for all clients."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from mooring.cluster.errors import ApiError, expired
 from mooring.cluster.selectors import SelectionPredicate
 from mooring.cluster.store import ADDED, DELETED, MODIFIED, Change, Store, Stored, encode
 
-#: A client with more pending bytes than this is disconnected, and has to list again.
+#: The maximum number of pending bytes. A client with more is disconnected and must list again.
 _MOST_PENDING: Final = 256 * 1024 * 1024
 #: The annotation of the bookmark that ends the initial events of a streamed list.
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -21,7 +21,7 @@ Transform = Callable[[Document], Document]
 
 
 class Watcher:
-    """The stream of one client. Changes add lines, and the client takes them."""
+    """The stream of one client: a buffer of lines to send."""
 
     def __init__(self, resource: Resource, predicate: SelectionPredicate, transform: Transform | None = None) -> None:
         self.resource = resource
@@ -29,13 +29,13 @@ class Watcher:
         self.transform = transform
         self.lines: list[bytes] = []
         self.size = 0
-        #: The version that the stream started at; earlier changes are in it already.
+        #: The version at which the stream started. The stream already includes earlier changes.
         self.version = 0
         self.closed = False
         self.ready = asyncio.Event()
 
     def push(self, change: Change) -> None:
-        """Add a change of the resource if the client should see it."""
+        """Add a change of the resource if it concerns a selected object."""
         if change.version <= self.version:
             return
         kind, stored = self._seen(change)
@@ -43,7 +43,7 @@ class Watcher:
             self._add(self._line(change, kind, stored))
 
     def _seen(self, change: Change) -> tuple[str, Stored]:
-        """Return the event type for a client that sees only the selected objects."""
+        """Return the event type and the object, as seen by a client that watches only selected objects."""
         predicate = self.predicate
         if predicate.is_open:
             return change.kind, change.stored
@@ -56,7 +56,7 @@ class Watcher:
             return "", change.stored
         if change.kind == DELETED:
             return DELETED, change.stored
-        # The object is no longer selected: the client gets its last selected state with the version of the change.
+        # The object is no longer selected: send its last selected state with the version of the change.
         metadata = {**previous.document["metadata"], "resourceVersion": str(change.version)}
         return DELETED, Stored({**previous.document, "metadata": metadata}, change.version)
 
@@ -72,7 +72,7 @@ class Watcher:
         return line
 
     def add_existing(self, stored: Stored) -> None:
-        """Add an object that exists already."""
+        """Add an existing object."""
         if self.transform is not None:
             self._add(_line(ADDED, encode(self.transform(convert(stored.document, self.resource)))))
         else:
@@ -100,7 +100,7 @@ class Watcher:
         self.ready.set()
 
     def take(self) -> bytes:
-        """Return all lines that are waiting to be sent."""
+        """Remove and return all pending lines."""
         chunk = b"".join(self.lines)
         self.lines.clear()
         self.size = 0
@@ -133,7 +133,7 @@ class Broadcaster:
             watch.push(change)
 
     def start(self, watch: Watcher, version: str, *, initial: bool, bookmarks: bool) -> None:
-        """Open a stream after a version, or with the existing objects if there is none."""
+        """Open a stream after a version, or with the existing objects if no version is given."""
         storage = watch.resource.stored_as
         if initial or version in {"", "0"}:
             self._send_present(watch, self._store.objects(storage, watch.predicate.namespace))

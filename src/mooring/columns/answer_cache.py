@@ -1,8 +1,8 @@
-"""Answers about nodes, cached per kind of pod and evaluated again only for the rows that changed.
+"""AnswerCache: answers about nodes, cached per kind of pod, and evaluated again only for the rows that changed.
 
 Hot path. The pod-by-pod engine caches the answers of filters and scorers per pod template (``scheduler.answer_cache``),
-batch sessions cache scores per kind of task (``batch.score_cache``). Both keep the answers in columns with one entry
-for each row of the node table, and hold the columns of the kinds that were used last, within a budget.
+batch sessions cache scores per kind of task (``batch.score_cache``). Both store the answers in columns with one entry
+for each row of the node table. The least recently used kinds are dropped when the columns exceed a budget.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from mooring.columns.row_cursor import RowCursor
 
 _ARRAY = np.ndarray
-#: At least this many kinds are cached, whatever the budget.
+#: The minimum number of cached kinds, regardless of the budget.
 _LEAST_KINDS = 16
-#: An estimate of what the columns of a kind take for each row.
+#: An estimate of the size of a kind's columns per row.
 _BYTES_PER_ROW = 24
 
 
@@ -28,9 +28,9 @@ class AnswerColumn:
     __slots__ = ("_shared", "values")
 
     def __init__(self, values: Any = 0, *, shared: bool = False) -> None:
-        #: An array, or the value that all rows have. Do not write it.
+        #: An array, or the value that all rows have. Do not modify it.
         self.values: Any = values
-        #: Whether the array is copied before it is written.
+        #: Whether the array must be copied before it is modified.
         self._shared = shared
 
     def replace(self, values: Any, *, shared: bool = False) -> None:
@@ -39,7 +39,7 @@ class AnswerColumn:
         self._shared = shared
 
     def patch(self, rows: Sequence[int], answers: Any, size: int) -> None:
-        """Set the answers of some rows, given one for each or one for all of them; ``size`` is the number of rows."""
+        """Set the answers of some rows: one for each row, or one for all of them; ``size`` is the number of rows."""
         values = self.values
         if type(values) is not _ARRAY:
             same = answers.count(values) == len(answers) if isinstance(answers, list) else np.all(answers == values)
@@ -55,7 +55,7 @@ class AnswerColumn:
             values[rows] = answers
 
     def refresh(self, cursor: RowCursor, size: int, evaluate: Callable[[list[int] | None], Any]) -> None:
-        """Evaluate again the rows that changed since ``cursor``, or all rows (``evaluate(None)``) if many did."""
+        """Evaluate the rows that changed since ``cursor`` again, or all rows (``evaluate(None)``) if many did."""
         changed = cursor.changed(max(2, size >> 2))
         if changed is None:
             self.replace(evaluate(None))
@@ -65,7 +65,7 @@ class AnswerColumn:
 
 
 class CachedAnswers:
-    """The answers for one kind of pod; subclasses hold them."""
+    """The answers for one kind of pod; subclasses store them."""
 
     __slots__ = ("alive", "key")
 
@@ -83,7 +83,7 @@ E = TypeVar("E", bound=CachedAnswers)
 
 
 class AnswerCache(Generic[E]):
-    """The cached answers by kind of pod. Those that were used least recently go first if they exceed the budget."""
+    """The cached answers by kind of pod. If they exceed the budget, the least recently used ones are dropped."""
 
     def __init__(
         self, make: Callable[[Hashable], E], rows: Callable[[], int], *, budget_bytes: int = 128 << 20
@@ -94,7 +94,7 @@ class AnswerCache(Generic[E]):
         self._entries: OrderedDict[Hashable, E] = OrderedDict()
 
     def of(self, key: Hashable) -> E:
-        """Return the answers for a kind, without any if they are new."""
+        """Return the answers for a kind; new answers are empty."""
         entry = self._entries.get(key)
         if entry is None:
             self._evict()
@@ -104,7 +104,7 @@ class AnswerCache(Generic[E]):
         return entry
 
     def used(self, entry: E) -> None:
-        """Count an entry of this cache as used just now."""
+        """Mark an entry of this cache as used."""
         self._entries.move_to_end(entry.key)
 
     def _evict(self) -> None:

@@ -1,13 +1,12 @@
-"""Counters of pods by selector and by affinity term, updated as pods come and go.
+"""Counters of pods by selector and by affinity term, updated when pods are added and removed.
 
-Hot path. kube-scheduler counts matching pods again for every pod that it schedules. Here a selector is counted once,
-by node and by topology domain, when a decision first needs it; after that it is updated with every pod.
+Hot path. kube-scheduler counts matching pods again for every pod that it schedules. Here, a selector is counted by node
+and by topology domain when a decision first needs it, and is then updated with every pod.
 
 There are two kinds:
 
 - ``PodCounter``: existing pods that match all of some terms, for spread constraints and an incoming pod's own terms.
 - ``TermCounter``: existing pods that *have* a term, which may repel or attract an incoming pod.
-
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from mooring.columns.terms import AffinityTerm, PodTerm, SelectorIndex, label_pa
 TermKind = Literal["required", "required_anti", "preferred"]
 ColumnOf = Callable[[str], LabelColumn]
 
-#: The maximum number of counters; beyond that, the least recently used ones are dropped.
+#: The maximum number of counters. Beyond it, the least recently used ones are dropped.
 _KEEP_COUNTERS = 4096
 _MATCHED = "counters.matched_terms"
 
@@ -55,17 +54,17 @@ class PodCounter:
 
     def __init__(self, terms: tuple[PodTerm, ...], *, living_only: bool, columns: ColumnOf) -> None:
         self.terms = terms
-        #: Whether terminating pods are left out, as for spread constraints.
+        #: Whether terminating pods are not counted, as for spread constraints.
         self.living_only = living_only
         self.rows = Counts()
-        #: False once dropped; the registry then returns a new one.
+        #: Whether the registry still has the counter; ``renew`` replaces a dropped one.
         self.alive = True
         self.used = 0
         self._columns = columns
         self._domains: dict[tuple[str, Region | None], DomainCounts] = {}
 
     def matches(self, template: PodTemplate, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
-        """Whether pods of a template are counted."""
+        """Return whether pods of a template are counted."""
         return all(
             term.selector.matches(template.labels)
             and term.covers_namespace(template.namespace, namespaces, must_exist=True)
@@ -91,7 +90,10 @@ class PodCounter:
             within = None
         known = self._domains.get((key, within))
         if known is None:
-            known = self._domains[key, within] = DomainCounts(self._columns(key), within)
+            column = self._columns(key)
+            if not column.distinct:
+                return Counts()  # not stored: a tenant can name any number of keys that no node has
+            known = self._domains[key, within] = DomainCounts(column, within)
             known.recount(self.rows)
         elif within is not None and known.version != within.version:
             known.recount(self.rows)
@@ -139,7 +141,7 @@ class CounterRegistry:
     # Queries
 
     def counter(self, terms: tuple[PodTerm, ...], *, living_only: bool = False) -> PodCounter:
-        """Return the counter of pods that match all terms; it is counted once, then updated."""
+        """Return the counter of pods that match all terms; a new one counts the placed pods."""
         self._clock += 1
         key = (terms, living_only)
         counter = self._counters.get(key)
@@ -203,7 +205,7 @@ class CounterRegistry:
                 self._template_gone(template)
 
     def namespace_changed(self) -> None:
-        """Drop everything that depends on namespace labels, which changed."""
+        """Drop everything that depends on namespace labels, because they changed."""
         self.terms_epoch += 1
         dependent = [
             counter

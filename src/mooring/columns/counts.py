@@ -1,7 +1,7 @@
-"""Counts by row or topology domain, and the indexes made of them: host ports and images.
+"""Counts by row or topology domain, and the indexes that use them: host ports and images.
 
-Hot path. A cluster has thousands of counters (one per selector, per affinity term, per image). Most of them touch a
-few nodes, and a few touch all of them. A dictionary suits the first kind and an array the second.
+Hot path. A cluster has thousands of counters (one per selector, per affinity term, per image). Most of them cover a
+few nodes, and a few cover all of them. A dictionary suits the first kind and an array the second.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Counts:
     def __init__(self) -> None:
         self._sparse: dict[int, int] | None = {}
         self._dense: npt.NDArray[np.int64] = _EMPTY
-        #: Sum over all codes.
+        #: The sum over all codes.
         self.total = 0
 
     def add(self, code: int, delta: int) -> None:
@@ -54,7 +54,7 @@ class Counts:
         return int(self._dense[code]) if code < len(self._dense) else 0
 
     def array(self, size: int) -> npt.NDArray[np.int64]:
-        """Return the counts of codes 0 to ``size`` - 1. Read only: it may be the live vector."""
+        """Return the counts of codes 0 to ``size`` - 1. Do not modify it: it may be the internal array."""
         sparse = self._sparse
         if sparse is not None:
             vector = np.zeros(size, dtype=np.int64)
@@ -114,12 +114,12 @@ class Counts:
 
 _EMPTY: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
-#: The address that means all addresses of a node.
+#: The address that stands for all addresses of a node.
 ANY_ADDRESS = "0.0.0.0"
 
 
 class PortIndex:
-    """Host ports in use: (protocol, port) -> address -> number of pods by row."""
+    """The host ports in use: (protocol, port) -> address -> number of pods by row."""
 
     def __init__(self) -> None:
         self._used: dict[tuple[str, int], dict[str, Counts]] = {}
@@ -164,12 +164,12 @@ class PortIndex:
 
 
 def ports_conflict(wanted: HostPort, used: HostPort) -> bool:
-    """Whether two host ports cannot be used on the same node."""
+    """Return whether two host ports cannot be used on the same node."""
     return wanted[1:] == used[1:] and (wanted[0] == used[0] or ANY_ADDRESS in (wanted[0], used[0]))
 
 
 class ImageState:
-    """One image name: its size as first reported, and the rows that have it."""
+    """An image name: its size as first reported, and the rows that have it."""
 
     __slots__ = ("rows", "size")
 
@@ -179,7 +179,7 @@ class ImageState:
 
 
 class ImageIndex:
-    """Container images on nodes, by name."""
+    """The container images on nodes, by name."""
 
     def __init__(self) -> None:
         self._images: dict[str, ImageState] = {}

@@ -2,7 +2,6 @@
 
 Used for labels, topology domains and sets of taints. Hot path. A condition on labels ("zone in (a, b)") is evaluated
 once per distinct value and then looked up for all nodes in one gather. A code is reused when no node has its value.
-
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mooring.api.label_selectors import GT, parse_int
 from mooring.api.node_selectors import NodeRequirement
 
 V = TypeVar("V", bound=Hashable)
@@ -29,9 +29,11 @@ class CodeColumn(Generic[V]):
     __slots__ = ("_free", "_uses", "code_of", "codes", "values", "version")
 
     def __init__(self, capacity: int) -> None:
+        #: The code of each row of the node table; -1 without a value. ``nodes.codes(column)`` returns those of a view.
         self.codes: Codes = np.full(capacity, ABSENT, dtype=np.int32)
         #: Values by code; None if the code is free.
         self.values: list[V | None] = []
+        #: Codes by value.
         self.code_of: dict[V, int] = {}
         self._uses: list[int] = []
         self._free: list[int] = []
@@ -98,7 +100,12 @@ class CodeColumn(Generic[V]):
 class LabelColumn(CodeColumn[str]):
     """The codes of one label key."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_numbers", "_numbers_version")
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self._numbers: tuple[npt.NDArray[np.int64], Mask] | None = None
+        self._numbers_version = -1
 
     def requirement(self, requirement: NodeRequirement) -> Mask:
         """Return a lookup table (by code; last entry: label absent) of a node selector requirement."""
@@ -116,4 +123,19 @@ class LabelColumn(CodeColumn[str]):
         if operator == "DoesNotExist":
             table[-1] = True
             return table
-        return self.lookup(lambda value: requirement.matches({requirement.key: value}), absent=False)
+        bound = requirement.number
+        if bound is not None:
+            numbers, valid = self.numbers()
+            table[:-1] = valid & (numbers > bound if operator == GT else numbers < bound)
+        return table
+
+    def numbers(self) -> tuple[npt.NDArray[np.int64], Mask]:
+        """Return the values as integers, by code, and which values are integers. They are parsed once."""
+        if self._numbers is None or self._numbers_version != self.version:
+            parsed = [None if value is None else parse_int(value) for value in self.values]
+            self._numbers = (
+                np.array([number or 0 for number in parsed], dtype=np.int64),
+                np.array([number is not None for number in parsed], dtype=np.bool_),
+            )
+            self._numbers_version = self.version
+        return self._numbers

@@ -1,4 +1,4 @@
-"""NodeInfo and PodInfo: one node and one pod, for plugins that work node by node."""
+"""NodeInfo and PodInfo: one node and one pod, for plugins that evaluate nodes one by one."""
 
 from __future__ import annotations
 
@@ -17,17 +17,40 @@ if TYPE_CHECKING:
 _NONZERO = {"cpu": 0, "memory": 1}
 
 
-class PodInfo:
-    """A pod with its compiled template, and its node (None while it has none)."""
+#: Sets an attribute of a PodInfo or a NodeInfo. Plugins share these objects, so a plain assignment is an error.
+assign = object.__setattr__
+
+
+class _ReadOnly:
+    __slots__ = ()
+
+    def __setattr__(self, name: str, _value: object) -> None:
+        kind = type(self).__name__
+        raise AttributeError(f"{kind}.{name} is read-only, because all plugins share the object; change a copy")
+
+
+class PodInfo(_ReadOnly):
+    """A pod on a node, with its compiled template.
+
+    Attributes:
+        pod: The pod.
+        template: What the pod shares with equal pods: its requests, ports, selectors.
+        node: The node that the pod is on; None if it is on none.
+        index: The pod's index in ``handle.table.pod_columns``; -1 while it is on no node.
+    """
 
     __slots__ = ("index", "node", "pod", "template")
 
+    pod: Pod
+    template: PodTemplate
+    node: NodeInfo | None
+    index: int
+
     def __init__(self, pod: Pod, template: PodTemplate) -> None:
-        self.pod = pod
-        self.template = template
-        self.node: NodeInfo | None = None
-        #: Its index in the table's pod columns; -1 while it is on no node of the table.
-        self.index = -1
+        assign(self, "pod", pod)
+        assign(self, "template", template)
+        assign(self, "node", None)
+        assign(self, "index", -1)
 
     @property
     def name(self) -> str:
@@ -46,30 +69,42 @@ class PodInfo:
 
     @property
     def priority(self) -> int:
-        """The pod's priority."""
+        """The pod's priority; 0 if it has none."""
         return self.pod.priority
 
     def __repr__(self) -> str:
         return f"PodInfo({self.pod.namespace}/{self.pod.name})"
 
 
-class NodeInfo:
+class NodeInfo(_ReadOnly):
     """A node: the object, the pods on it, and its resources.
 
-    It is live: it always shows the current state of the table.
+    It always shows the current state, including pods whose bind is in progress.
+
+    Attributes:
+        name: The node's name.
+        node: The Kubernetes object.
+        table: The node table.
+        row: The node's row in the table. It can change when a node is removed.
+        sequence: A number that increases with every node that is added, and does not change.
     """
 
     __slots__ = ("_pods", "name", "node", "row", "sequence", "table")
 
+    _pods: dict[str, PodInfo]
+    name: str
+    node: Node
+    row: int
+    sequence: int
+    table: NodeTable
+
     def __init__(self, table: NodeTable, row: int, node: Node, sequence: int) -> None:
-        self.table = table
-        self.row = row
-        self.node = node
-        #: The node's name: a plain attribute, since plugins read it often.
-        self.name = node.metadata.name
-        #: The order in which nodes were added; rows change when a node is removed.
-        self.sequence = sequence
-        self._pods: dict[str, PodInfo] = {}
+        assign(self, "table", table)
+        assign(self, "row", row)
+        assign(self, "node", node)
+        assign(self, "name", node.metadata.name)
+        assign(self, "sequence", sequence)
+        assign(self, "_pods", {})
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -92,11 +127,15 @@ class NodeInfo:
         return len(self._pods)
 
     def allocatable(self, resource: str) -> int:
-        """Return the node's allocatable amount of a resource (millicores for cpu)."""
+        """Return the node's allocatable amount of a resource.
+
+        The unit is millicores for ``cpu``, bytes for ``memory`` and ``ephemeral-storage``, and pieces for the rest.
+        ``pods`` is the maximum number of pods.
+        """
         return self.table.amount(self.row, resource, "allocatable")
 
     def requested(self, resource: str) -> int:
-        """Return the sum of the requests of the pods on the node."""
+        """Return the sum of the requests of the pods on the node, in the unit of ``allocatable``."""
         return self.table.amount(self.row, resource, "requested")
 
     def nonzero_requested(self, resource: str) -> int:
@@ -105,7 +144,7 @@ class NodeInfo:
         return self.requested(resource) if which is None else int(self.table.nonzero[which, self.row])
 
     def free(self, resource: str) -> int:
-        """Return the allocatable amount minus the requests."""
+        """Return the allocatable amount of a resource minus the requests; negative if the node is overcommitted."""
         return self.allocatable(resource) - self.requested(resource)
 
     def __repr__(self) -> str:
@@ -113,9 +152,17 @@ class NodeInfo:
 
 
 class WhatIfNode(NodeInfo):
-    """A node with some pods added or removed; used for nominated pods and preemption."""
+    """A node as it would be with some pods added or removed, for nominated pods and preemption.
+
+    Attributes:
+        added: The pods that were added hypothetically, by uid.
+        removed: The pods that were removed hypothetically, by uid.
+        freed_ports: The host ports of removed pods.
+    """
 
     __slots__ = ("_base", "_delta", "added", "freed_ports", "removed")
+
+    __setattr__ = assign  # type: ignore[assignment]  # it is made for one search, and may change
 
     def __init__(self, base: NodeInfo) -> None:
         super().__init__(base.table, base.row, base.node, base.sequence)
@@ -124,7 +171,7 @@ class WhatIfNode(NodeInfo):
         self._delta: dict[str, int] = {}
         self.added: dict[str, PodInfo] = {}
         self.removed: dict[str, PodInfo] = {}
-        #: Host ports of removed pods: free even if a remaining pod uses them too, as in kube-scheduler.
+        # Free even if a remaining pod uses them too, as in kube-scheduler.
         self.freed_ports: set[HostPort] = set()
 
     def add_pod(self, info: PodInfo) -> None:

@@ -1,9 +1,4 @@
-"""Nodes: a view of all nodes, or of some, that plugins evaluate in columns.
-
-Every method returns values for the nodes of the view, in their order, so that a plugin works with all nodes as well as
-with the few that changed. Arrays may be live columns: they are marked read-only, do not write to them.
-
-"""
+"""Nodes: a view of all nodes, or of some, that plugins evaluate in columns."""
 
 from __future__ import annotations
 
@@ -28,15 +23,30 @@ Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]
 S = TypeVar("S", bound=np.generic)
 
+#: The number of terms or requirements after which to check whether the rest can still change the result.
+_CHECK_EVERY = 16
+
 
 class Nodes:
-    """A sequence of nodes with their columns."""
+    """All nodes, or some of them, with their properties in columns.
+
+    Iterate over it, index it, or take ``len``. Every method that returns an array has an entry for each node, in their
+    order. Arrays may be live columns: they are read-only.
+
+    ```python
+    free = nodes.free("cpu")  # millicores, one entry per node
+    roomy = [node.name for node, amount in zip(nodes, free) if amount > 4000]
+    ```
+
+    Attributes:
+        table: The node table.
+        rows: The rows of the table that this view contains; None for all rows in order.
+    """
 
     __slots__ = ("rows", "table")
 
     def __init__(self, table: NodeTable, rows: npt.NDArray[np.intp] | None = None) -> None:
         self.table = table
-        #: Rows of the table, or None for all rows in order.
         self.rows = rows
 
     def __len__(self) -> int:
@@ -51,7 +61,7 @@ class Nodes:
 
     @property
     def names(self) -> Sequence[str]:
-        """The nodes' names."""
+        """The names of the nodes, in order."""
         return [info.name for info in self]
 
     def get(self, name: str) -> NodeInfo | None:
@@ -62,18 +72,21 @@ class Nodes:
     # Resources
 
     def allocatable(self, resource: str) -> Ints:
-        """Return each node's allocatable amount of a resource (millicores for cpu)."""
+        """Return each node's allocatable amount of a resource.
+
+        The unit is millicores for ``cpu``, bytes for ``memory`` and ``ephemeral-storage``, and pieces for the rest.
+        ``pods`` is the maximum number of pods. The amounts of an unknown resource are 0.
+        """
         if resource == "pods":
             return self.take(self.table.allowed_pods)
         slot = self.table.slots.get(resource)
         return self._zeros() if slot is None else self.take(self.table.allocatable[slot])
 
     def requested(self, resource: str) -> Ints:
-        """Return the sum of the requests of the pods on each node."""
+        """Return the sum of the requests of the pods on each node, in the unit of ``allocatable``."""
         if resource == "pods":
             return self.pod_count
-        slot = self.table.slots.get(resource)
-        return self._zeros() if slot is None else self.take(self.table.requested[slot])
+        return self.take(self.table.requested_by_row(resource))
 
     def nonzero_requested(self, resource: str) -> Ints:
         """Return the same as ``requested``, with defaults of 100m cpu and 200Mi memory per container."""
@@ -84,12 +97,12 @@ class Nodes:
         return self.requested(resource)
 
     def free(self, resource: str) -> Ints:
-        """Return the allocatable amount minus the requests of each node."""
+        """Return each node's allocatable amount minus the requests; negative if a node is overcommitted."""
         return self.allocatable(resource) - self.requested(resource)
 
     @property
     def pod_count(self) -> Ints:
-        """The number of pods on each node."""
+        """The number of pods on each node, including pods whose bind is in progress."""
         return self.take(self.table.pod_count)
 
     @property
@@ -101,26 +114,34 @@ class Nodes:
 
     @property
     def unschedulable(self) -> Mask:
-        """Which nodes are cordoned."""
+        """A mask of the nodes that are cordoned (``spec.unschedulable``)."""
         return self.take(self.table.unschedulable)
 
     def label(self, key: str) -> LabelColumn:
-        """Return the column of a label; ``codes`` returns the nodes' codes in it."""
+        """Return the column of a label: its distinct values, each with an integer code.
+
+        ``lookup`` evaluates a condition once per value; ``codes`` returns the code of each node:
+
+        ```python
+        fast = nodes.label("disk").lookup(lambda value: value == "nvme", absent=False)
+        mask = fast[nodes.codes("disk")]
+        ```
+        """
         return self.table.label(key)
 
     def codes(self, column: CodeColumn[str] | str) -> Codes:
-        """Return each node's code in a column (or in a label's column, by key); -1 if it has no value."""
+        """Return each node's code in a column, or in the column of a label, given its key; -1 if it has no value."""
         if isinstance(column, str):
             column = self.table.label(column)
         return self.take(column.codes)
 
     def has_label(self, key: str) -> Mask:
-        """Return which nodes have a label."""
+        """Return a mask of the nodes that have a label, with any value."""
         return self.codes(key) >= 0
 
     @property
     def taints(self) -> CodeColumn[tuple[object, ...]]:
-        """The distinct sets of taints; index a table of these with ``taint_codes``."""
+        """The distinct sets of taints, each with an integer code; ``taint_codes`` has the code of each node."""
         return self.table.taints  # type: ignore[return-value]  # a column of Taint tuples, seen as read-only objects
 
     @property
@@ -134,37 +155,44 @@ class Nodes:
         return self.take(self.table.features.codes)
 
     def matches(self, required: RequiredNodeAffinity) -> Mask:
-        """Return which nodes a compiled nodeSelector and required node affinity match."""
-        result: Mask | None = None
+        """Return a mask of the nodes that match a pod's nodeSelector and required node affinity.
+
+        ``nodes.matches(handle.template(pod).node_requirement)``
+        """
+        result: Mask = np.ones(len(self), dtype=np.bool_)
         if required.selector is not None:
-            for requirement in required.selector.requirements:
-                found = self._meets(requirement)
-                result = found if result is None else result & found
+            result = self._meets_all(required.selector.requirements, result)
         if required.affinity is not None:
-            found = self.matches_any(required.affinity.terms)
-            result = found if result is None else result & found
-        return np.ones(len(self), dtype=np.bool_) if result is None else result
+            result = result & self.matches_any(required.affinity.terms)
+        return result
 
     def matches_any(self, terms: Iterable[NodeTerm]) -> Mask:
-        """Return which nodes match any of some node selector terms."""
-        result: Mask | None = None
-        for term in terms:
-            found = self.matches_term(term)
-            result = found if result is None else result | found
-        return np.zeros(len(self), dtype=np.bool_) if result is None else result
+        """Return a mask of the nodes that match at least one of some compiled node selector terms."""
+        result: Mask = np.zeros(len(self), dtype=np.bool_)
+        for number, term in enumerate(dict.fromkeys(terms)):
+            if number % _CHECK_EVERY == _CHECK_EVERY - 1 and result.all():
+                break
+            result |= self.matches_term(term)
+        return result
 
     def matches_term(self, term: NodeTerm) -> Mask:
-        """Return which nodes match one node selector term."""
+        """Return a mask of the nodes that match a compiled node selector term."""
         if term.is_empty or term.errors:
             return np.zeros(len(self), dtype=np.bool_)
-        result: Mask | None = None
-        for requirement in term.expressions:
-            found = self._meets(requirement)
-            result = found if result is None else result & found
-        for field in term.fields:
-            found = self._meets_field(field)
-            result = found if result is None else result & found
-        return np.ones(len(self), dtype=np.bool_) if result is None else result
+        result = self._meets_all(term.expressions, np.ones(len(self), dtype=np.bool_))
+        for number, field in enumerate(term.fields):
+            if number % _CHECK_EVERY == _CHECK_EVERY - 1 and not result.any():
+                break
+            result &= self._meets_field(field)
+        return result
+
+    def _meets_all(self, requirements: Iterable[NodeRequirement], result: Mask) -> Mask:
+        """Reduce a mask to the nodes that meet all requirements. A tenant can write thousands of them."""
+        for number, requirement in enumerate(requirements):
+            if number % _CHECK_EVERY == _CHECK_EVERY - 1 and not result.any():
+                break
+            result &= self._meets(requirement)
+        return result
 
     def _meets(self, requirement: NodeRequirement) -> Mask:
         column = self.table.label(requirement.key)
@@ -188,14 +216,17 @@ class Nodes:
     # Ports and images
 
     def port_conflicts(self, ports: Sequence[HostPort]) -> Mask | None:
-        """Return which nodes have one of some host ports in use; None if there are none."""
+        """Return a mask of the nodes where one of some host ports is in use; None if it is in use on no node."""
         conflicts = self.table.ports.conflicts(ports, len(self.table.nodes))
         if conflicts is None or self.rows is None:
             return conflicts
         return conflicts[self.rows]
 
     def image(self, name: str) -> tuple[int, int, Mask] | None:
-        """Return an image's size, the number of nodes in the cluster that have it, and which nodes of the view do."""
+        """Return an image's size in bytes, how many nodes of the cluster have it, and a mask of the nodes that do.
+
+        None if no node has the image.
+        """
         state = self.table.images.get(name)
         if state is None:
             return None

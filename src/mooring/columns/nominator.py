@@ -1,4 +1,4 @@
-"""Nominated pods: pods without a node for which preemption made room on one."""
+"""Nominated pods: pods without a node for which preemption has reserved room on one."""
 
 from __future__ import annotations
 

@@ -1,18 +1,15 @@
-"""Placed pods in columns: row, priority, start time and requests, for preemption."""
+"""PodColumns: row, priority, start time and requests of placed pods in columns, for preemption."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from mooring.api.meta import parse_time
 from mooring.api.pod import Pod
-
-if TYPE_CHECKING:
-    from mooring.columns.node_info import PodInfo
+from mooring.columns.node_info import PodInfo, assign
 
 _PODS = 256
 
@@ -37,7 +34,7 @@ class PodColumns:
         if index >= len(self.rows):
             self._grow()
         pod = info.pod
-        info.index = index
+        assign(info, "index", index)
         self.infos.append(info)
         self.rows[index] = row
         self.priorities[index] = pod.priority
@@ -55,10 +52,10 @@ class PodColumns:
         """Remove a pod."""
         index, last = info.index, len(self.infos) - 1
         mover = self.infos.pop()
-        info.index = -1
+        assign(info, "index", -1)
         if index != last:
             self.infos[index] = mover
-            mover.index = index
+            assign(mover, "index", index)
             self.rows[index] = self.rows[last]
             self.priorities[index] = self.priorities[last]
             self.starts[index] = self.starts[last]

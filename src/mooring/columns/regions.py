@@ -1,9 +1,8 @@
 """Regions: the nodes on which a spread constraint counts pods, updated as nodes change.
 
 A constraint counts pods only on nodes that have all its topology keys, match the pod's node affinity and (optionally)
-have only taints that the pod tolerates. Usually these are all nodes, so that every count is a lookup; otherwise pod
+have only taints that the pod tolerates. Usually these are all nodes, so that every count is a lookup. Otherwise, pod
 counters maintain counts for the region in addition to those for all nodes.
-
 """
 
 from __future__ import annotations
@@ -22,16 +21,17 @@ from mooring.columns.nodes import Nodes
 if TYPE_CHECKING:
     from mooring.columns.table import NodeTable
 
-#: If more nodes changed, the region is rebuilt.
+#: If more nodes have changed, the region is rebuilt.
 _FEW = 32
-#: The maximum number of regions; beyond that, the least recently used ones are dropped.
+#: The maximum number of regions. Beyond it, the least recently used ones are dropped.
 _KEEP = 512
 
 Tolerations = tuple[Toleration, ...]
+_NO_DOMAINS: tuple[Mask, int] = (np.zeros(0, dtype=np.bool_), 0)
 
 
 class Region:
-    """Nodes that have some labels, match a node affinity (None: any) and have only tolerated taints (None: any)."""
+    """The nodes that have some labels, match a node affinity (None: any) and have only tolerated taints (None: any)."""
 
     __slots__ = (
         "_affinity",
@@ -39,6 +39,7 @@ class Region:
         "_cursor",
         "_domains",
         "_keys",
+        "_missing",
         "_table",
         "_tolerations",
         "everything",
@@ -61,6 +62,8 @@ class Region:
         #: The codes of the keys when the mask was computed: a member that moves to another domain changes the region.
         self._codes: tuple[Codes, ...] = ()
         self._domains: dict[str, tuple[int, Mask, int]] = {}
+        #: The column of a key that no node has, if there is one. Until a node has it, the region is empty.
+        self._missing: LabelColumn | None = None
         #: Which rows are members.
         self.mask: Mask = np.zeros(0, dtype=np.bool_)
         #: Whether all nodes are members.
@@ -74,7 +77,7 @@ class Region:
         if cursor.current:
             return self
         changed = cursor.changed(_FEW)
-        if changed is None:
+        if changed is None or (self._missing is not None and self._missing.distinct):
             self._build()
         elif [row for row in changed if self._recheck(row)]:
             self.everything = bool(self.mask.all())
@@ -85,9 +88,15 @@ class Region:
     def _build(self) -> None:
         table = self._table
         nodes = Nodes(table)
+        self.version += 1
+        columns = [table.label(key) for key in self._keys]
+        self._missing = next((column for column in columns if not column.distinct), None)
+        if self._missing is not None:
+            self.mask, self.everything, self._codes = np.zeros(len(nodes), dtype=np.bool_), not len(nodes), ()
+            return
         mask: Mask = np.ones(len(nodes), dtype=np.bool_)
-        for key in self._keys:
-            mask &= nodes.codes(key) >= 0
+        for column in columns:
+            mask &= nodes.codes(column) >= 0
         if self._affinity is not None:
             mask &= nodes.matches(self._affinity)
         tolerations = self._tolerations
@@ -96,11 +105,12 @@ class Region:
             mask &= lookup.take(nodes.taint_codes)
         self.mask = mask
         self.everything = bool(mask.all())
-        self._codes = tuple(table.label(key).codes[: len(nodes)].copy() for key in self._keys)
-        self.version += 1
+        self._codes = tuple(column.codes[: len(nodes)].copy() for column in columns)
 
     def _recheck(self, row: int) -> bool:
         """Update one row; return whether that changed the region."""
+        if self._missing is not None:
+            return False
         table = self._table
         node = table.nodes[row].node
         labels = node.labels
@@ -119,16 +129,18 @@ class Region:
         return moved
 
     def covers(self, row: int) -> bool:
-        """Whether a row was a member at the last refresh."""
+        """Return whether a row was a member at the last refresh."""
         return row < len(self.mask) and bool(self.mask[row])
 
     def column(self, key: str) -> LabelColumn:
-        """Return the codes of a topology key."""
+        """Return the column of a topology key."""
         return self._table.label(key)
 
     def domains(self, key: str) -> tuple[Mask, int]:
         """Return which codes of one of the region's keys have a member, and their number."""
         column = self._table.label(key)
+        if not column.size:
+            return _NO_DOMAINS
         known = self._domains.get(key)
         if known is None or known[0] != self.version or len(known[1]) != column.size:
             found: Mask = np.zeros(column.size, dtype=np.bool_)

@@ -1,6 +1,6 @@
-"""Row cursors: which rows of the node table changed since a reader last looked.
+"""RowCursor: the rows of the node table that changed since a reader last read them.
 
-Whatever is derived from the table (columns, masks, cached answers) is brought up to date with a cursor:
+Data derived from the table (columns, masks, cached answers) is updated with a cursor:
 
     changed = cursor.changed(limit)
     if changed is None:
@@ -21,14 +21,14 @@ _TRIM_AT = 1 << 16
 
 
 class ChangeLog:
-    """Row numbers in the order in which they changed. ``position`` is a bookmark into it."""
+    """The row numbers in the order in which they changed. ``position`` is a bookmark in the log."""
 
     __slots__ = ("position", "rows")
 
     def __init__(self) -> None:
-        #: The rows logged last; older ones are trimmed.
+        #: The most recent changes; older ones are trimmed.
         self.rows: list[int] = []
-        #: A bookmark that stands for everything logged so far: a plain attribute, since every decision reads it.
+        #: A bookmark for everything logged so far. It is a plain attribute because every decision reads it.
         self.position = 0
 
     def mark(self, row: int) -> None:
@@ -40,7 +40,7 @@ class ChangeLog:
             del rows[: _TRIM_AT // 2]
 
     def since(self, position: int, limit: int) -> list[int] | None:
-        """Return the rows changed since a bookmark, each once; None if they are more than ``limit`` or trimmed."""
+        """Return the rows changed since a bookmark, each once; None if more than ``limit`` changed or it is too old."""
         count = self.position - position
         if count == 0:
             return []
@@ -52,7 +52,7 @@ class ChangeLog:
 class RowCursor:
     """A reader's position in a change log of the table.
 
-    ``changed`` and ``advance`` are separate, so that a reader that fails halfway sees the same rows again.
+    ``changed`` and ``advance`` are separate, so that a reader that fails sees the same rows again.
     """
 
     __slots__ = ("_log", "_marked", "_node_position", "_position", "_structure", "_survives_resize", "_table")
@@ -60,14 +60,14 @@ class RowCursor:
     def __init__(self, table: NodeTable, log: ChangeLog, *, survives_resize: bool = False) -> None:
         self._table = table
         self._log = log
-        #: Whether the reader handles added and removed rows itself: ``changed`` then lists added and moved rows.
+        #: Whether the reader handles added and removed rows itself. Then ``changed`` contains added and moved rows.
         self._survives_resize = survives_resize
         self._structure = -1
         self._position = self._node_position = -1
         self._marked: set[str] | None = None
 
     def mark(self, node_name: str) -> None:
-        """Count a node as changed for this reader only, whether or not the node exists yet."""
+        """Count a node as changed for this reader only. The node may not exist yet."""
         if self._marked is None:
             self._marked = set()
         self._marked.add(node_name)
@@ -78,14 +78,14 @@ class RowCursor:
 
     @property
     def current(self) -> bool:
-        """Whether nothing changed since ``advance``."""
+        """Whether nothing has changed since ``advance``."""
         return self._position == self._log.position and self._structure == self._table.structure and not self._marked
 
     def changed(self, limit: int) -> list[int] | None:
         """Return the rows that changed since ``advance``; None if all rows must be read again.
 
-        That is so the first time, after a reset, if more than ``limit`` changes were logged, and if rows were added
-        or removed, unless the reader survives that.
+        This is the case the first time, after a reset, if more than ``limit`` changes were logged, and if rows were
+        added or removed, unless the cursor was created with ``survives_resize``.
         """
         if self._structure != self._table.structure or self._marked:
             return self._changed_rows(limit)
@@ -98,7 +98,7 @@ class RowCursor:
         return log.since(self._position, limit)
 
     def nodes_changed(self, limit: int) -> list[int] | None:
-        """Return those of the ``changed`` rows whose node changed, if ``changed`` did not return None."""
+        """Return the ``changed`` rows whose node changed. Call it only if ``changed`` did not return None."""
         log = self._table.node_changes
         return [] if log.position == self._node_position else log.since(self._node_position, limit)
 
@@ -116,7 +116,7 @@ class RowCursor:
         return sorted({*marked, *(row for row in rows if row < size)})
 
     def advance(self) -> None:
-        """Move behind everything that changed so far."""
+        """Move the position to the end of the log."""
         table = self._table
         self._structure = table.structure
         self._position = self._log.position

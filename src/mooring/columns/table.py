@@ -3,13 +3,13 @@
 Rows are dense (0 to len - 1): removing a node moves the last row into its place. All changes go through ``add_node``,
 ``update_node``, ``remove_node``, ``add_pod`` and ``remove_pod``. They change single rows and log them, so that cached
 results for the other rows stay valid. ``check`` compares the table with one built from scratch.
-
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,8 @@ from mooring.api.quantity import milli_value, value
 from mooring.api.resources import is_scalar
 from mooring.columns.counters import CounterRegistry
 from mooring.columns.counts import ImageIndex, PortIndex
-from mooring.columns.interned import CodeColumn, LabelColumn
-from mooring.columns.node_info import NodeInfo, PodInfo
+from mooring.columns.interned import ABSENT, CodeColumn, Codes, LabelColumn
+from mooring.columns.node_info import NodeInfo, PodInfo, assign
 from mooring.columns.pod_columns import PodColumns
 from mooring.columns.row_cursor import ChangeLog, RowCursor
 from mooring.columns.table_check import differences
@@ -30,15 +30,23 @@ from mooring.columns.templates import PodTemplate, TemplateRegistry
 
 Ints = npt.NDArray[np.int64]
 CPU, MEMORY, EPHEMERAL = 0, 1, 2
-BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+#: The slot of all resources that no node offers: always 0. Tenants can invent any number of names.
+NOT_OFFERED = 3
+BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "")
 _ROWS, _SLOTS = 64, 8
 
 
-class PodListener:
-    """Notified of pods that are added to, or removed from, a row of the table; for a plugin's own indexes."""
+class PodListener(Protocol):
+    """A listener for pods that are added to, or removed from, a node. Plugins use it for their own indexes.
 
-    #: Whether to skip pods without volumes; most pods have none, and every call costs time.
-    volumes_only = False
+    A plugin may be a listener itself: ``self.handle.listen(self)``. A class attribute ``volumes_only = True`` skips
+    pods without volumes.
+    """
+
+    @property
+    def volumes_only(self) -> bool:
+        """Whether to skip pods without volumes."""
+        return False
 
     def pod_added(self, info: PodInfo, row: int) -> None:
         """Handle a pod that was added to a row."""
@@ -66,7 +74,13 @@ class NodeTable:
         self.cordoned = 0
         self.taints: CodeColumn[tuple[Taint, ...]] = CodeColumn(_ROWS)
         self.features: CodeColumn[tuple[str, ...]] = CodeColumn(_ROWS)
+        #: The columns of label keys, and how many nodes have each key.
         self._labels: dict[str, LabelColumn] = {}
+        self._label_uses: dict[str, int] = {}
+        #: Columns of keys that no node has. They share their codes, and exist only while something refers to them,
+        #: because tenants can name any number of keys.
+        self._unused_labels: WeakValueDictionary[str, LabelColumn] = WeakValueDictionary()
+        self._no_codes = _absent_codes(_ROWS)
         self.images = ImageIndex()
         self.ports = PortIndex()
         #: Namespace -> its labels.
@@ -74,14 +88,14 @@ class NodeTable:
         self.counters = CounterRegistry(self.label, self.namespaces)
         self.templates = TemplateRegistry(self._prepare)
         self.pods: dict[str, PodInfo] = {}
-        #: Pods, by uid, whose binding was decided but not observed yet, and pods whose eviction is in flight.
+        #: Pods, by uid, whose binding was decided but not observed yet, and pods whose eviction is in progress.
         self.assumed: set[str] = set()
         self.evicting: set[str] = set()
         self.pod_columns = PodColumns(_SLOTS)
-        #: Pods whose node is not in the table: they are not counted until the node is added.
+        #: Pods whose node is not in the table. They are not counted until the node is added.
         self._orphans: dict[str, dict[str, PodInfo]] = {}
         self._listeners: list[PodListener] = []
-        #: Those of them that are notified of pods without volumes.
+        #: The listeners that are also notified of pods without volumes.
         self._listeners_for_all: list[PodListener] = []
         #: Rows whose node changed, and rows whose node or pods changed.
         self.node_changes = ChangeLog()
@@ -97,7 +111,7 @@ class NodeTable:
 
     @property
     def nodes_version(self) -> int:
-        """A number that increases when a node is added, removed or changed; pods do not matter."""
+        """A number that increases when a node, but not a pod, is added, removed or changed."""
         return self.structure + self.node_changes.position
 
     def cursor(self) -> RowCursor:
@@ -105,7 +119,7 @@ class NodeTable:
         return RowCursor(self, self.changes)
 
     def node_cursor(self, *, survives_resize: bool = False) -> RowCursor:
-        """Return a cursor over the rows whose node changes; pods do not matter."""
+        """Return a cursor over the rows whose node changes; changes of pods are ignored."""
         return RowCursor(self, self.node_changes, survives_resize=survives_resize)
 
     # Nodes
@@ -124,6 +138,7 @@ class NodeTable:
         self.nodes.append(info)
         self.row_of[node.name] = row
         self.structure += 1
+        self._label_keys_added(node)
         self._write_node(row, node)
         for pod in self._orphans.pop(node.name, {}).values():
             self._attach(pod, info)
@@ -131,26 +146,30 @@ class NodeTable:
         return info
 
     def update_node(self, node: Node) -> None:
-        """Replace a node object; its pods stay."""
+        """Replace a node object; its pods remain."""
         row = self.row_of[node.name]
         info = self.nodes[row]
         old = info.node
         if old.spec == node.spec and old.status == node.status and _same_metadata(old, node):
-            info.node = node  # a heartbeat: no column changes
+            assign(info, "node", node)  # a heartbeat: no column changes
             return
         moved = old.labels != node.labels
         pods = list(info.pods) if moved else []
         for pod in pods:  # counters group pods by the labels of their node
             self._detach(pod)
         self.images.remove_node(row, info.node)
-        info.node = node
+        assign(info, "node", node)
+        if moved:
+            self._label_keys_added(node)
         self._write_node(row, node)
+        if moved:
+            self._label_keys_removed(old)
         for pod in pods:
             self._attach(pod, info)
         self._node_changed(row)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node; pods that are still on it are kept until a node of that name is added."""
+        """Remove a node. Pods that are still on it are kept until a node with that name is added."""
         row = self.row_of.pop(name)
         info = self.nodes[row]
         orphans = {pod.pod.uid: pod for pod in info.pods}
@@ -159,6 +178,7 @@ class NodeTable:
         if orphans:
             self._orphans[name] = orphans
         self._clear_row(row, info)
+        self._label_keys_removed(info.node)
         last = len(self.nodes) - 1
         mover = self.nodes.pop()
         self.structure += 1
@@ -171,7 +191,7 @@ class NodeTable:
         for pod in pods:
             self._detach(pod)
         self._clear_row(info.row, info)
-        info.row = row
+        assign(info, "row", row)
         self.nodes[row] = info
         self.row_of[info.name] = row
         self._write_node(row, info.node)
@@ -187,7 +207,7 @@ class NodeTable:
             elif resource == "cpu":
                 self.allocatable[CPU, row] = milli_value(quantity)
             elif resource in self.slots or is_scalar(resource):
-                slot = self.slot(resource)  # may replace the columns by larger ones
+                slot = self.slot(resource)  # may reallocate the columns
                 self.allocatable[slot, row] = value(quantity)
         self.cordoned += int(node.unschedulable) - int(self.unschedulable[row])
         self.unschedulable[row] = node.unschedulable
@@ -212,7 +232,7 @@ class NodeTable:
         self.changes.mark(row)
 
     def touch(self, name: str) -> None:
-        """Log a change of a node, made in an object other than the Node that results about it depend on."""
+        """Mark a node as changed, because an object that results about the node depend on has changed."""
         row = self.row_of.get(name)
         if row is not None:
             self._node_changed(row)
@@ -230,7 +250,7 @@ class NodeTable:
         if known is not None:
             if _counts_alike(known, pod, template, name):
                 # Most updates (a confirmed binding, a status report by the kubelet) do not affect scheduling.
-                known.pod = pod
+                assign(known, "pod", pod)
                 self.pod_columns.restart(known)
                 return known
             self.remove_pod(uid)
@@ -260,7 +280,7 @@ class NodeTable:
 
     def _attach(self, info: PodInfo, node: NodeInfo) -> None:
         row, template, pod = node.row, info.template, info.pod
-        info.node = node
+        assign(info, "node", node)
         node._pods[pod.uid] = info
         self._count_amounts(template, row, 1)
         self.pod_columns.add(info, row)
@@ -284,7 +304,7 @@ class NodeTable:
         self.pod_columns.remove(info)
         self._count_amounts(template, row, -1)
         del node._pods[pod.uid]
-        info.node = None
+        assign(info, "node", None)
         self.changes.mark(row)
 
     def _count_amounts(self, template: PodTemplate, row: int, sign: int) -> None:
@@ -297,11 +317,10 @@ class NodeTable:
         self.pod_count[row] += sign
 
     def _prepare(self, template: PodTemplate) -> None:
-        """Assign slots to the resources that a new template requests."""
+        """Find the slots of the resources that a template requests, except those that no node offers."""
+        slots = self.slots
         template.scalars = tuple(
-            (self.slot(resource), amount)
-            for resource, amount in template.requests.items()
-            if amount and (resource in self.slots or is_scalar(resource))
+            (slots[resource], amount) for resource, amount in template.requests.items() if amount and resource in slots
         )
 
     # Namespaces
@@ -319,31 +338,84 @@ class NodeTable:
     # Columns
 
     def slot(self, resource: str) -> int:
-        """Return the slot of a resource; it is assigned on first use."""
+        """Return the slot of a resource that a node offers or the configuration names; it is assigned on first use."""
         slot = self.slots.get(resource)
-        if slot is None:
-            slot = self.slots[resource] = len(self.slots)
-            if slot >= len(self.allocatable):
-                self._grow_slots(2 * len(self.allocatable))
+        return self._add_slot(resource) if slot is None else slot
+
+    def _add_slot(self, resource: str) -> int:
+        slot = self.slots[resource] = len(self.slots)
+        if slot >= len(self.allocatable):
+            self._grow_slots(2 * len(self.allocatable))
+        self.templates.renew()
+        for info in self.pods.values():  # pods may have requested the resource before a node offered it
+            amount = info.template.requests.get(resource)
+            if amount and info.node is not None:
+                self._prepare(info.template)
+                self.requested[slot, info.node.row] += amount
+                self.pod_columns.amounts[info.index, slot] = amount
+                self.changes.mark(info.node.row)
         return slot
 
+    def requested_by_row(self, resource: str) -> Ints:
+        """Return the requests for a resource on all rows, whether or not a node offers it. Do not modify it."""
+        found: Ints
+        slot = self.slots.get(resource)
+        if slot is not None:
+            found = self.requested[slot]
+            return found
+        found = np.zeros(len(self.pod_count), dtype=np.int64)
+        for info in self.pods.values():
+            if info.node is not None:
+                found[info.node.row] += info.template.requests.get(resource, 0)
+        return found
+
     def label(self, key: str) -> LabelColumn:
-        """Return the codes of a label; the column is created on first use."""
+        """Return the column of a label; it is created on first use."""
         column = self._labels.get(key)
-        if column is None:
-            column = self._labels[key] = LabelColumn(len(self.pod_count))
-            for row, info in enumerate(self.nodes):
-                column.set(row, info.labels.get(key))
+        if column is not None:
+            return column
+        if key not in self._label_uses:
+            column = self._unused_labels.get(key)
+            if column is None:
+                column = self._unused_labels[key] = LabelColumn(0)
+                column.codes = self._no_codes
+            return column
+        column = self._labels[key] = LabelColumn(len(self.pod_count))
+        for row, info in enumerate(self.nodes):
+            column.set(row, info.labels.get(key))
         return column
+
+    def _label_keys_added(self, node: Node) -> None:
+        """Count the label keys of a node, before it is written."""
+        for key in node.labels:
+            uses = self._label_uses[key] = self._label_uses.get(key, 0) + 1
+            if uses == 1:
+                column = self._unused_labels.pop(key, None)
+                if column is not None:
+                    column.codes = np.full(len(self.pod_count), ABSENT, dtype=np.int32)
+                    self._labels[key] = column
+
+    def _label_keys_removed(self, node: Node) -> None:
+        """Count the label keys of a node, after it was removed or overwritten."""
+        for key in node.labels:
+            self._label_uses[key] -= 1
+            if not self._label_uses[key]:
+                del self._label_uses[key]
+                column = self._labels.pop(key, None)
+                if column is not None:
+                    column.codes = self._no_codes
+                    self._unused_labels[key] = column
 
     def amount(self, row: int, resource: str, of: Literal["allocatable", "requested"]) -> int:
         """Return one amount of one row."""
         if resource == "pods":
             return int((self.allowed_pods if of == "allocatable" else self.pod_count)[row])
         slot = self.slots.get(resource)
-        if slot is None:
+        if slot is not None:
+            return int((self.allocatable if of == "allocatable" else self.requested)[slot, row])
+        if of == "allocatable":
             return 0
-        return int((self.allocatable if of == "allocatable" else self.requested)[slot, row])
+        return sum(info.template.requests.get(resource, 0) for info in self.nodes[row].pods)
 
     def subscribe(self, listener: PodListener) -> Callable[[], None]:
         """Notify a listener of all pods, present ones first; return a function that ends the subscription."""
@@ -376,6 +448,9 @@ class NodeTable:
         self.features.grow(capacity)
         for column in self._labels.values():
             column.grow(capacity)
+        self._no_codes = _absent_codes(capacity)
+        for column in list(self._unused_labels.values()):
+            column.codes = self._no_codes
 
     def _grow_slots(self, capacity: int) -> None:
         for name in ("allocatable", "requested"):
@@ -404,12 +479,12 @@ class NodeTable:
         return fresh
 
     def check(self) -> list[str]:
-        """Return the differences from a table built from scratch: empty, unless there is a bug."""
+        """Return the differences from a table built from scratch. Any difference is a bug."""
         return differences(self, self.rebuilt())
 
 
 def _counts_alike(known: PodInfo, pod: Pod, template: PodTemplate, node_name: str) -> bool:
-    """Whether a new version of a pod counts on its node exactly as the current one does."""
+    """Return whether a new version of a pod counts on its node exactly as the current one does."""
     old, node = known.pod, known.node
     return (
         known.template is template
@@ -420,6 +495,12 @@ def _counts_alike(known: PodInfo, pod: Pod, template: PodTemplate, node_name: st
         and old.annotations == pod.annotations
         and not pod.spec.volumes
     )
+
+
+def _absent_codes(capacity: int) -> Codes:
+    codes = np.full(capacity, ABSENT, dtype=np.int32)
+    codes.flags.writeable = False
+    return codes
 
 
 def _same_metadata(old: Node, new: Node) -> bool:

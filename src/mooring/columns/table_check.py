@@ -1,4 +1,4 @@
-"""Consistency check: compares a table with one built from scratch; any difference is a bug."""
+"""Consistency check of the node table: compares it with a table built from scratch. Any difference is a bug."""
 
 from __future__ import annotations
 

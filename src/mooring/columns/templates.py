@@ -2,7 +2,6 @@
 
 Pods of one controller differ only in their names. Their requests, ports, terms and selectors are compiled once per
 template, and results that plugins cache for one pod are reused for the next.
-
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -28,12 +27,26 @@ HostPort = tuple[str, str, int]
 _encode = msgspec.msgpack.Encoder().encode
 _CACHE = "_mooring_template"
 _numbers = itertools.count(1)
-#: The number of templates without placed pods that are cached.
+#: The maximum number of cached templates without placed pods, and the maximum size of their keys. A template takes
+#: about ten times the size of its key.
 _KEEP_IDLE = 4096
+_KEEP_IDLE_BYTES = 8 * 2**20
+#: The lowest amount whose opposite fits into 64 bits.
+_LOWEST: Final = 1 - 2**63
 
 
 class PodTemplate:
-    """The scheduling-relevant parts that equal pods share."""
+    """The parts that equal pods share, compiled once: requests, ports, labels and selectors. See ``handle.template``.
+
+    Attributes:
+        pod: A pod of this template; read only what all its pods share.
+        namespace: The namespace of the pods.
+        labels: The labels of the pods.
+        requests: The requests by resource: millicores for cpu, whole units for the rest, rounded up.
+        nonzero: The requests of cpu and memory, with defaults of 100m and 200Mi for containers without requests.
+        host_ports: The address, protocol and port of every host port.
+        cache: A cache for plugins, with the plugin as (part of) the key. ``kept`` is simpler.
+    """
 
     __slots__ = (
         "_affinity",
@@ -55,36 +68,37 @@ class PodTemplate:
     )
 
     def __init__(self, pod: Pod) -> None:
-        #: A pod of this template; read only what all its pods share. It is a copy, since the pod refers to its template
-        #: and the garbage collector does not track pods.
+        # A copy, since the pod refers to its template and the garbage collector does not track pods.
         self.pod = msgspec.structs.replace(pod)
+        #: The pods' namespace.
         self.namespace = pod.namespace
+        #: The pods' labels.
         self.labels = pod.labels
-        #: Requests by resource: millicores for cpu, integers for the rest, rounded up.
-        self.requests: dict[str, int] = pod_requests(pod, use_status=True)
-        #: (cpu, memory) requests, with defaults for containers without requests.
-        nonzero = pod_requests_nonzero(pod, use_status=True)
+        self.requests: dict[str, int] = _negatable(pod_requests(pod, use_status=True))
+        nonzero = _negatable(pod_requests_nonzero(pod, use_status=True))
         self.nonzero: tuple[int, int] = (nonzero.get("cpu", 0), nonzero.get("memory", 0))
         ports = container_host_ports(pod)
-        #: (address, protocol, port) of every host port.
         self.host_ports: tuple[HostPort, ...] = (
             tuple((port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port) for port in ports)
             if ports
             else ()
         )
-        #: A cache for plugins: compiled selectors, results for the next pod. The plugin is (part of) the key.
         self.cache: dict[object, object] = {}
         self._affinity: PodAffinityTerms | None = None
         self._requirement: RequiredNodeAffinity | None = None
         self._resource_key = b""
-        #: The registry that made the template, since a pod may be in several tables; a number, to keep no reference.
+        #: The registry that created the template, since a pod may be in several tables. A number avoids a reference.
         self.registry_number = 0
         # The node table owns the following.
         #: Row -> [running, terminating] pods of this template.
         self.placed: dict[int, list[int]] = {}
+        #: The counters that count pods of this template, and the version of the table's counters when they were found.
         self.counters: tuple[PodCounter, ...] = ()
+        #: See ``counters``.
         self.counters_epoch = -1
+        #: The counters of this template's affinity terms.
         self.term_counters: tuple[TermCounter, ...] | None = None
+        #: The requests of extended resources: slot and amount.
         self.scalars: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -109,7 +123,10 @@ class PodTemplate:
         return self._resource_key
 
     def kept(self, key: object, make: Callable[[], T]) -> T:
-        """Return the cached value of a key; it is computed on first use."""
+        """Return the cached value of a key; ``make`` computes it on first use.
+
+        ``template.kept(self, lambda: compile(pod))`` computes once per template what depends on the template only.
+        """
         value = self.cache.get(key)
         if value is None:
             value = self.cache[key] = make()
@@ -117,13 +134,15 @@ class PodTemplate:
 
 
 class TemplateRegistry:
-    """Finds the template of a pod; equal pods share one."""
+    """The templates of pods. Equal pods share one."""
 
     def __init__(self, prepare: Callable[[PodTemplate], None]) -> None:
         self._templates: OrderedDict[bytes, PodTemplate] = OrderedDict()
         self._number = next(_numbers)
         self._prepare = prepare
         self._evict_at = 2 * _KEEP_IDLE
+        self._bytes = 0
+        self._evict_at_bytes = 2 * _KEEP_IDLE_BYTES
 
     def of(self, pod: Pod) -> PodTemplate:
         """Return the pod's template."""
@@ -138,18 +157,31 @@ class TemplateRegistry:
             template.registry_number = self._number
             self._prepare(template)
             self._templates[key] = template
+            self._bytes += len(key)
             self._evict()
         attributes[_CACHE] = template
         return template
 
     def _evict(self) -> None:
-        """Drop the oldest templates without pods; amortized, so that many distinct pods stay cheap."""
-        if len(self._templates) <= self._evict_at:
+        """Drop the oldest templates without pods. The cost is amortized, so that many distinct pods stay cheap."""
+        if len(self._templates) <= self._evict_at and self._bytes <= self._evict_at_bytes:
             return
-        idle = [key for key, template in self._templates.items() if not template.placed]
-        for key in idle[:-_KEEP_IDLE]:
-            del self._templates[key]
+        kept = size = 0
+        for key in [key for key in reversed(self._templates) if not self._templates[key].placed]:
+            kept, size = kept + 1, size + len(key)
+            if kept > _KEEP_IDLE or size > _KEEP_IDLE_BYTES:
+                del self._templates[key]
+                self._bytes -= len(key)
         self._evict_at = 2 * max(_KEEP_IDLE, len(self._templates))
+        self._evict_at_bytes = 2 * max(_KEEP_IDLE_BYTES, self._bytes)
+
+    def renew(self) -> None:
+        """Prepare all templates again, because a resource was assigned a slot. Pods look up their template again."""
+        self._number = next(_numbers)
+        for template in self._templates.values():
+            template.registry_number = self._number
+            template.cache.clear()
+            self._prepare(template)
 
     def forget_answers(self) -> None:
         """Clear the results that plugins cached with templates, because plugins were replaced."""
@@ -212,3 +244,10 @@ def _given(pod: Pod) -> list[object]:
         status.allocated_resources,
         [c for c in status.conditions if c.type.startswith("PodResize")],
     ]
+
+
+def _negatable(amounts: dict[str, int]) -> dict[str, int]:
+    """Return amounts that can be subtracted: a request of 2^63 overflows to -2^63, which has no opposite."""
+    if min(amounts.values(), default=0) >= _LOWEST:
+        return amounts
+    return {name: max(amount, _LOWEST) for name, amount in amounts.items()}

@@ -2,7 +2,6 @@
 
 A cluster has many terms, but a pod's labels match few of them. ``SelectorIndex`` stores each selector under one label
 pair that every match must have, so that finding the terms for a pod takes a few dictionary lookups instead of a scan.
-
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Labels = Mapping[str, str]
 
 
 class PodTerm(msgspec.Struct, frozen=True):
-    """Pods of some namespaces that match a selector, as in pod (anti-)affinity and spread constraints."""
+    """The pods of some namespaces that match a selector, as in pod (anti-)affinity and spread constraints."""
 
     namespaces: frozenset[str]
     selector: Selector
@@ -29,7 +28,7 @@ class PodTerm(msgspec.Struct, frozen=True):
     namespace_selector: Selector = NOTHING
 
     def covers_namespace(self, namespace: str, namespaces: Mapping[str, Labels], *, must_exist: bool) -> bool:
-        """Whether the term applies to pods of a namespace.
+        """Return whether the term applies to pods of a namespace.
 
         For the terms of an incoming pod (``must_exist``), kube-scheduler resolves the namespace selector to the
         existing namespaces. For the terms of an existing pod, it matches the selector against the labels of the

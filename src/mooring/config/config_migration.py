@@ -66,7 +66,7 @@ class _Notes:
 
 
 def _with_assumed(document: Document, given: AnyMapping[str, PluginSpec], notes: _Notes) -> dict[str, PluginSpec]:
-    """Return all plugins that are not built in. One that is not loaded gets the points at which it is named."""
+    """Return all plugins that are not built in. One that is not loaded has the points that name it."""
     version = document.version
     assumed: dict[str, set[str]] = {}
     errors: list[FieldError] = []
@@ -125,11 +125,11 @@ class _Change(msgspec.Struct, frozen=True):
     needs_fit: bool
 
     def drops(self, name: str) -> bool:
-        """Report whether a plugin is omitted: it was removed, or it had no effect."""
+        """Return whether a plugin is omitted: it was removed, or it had no effect."""
         return (name in RETIRED and name not in self.new) or name in DORMANT[self.version]
 
     def is_new(self, name: str, point: str) -> bool:
-        """Report whether a plugin has an extension point only in v1."""
+        """Return whether a plugin has an extension point only in v1."""
         return point in self.new.get(name, ()) and point not in self.old.get(name, ())
 
 
@@ -236,7 +236,7 @@ def _note_new_plugins(off: list[str], plan: Plan, change: _Change, notes: _Notes
 def _note_difference(
     point: str, by_default: tuple[EnabledPlugin, ...], wanted: tuple[EnabledPlugin, ...], notes: _Notes, profile: str
 ) -> None:
-    """Note why a point is listed in full: other weights, other plugins, or another order."""
+    """Add a note why a point is listed in full: other weights, other plugins, or another order."""
     usual = {plugin.name: plugin.weight for plugin in by_default}
     if point == "score":
         other = [each for each in wanted if each.name in usual and usual[each.name] != each.weight]

@@ -140,7 +140,7 @@ def _queue_sort(profiles: list[ProfileDraft]) -> Iterator[FieldError]:
 
 
 def same_args(a: PluginArgs | None, b: PluginArgs | None) -> bool:
-    """Report whether two plugins have the same arguments."""
+    """Return whether two plugins have the same arguments."""
     return bool(_comparable(a) == _comparable(b))
 
 

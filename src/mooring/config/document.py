@@ -181,7 +181,7 @@ def _decode_entry(entry: dict[str, Any], path: str, version: Version, nested: _N
 
 
 def _kind_problem(node: Node, name: str, version: Version) -> str | None:
-    """Return why the arguments are not those of the plugin, or None."""
+    """Return the reason why the arguments are not those of the plugin, or None."""
     if not isinstance(node, Mapping):
         return f"args: expected a mapping with the arguments of {name}, found {node.describe()}"
     api_version, kind, problem = _meta(node)

@@ -8,7 +8,7 @@ from typing import Final
 from mooring.certificates import has_certificate, is_key_pair
 from mooring.config.model import ExtenderTLS
 
-#: No certificate bundle is larger.
+#: The maximum size of a file; certificate bundles are smaller.
 _MAX_BYTES: Final = 16 * 1024 * 1024
 
 

@@ -27,7 +27,7 @@ _EXPECTED: Final = {
     "duration": "a duration such as 15s",
     "raw": "anything",
 }
-#: kube-scheduler reports no more unknown fields than this.
+#: The maximum number of unknown fields that are reported, as in kube-scheduler.
 _MOST: Final = 100
 
 

@@ -13,7 +13,7 @@ from mooring.config.schema import Version
 
 
 class PluginSpec(msgspec.Struct, frozen=True):
-    """What the configuration needs to know about a plugin that is not built in."""
+    """The properties of a plugin that is not built in, as far as a configuration depends on them."""
 
     name: str
     #: Its extension points by their names in the configuration: preFilter, filter, ...

@@ -53,7 +53,7 @@ def _merged(defaults: tuple[EnabledPlugin, ...], requested: dict[str, Any], vers
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """Why the plugin set of a point is invalid."""
+    """The reason why the plugin set of a point is invalid."""
 
     point: str
     plugin: str
@@ -103,7 +103,7 @@ def _conflicts(sets: Sets, served: Served) -> list[Conflict]:
 
 
 def _doubled(name: str, point: str, sets: Sets, served: Served) -> bool:
-    """Report whether a plugin that is repeated in multiPoint is repeated at a point."""
+    """Return whether a plugin that is repeated in multiPoint is repeated at a point."""
     own = sets.get(point, PluginSet())
     hidden = ALL in own.disabled or name in own.disabled or any(plugin.name == name for plugin in own.enabled)
     return point in served[name] and not hidden

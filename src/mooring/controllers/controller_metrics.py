@@ -43,7 +43,7 @@ class ControllerMetrics:
             ("controller",),
             registry=self.registry,
         )
-        #: 1 while the controllers reconcile: this process leads, and Volcano's controllers do not run.
+        #: 1 while the controllers reconcile: this process is the leader, and Volcano's controllers do not run.
         self.acting = Gauge(
             "mooring_controller_acting", "Whether the controllers reconcile objects.", registry=self.registry
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -23,6 +23,8 @@ from mooring.controllers.jobs.job_objects import group_name
 from mooring.kube import Client, Forbidden, NotFound
 
 Gate = Literal["job", "queue", "quota", "gang", "nodes"]
+#: The session plugins that enforce the capability of queues.
+ENFORCERS: Final = ("proportion", "capacity")
 #: Words in a scheduler's event that indicate a queue without room.
 _QUOTA_WORDS = ("quota", "overcommit", "insufficient")
 #: Words in a scheduler's message that indicate a pod without a feasible node.
@@ -30,7 +32,7 @@ _UNAVAILABLE_WORDS = ("nodes are available", "nodes are unavailable")
 
 
 class Room(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One resource: what the gang needs, what its queue has allocated and may allocate, and what the nodes have."""
+    """One resource: the need of the gang, the allocation and the capability of its queue, and the nodes' capacity."""
 
     resource: str
     needed: int
@@ -40,14 +42,18 @@ class Room(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     cluster: int = 0
 
     @property
-    def is_short(self) -> bool:
-        """Whether the queue's capability or the cluster is too small."""
-        limit = self.cluster if self.capability is None else min(self.capability, self.cluster)
-        return self.needed + self.allocated > limit
+    def exceeds_cluster(self) -> bool:
+        """Whether the cluster is too small for the queue with the gang."""
+        return self.needed + self.allocated > self.cluster
+
+    @property
+    def exceeds_capability(self) -> bool:
+        """Whether the queue's capability is too small."""
+        return self.capability is not None and self.needed + self.allocated > self.capability
 
 
 class GangExplanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Why a gang is waiting."""
+    """The explanation why a gang is waiting."""
 
     gate: Gate
     text: str
@@ -55,6 +61,8 @@ class GangExplanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     members: dict[str, int] = {}
     min_member: int = 0
     room: tuple[Room, ...] = ()
+    #: An explanation of the amounts.
+    remark: str = ""
     #: Message of a pod's PodScheduled condition -> number of pods.
     reasons: dict[str, int] = {}
 
@@ -69,6 +77,8 @@ class Facts(msgspec.Struct, frozen=True):
     nodes: Sequence[Node] = ()
     #: The notes of events about the PodGroup, latest last.
     notes: Sequence[str] = ()
+    #: Whether a plugin of the sessions enforces the capability of queues; None if that is unknown.
+    enforces_capability: bool | None = None
 
 
 def explain_gang(facts: Facts) -> GangExplanation | None:
@@ -87,11 +97,13 @@ def explain_gang(facts: Facts) -> GangExplanation | None:
     found = _at_queue(facts, group)
     if found is None:
         found = _at_nodes(facts, group) if group.status.phase not in {"", PENDING} else _at_quota(facts, group)
+    room = tuple(_room(facts, group))
     return msgspec.structs.replace(
         found,
         members=dict(_members(facts.pods)),
         min_member=group.spec.min_member,
-        room=tuple(_room(facts, group)),
+        room=room,
+        remark=_remark(found.gate, room, facts.enforces_capability),
         reasons=dict(_reasons(facts.pods)),
     )
 
@@ -112,7 +124,7 @@ def _at_quota(facts: Facts, group: PodGroup) -> GangExplanation:
     """Explain a gang that is not admitted to its queue."""
     name = group.spec.queue or "default"
     note = next((note for note in reversed(facts.notes) if any(word in note.lower() for word in _QUOTA_WORDS)), "")
-    short = [room.resource for room in _room(facts, group) if room.is_short]
+    short = _short(facts, group)
     if note or short:
         text = note or f"queue {name} has too little room: {', '.join(short)}"
         return GangExplanation("quota", f"not admitted to queue {name}: {text}")
@@ -131,8 +143,34 @@ def _at_nodes(facts: Facts, group: PodGroup) -> GangExplanation:
     condition = next((c for c in group.status.conditions if c.type == "Unschedulable" and c.status == "True"), None)
     text = condition.message if condition is not None else "no session has considered it yet"
     messages = (text, *_reasons(facts.pods))
-    on_nodes = any(words in message for message in messages for words in _UNAVAILABLE_WORDS)
-    return GangExplanation("nodes" if on_nodes else "gang", text)
+    if any(words in message for message in messages for words in _UNAVAILABLE_WORDS):
+        return GangExplanation("nodes", text)
+    if facts.enforces_capability and (short := _short(facts, group)):
+        name = group.spec.queue or "default"
+        return GangExplanation("quota", f"queue {name} has too little room: {', '.join(short)} ({text})")
+    return GangExplanation("gang", text)
+
+
+def _short(facts: Facts, group: PodGroup) -> list[str]:
+    """Return the resources that are insufficient for the gang, by the queue's capability or the cluster's size."""
+    limited = facts.enforces_capability is not False
+    rooms = _room(facts, group)
+    return [room.resource for room in rooms if room.exceeds_cluster or (limited and room.exceeds_capability)]
+
+
+def _remark(gate: Gate, rooms: Sequence[Room], enforced: bool | None) -> str:
+    """Explain the amounts without contradicting the gate."""
+    # At the nodes gate the queue has admitted the pods, so its capability does not block them.
+    limited = enforced is not False and gate != "nodes"
+    short = [room.resource for room in rooms if room.exceeds_cluster or (limited and room.exceeds_capability)]
+    remarks = []
+    if short:
+        remarks.append(f"Insufficient {', '.join(short)} in addition to what the queue has allocated.")
+    if enforced is False and any(room.capability is not None for room in rooms):
+        remarks.append(f"No configured plugin enforces the capability; {' and '.join(ENFORCERS)} do.")
+    elif enforced is None and limited and any(room.exceeds_capability for room in rooms):
+        remarks.append(f"The capability counts only if {' or '.join(ENFORCERS)} is configured.")
+    return " ".join(remarks)
 
 
 def _members(pods: Iterable[Pod]) -> Counter[str]:
@@ -175,7 +213,7 @@ def _optional(found: Amounts, name: str) -> int | None:
 
 
 def is_waiting(group: PodGroup) -> bool:
-    """Whether a PodGroup has not started."""
+    """Return whether a PodGroup has not started."""
     return group.status.phase in {"", PENDING, INQUEUE}
 
 

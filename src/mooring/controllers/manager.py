@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Final
 
 import msgspec
-import structlog
 
 from mooring.controllers.controller_metrics import ControllerMetrics
 from mooring.controllers.jobs import JobReconciler, JobTTLReconciler
@@ -20,16 +19,17 @@ from mooring.controllers.queues import QueueReconciler
 from mooring.controllers.reconcile_loop import ReconcileLoop
 from mooring.controllers.reconciler import Context, Reconciler, Selection, Settings
 from mooring.controllers.volcano_detection import VolcanoDetector
-from mooring.kube import Access, Change, Client, ElectionSettings, ElectionThread, EventRecorder
-from mooring.live import LostLeaseError, ServerSettings
+from mooring.kube import Access, Change, Client, ElectionSettings, EventRecorder, Leadership, LostLeaseError
+from mooring.live import ServerSettings
 from mooring.live.custom import Informer
 from mooring.live.endpoints.client_ca import ClientCa
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import EndpointServer, Sources
 from mooring.live.endpoints.scheduler_endpoints import Endpoints, lease_check, synced_check
-from mooring.live.scheduler import from_thread
+from mooring.logs import get_logger
+from mooring.unexpected_errors import report_unexpected
 
-log = structlog.get_logger("mooring.controller")
+log = get_logger("mooring.controller")
 
 RECONCILERS: Final[tuple[type[Reconciler], ...]] = (
     QueueReconciler,
@@ -67,20 +67,18 @@ class ControllerManager:
         reconcilers: Sequence[type[Reconciler]] = RECONCILERS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._access = access
-        self._settings = settings
-        self._client = Client(access, qps=settings.qps, burst=settings.burst, may_write=self._may_write)
+        self._leadership = Leadership(access, settings.election)
+        self._client = Client(access, qps=settings.qps, burst=settings.burst, may_write=self._leadership.may_write)
+        self._client.failures.rbac_command = "mooring rbac --controller"
         self._events = EventRecorder(self._client)
         self.metrics = ControllerMetrics()
         context = Context(self._client, self._events, settings=settings.settings, metrics=self.metrics, clock=clock)
+        self._client.on_invalid = context.record_invalid
         self._reconcilers = [kind(context) for kind in reconcilers]
         self.loop = ReconcileLoop(context.cache, self._reconcilers, self.metrics)
         selections = [each for reconciler in self._reconcilers for each in reconciler.selections()]
         self._informers = _informers(self._client, selections, self.loop.apply)
         self._volcano = VolcanoDetector(self._client, clock)
-        self._election: ElectionThread | None = None
-        self._leading = asyncio.Event()
-        self._lost = False
         #: Set when the informers have synced and the lease, if any, is held.
         self.ready = asyncio.Event()
         #: How Volcano's controllers were detected; empty if they do not run.
@@ -98,10 +96,10 @@ class ControllerManager:
             config=dict,
             decision=lambda _key: None,
             decisions=lambda _limit: [],
-            live={"leaderElection": lease_check(lambda: self._election)},
+            live={"leaderElection": lease_check(lambda: self._leadership.thread)},
             ready={"informer-sync": synced_check(self._lagging)},
         )
-        client_ca = ClientCa(settings, self._client)
+        client_ca = ClientCa(settings, self._client.access)
         auth = EndpointAuth(client_ca.authenticate, client_ca.authorize, settings.auth)
         return Endpoints(EndpointServer(settings, sources, auth), client_ca)
 
@@ -118,11 +116,10 @@ class ControllerManager:
                 tasks.create_task(self._events.run(), name="events")
                 for selection, informer in self._informers.items():
                     tasks.create_task(informer.run(), name=f"watch {selection.resource.kind}")
-                lease = tasks.create_task(self._hold_lease(), name="lease") if self._settings.election else None
+                tasks.create_task(self._leadership.hold(self._client.failures), name="lease")
                 for informer in self._informers.values():
-                    await informer.settled.wait()
-                if lease is not None:
-                    await self._leading.wait()
+                    await informer.ready.wait()
+                await self._leadership.acquired.wait()
                 for reconciler in self._reconcilers:
                     for key in reconciler.initial_keys():
                         self.loop.put(reconciler, key)
@@ -131,7 +128,7 @@ class ControllerManager:
                     await self._pause_while_volcano_runs()
                 finally:
                     self.loop.pause()
-                    if not self._lost:
+                    if not self._leadership.lost:
                         await asyncio.shield(self._events.drain(_GRACE_SECONDS))
         except* LostLeaseError as lost:
             raise LostLeaseError(str(lost.exceptions[0])) from None
@@ -141,9 +138,13 @@ class ControllerManager:
             await self._client.close()
 
     async def _pause_while_volcano_runs(self) -> None:
-        """Run the loop, and pause the controllers that Volcano has too while Volcano's controllers run."""
+        """Run the loop. While Volcano's controllers run, pause the controllers that Volcano has too."""
         while True:
-            detected = await self._volcano.detect()
+            try:
+                detected = await self._volcano.detect()
+            except Exception as error:
+                report_unexpected("looking for Volcano's controllers failed", error)
+                detected = self.detected_volcano
             if detected and detected != self.detected_volcano:
                 log.warning("Volcano's controllers are running; pausing Mooring's", detected=detected)
             elif not detected and (self.detected_volcano or not self.ready.is_set()):
@@ -153,29 +154,6 @@ class ControllerManager:
             self.loop.resume(without=[each for each in self._reconcilers if detected and each.volcano])
             self.ready.set()
             await asyncio.sleep(_DETECTION_SECONDS)
-
-    def _may_write(self) -> bool:
-        if self._settings.election is None:
-            return True
-        return not self._lost and self._election is not None and self._election.holds()
-
-    async def _hold_lease(self) -> None:
-        """Run leader election. Raises LostLeaseError when the lease is lost."""
-        assert self._settings.election is not None
-        loop, lost = asyncio.get_running_loop(), asyncio.Event()
-        thread = self._election = ElectionThread(
-            self._access,
-            self._settings.election,
-            on_started=from_thread(loop, self._leading),
-            on_lost=from_thread(loop, lost),
-        )
-        thread.start()
-        try:
-            await lost.wait()
-            self._lost = True
-            raise LostLeaseError("the lease was lost: another process leads, or the API server cannot be reached")
-        finally:
-            await asyncio.to_thread(thread.stop)
 
 
 def _informers(

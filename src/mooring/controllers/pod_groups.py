@@ -6,9 +6,8 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import structlog
-
 from mooring.api.core import Namespace
+from mooring.api.label_selectors import parse_int
 from mooring.api.meta import KubeObject, Model, NamespacedObject, ObjectMeta, OwnerReference
 from mooring.api.pod import Pod
 from mooring.api.volcano import GROUP_ANNOTATION, NetworkTopology, PodGroup, PodGroupSpec, PodGroupStatus
@@ -30,10 +29,14 @@ from mooring.controllers.constants import (
 from mooring.controllers.quota_usage import add_usage, format_amounts, quota_usage
 from mooring.controllers.reconciler import Reconciler, Selection
 from mooring.kube import AlreadyExists, Change, NotFound, PatchType, Resource
+from mooring.logs import get_logger
+from mooring.unexpected_errors import shortened
 
-log = structlog.get_logger("mooring.controller")
+log = get_logger("mooring.controller")
 
 _PREFIX: Final = "podgroup-"
+#: `minMember` has 32 bits.
+_MAX_MEMBERS: Final = 2**31 - 1
 #: The retry interval while the cluster does not serve PodGroups.
 _UNSERVED_SECONDS: Final = 2.0
 
@@ -227,12 +230,11 @@ def group_of(pod: Pod, inherited: Mapping[str, str], *, queue: str) -> PodGroup:
 
 
 def _min_member(text: str | None) -> int:
-    try:
-        found = int(text) if text is not None else 1
-    except ValueError:
-        found = -1
-    if found < 0:
-        log.warning("invalid annotation; using minMember 1", annotation=GROUP_MIN_MEMBER, value=text)
+    if text is None:
+        return 1
+    found = parse_int(text)
+    if found is None or not 0 <= found <= _MAX_MEMBERS:
+        log.warning("invalid annotation; using minMember 1", annotation=GROUP_MIN_MEMBER, value=shortened(text))
         return 1
     return found
 
@@ -255,5 +257,5 @@ def _topology(pod: Pod) -> NetworkTopology | None:
     if mode is None and tier is None:
         return None
     soft = mode is not None and mode.lower() == "soft"
-    highest = int(tier) if tier is not None and tier.isdecimal() else None
+    highest = None if tier is None else parse_int(tier)
     return NetworkTopology(mode="soft" if soft else "hard", highest_tier_allowed=highest)

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
-import structlog
-
 from mooring.api.meta import ObjectMeta
 from mooring.api.volcano import PodGroup, Queue, QueueSpec
 from mooring.api.volcano_jobs import Command
@@ -16,12 +14,13 @@ from mooring.controllers.commands import consume_command, pending_commands
 from mooring.controllers.constants import CLOSE_QUEUE, CLOSED_BY_PARENT, GROUP_PHASES, OPEN_QUEUE
 from mooring.controllers.reconciler import Context, Reconciler, Selection
 from mooring.kube import AlreadyExists, Change, NotFound
+from mooring.logs import get_logger
 
-log = structlog.get_logger("mooring.controller")
+log = get_logger("mooring.controller")
 
 OPEN, CLOSED, CLOSING, UNKNOWN = "Open", "Closed", "Closing", "Unknown"
 _CLOSED_OR_CLOSING: Final = frozenset({CLOSED, CLOSING})
-#: The least interval between writes of a queue's counts. A new state is written at once.
+#: The minimum interval between writes of a queue's counts. A new state is written at once.
 _COUNT_SECONDS: Final = 1.0
 #: The retry interval while the cluster does not serve queues.
 _UNSERVED_SECONDS: Final = 2.0

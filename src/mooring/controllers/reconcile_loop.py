@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-import structlog
-
 from mooring.controllers.controller_metrics import ControllerMetrics
-from mooring.controllers.reconciler import ObjectCache, Reconciler
+from mooring.controllers.reconciler import ObjectCache, Reconciler, key_of
 from mooring.kube import Backoff, Change, KubeError, NotLeading
+from mooring.logs import get_logger
+from mooring.unexpected_errors import report_unexpected
 
-log = structlog.get_logger("mooring.controller")
+log = get_logger("mooring.controller")
 
 #: The number of objects that are reconciled concurrently.
 _WORKERS: Final = 8
@@ -36,7 +36,7 @@ class ReconcileLoop:
         self._metrics = metrics
         self._queue: dict[_Work, None] = {}
         self._in_progress: set[_Work] = set()
-        #: In progress, and queued again meanwhile.
+        #: Objects that are in progress and were queued again.
         self._dirty: set[_Work] = set()
         self._timers: dict[_Work, asyncio.TimerHandle] = {}
         self._backoffs: dict[_Work, Backoff] = {}
@@ -50,8 +50,17 @@ class ReconcileLoop:
         for change in changes:
             self._cache.apply(change)
             for reconciler in self._reconcilers:
-                for key in reconciler.affected_keys(change):
-                    self.put(reconciler, key)
+                try:
+                    for key in reconciler.affected_keys(change):
+                        self.put(reconciler, key)
+                except Exception as error:
+                    report_unexpected(
+                        "a controller cannot read an object and ignores it",
+                        error,
+                        controller=reconciler.name,
+                        kind=type(change.object).__name__,
+                        object=key_of(change.object),
+                    )
 
     def put(self, reconciler: Reconciler, key: str) -> None:
         """Queue an object."""
@@ -69,7 +78,7 @@ class ReconcileLoop:
         self._queued.set()
 
     def pause(self) -> None:
-        """Finish what is in progress, then do nothing until `resume`."""
+        """Finish the objects that are in progress, then wait for `resume`."""
         self._resumed.clear()
 
     async def run(self) -> None:
@@ -112,9 +121,9 @@ class ReconcileLoop:
             return
         except KubeError as error:
             delay = self._retry(work, str(error))
-        except Exception:
+        except Exception as error:
             # An object that cannot be reconciled must not stop the reconciliation of all others.
-            log.exception("reconcile failed", controller=reconciler.name, object=key)
+            report_unexpected("reconcile failed", error, controller=reconciler.name, object=key)
             delay = self._retry(work, "")
         else:
             self._backoffs.pop(work, None)

@@ -1,4 +1,4 @@
-"""The interface of a controller (`Reconciler`), and what controllers share: cached objects, client, events, metrics."""
+"""The interface of controllers (`Reconciler`), and their shared context: cached objects, client, events, metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
-from mooring.api.meta import KubeObject
+from mooring.api.meta import KubeObject, ObjectReference
 from mooring.controllers.controller_metrics import ControllerMetrics
 from mooring.kube import Change, Client, EventRecorder, Resource, resource_of
 
@@ -32,7 +32,7 @@ class Selection(msgspec.Struct, frozen=True):
 class Settings(msgspec.Struct, frozen=True):
     """The controllers' settings from the command line."""
 
-    #: Pods of these schedulers get a PodGroup.
+    #: PodGroups are created for pods of these schedulers.
     scheduler_names: tuple[str, ...] = ("volcano",)
     default_queue: str = "default"
     #: Whether a PodGroup inherits the annotations of its pods' owner, including minMember.
@@ -64,7 +64,7 @@ class ObjectCache:
 
 
 class Context:
-    """What all controllers of a process share."""
+    """The context that all controllers of a process share."""
 
     def __init__(
         self,
@@ -90,6 +90,14 @@ class Context:
             regarding, type=type, reason=reason, action=reason, note=note, component="vc-controller-manager"
         )
 
+    def record_invalid(self, item: ObjectReference, message: str) -> None:
+        """Record that an object cannot be decoded and is ignored."""
+        about = msgspec.structs.replace(item, resource_version="")  # one event, not one for each version
+        note = f"The object is ignored: {message}"
+        self._events.record(
+            about, type="Warning", reason="Invalid", action="Reading", note=note, component="vc-controller-manager"
+        )
+
 
 class Reconciler(ABC):
     """A controller of one kind of objects."""
@@ -109,7 +117,7 @@ class Reconciler(ABC):
 
     @abstractmethod
     def selections(self) -> Iterable[Selection]:
-        """Return what the controller watches."""
+        """Return the selections of objects that the controller watches."""
 
     def initial_keys(self) -> Iterable[str]:
         """Return keys to reconcile once after the informers have synced, whether or not the objects exist."""

@@ -1,4 +1,4 @@
-"""The least permissions that the controllers need; `mooring.live.rbac_manifests` has those of the scheduler."""
+"""The minimum permissions of the controllers; `mooring.live.rbac_manifests` has those of the scheduler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READING: Final = (
     Rule((JOB_GROUP,), ("jobs",), _LISTING),
     Rule(("bus.volcano.sh",), ("commands",), _LISTING),
     Rule((_COMMUNITY,), ("elasticquotas", "podgroups"), _LISTING),
-    # Owners of pods that get a PodGroup.
+    # Owners of pods for which PodGroups are created.
     Rule(("apps",), ("daemonsets",), ("get",)),
     Rule(("batch",), ("jobs",), ("get",)),
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from mooring.api.meta import Model, NamespacedObject
 from mooring.api.pod import Pod
+from mooring.api.quantity import QuantityError, QuantityLike
 from mooring.controllers.quota_usage import format_amounts
 from mooring.controllers.reconciler import Context, Reconciler, Selection
 from mooring.framework.custom_resources import CustomResource
@@ -20,7 +21,7 @@ from mooring.plugins.coscheduling.pod_group import LABEL, PodGroup
 
 PENDING, SCHEDULING, RUNNING, FINISHED, FAILED = "Pending", "Scheduling", "Running", "Finished", "Failed"
 _OVER: Final = frozenset({FINISHED, FAILED})
-#: The least interval between writes of a quota's usage.
+#: The minimum interval between writes of a quota's usage.
 _USAGE_SECONDS: Final = 1.0
 
 
@@ -192,7 +193,7 @@ class ElasticQuotaReconciler(Reconciler):
         used = dict.fromkeys((*(quota.spec.min or {}), *(quota.spec.max or {})), 0)
         for request in self._used.get(key, {}).values():
             add(used, request)
-        if quota.status.used is not None and amounts_of(quota.status.used) == amounts_of(format_amounts(used)):
+        if _is_written(quota.status.used, format_amounts(used)):
             return None
         now = self.context.clock()
         due = self._written.get(key, 0.0) + _USAGE_SECONDS
@@ -212,6 +213,14 @@ class ElasticQuotaReconciler(Reconciler):
         """Return the oldest quota of a namespace, or None."""
         found = [each for each in self.cache.all(ElasticQuota).values() if each.namespace == namespace]
         return min(found, key=lambda each: (each.metadata.creation_timestamp or "", each.name), default=None)
+
+
+def _is_written(written: Mapping[str, QuantityLike] | None, used: Mapping[str, QuantityLike]) -> bool:
+    """Return whether a status has these amounts. An invalid status does not, and is overwritten."""
+    try:
+        return written is not None and amounts_of(written) == amounts_of(used)
+    except QuantityError:
+        return False
 
 
 #: Kind -> its controller.

@@ -18,7 +18,7 @@ _LEASE_SECONDS: Final = 15
 
 
 class VolcanoDetector:
-    """Looks for Volcano's controllers by their lease, and if there is none, by their Deployment."""
+    """Detects Volcano's controllers by their lease or, if there is none, by their Deployment."""
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.time) -> None:
         self._client = client
@@ -37,8 +37,12 @@ class VolcanoDetector:
         previous, self._renewed = self._renewed, spec.renew_time
         if not spec.holder_identity or spec.renew_time is None:
             return ""
-        fresh = self._clock() - parse_time(spec.renew_time) < (spec.lease_duration_seconds or _LEASE_SECONDS)
-        # Clocks may differ: a lease that was renewed since the last check is held, whatever its timestamp.
+        try:
+            age = self._clock() - parse_time(spec.renew_time)
+        except ValueError:
+            age = float("inf")
+        fresh = age < (spec.lease_duration_seconds or _LEASE_SECONDS)
+        # Clocks may differ: a lease that was renewed since the last check is held, regardless of its timestamp.
         if fresh or previous not in (None, spec.renew_time):
             return f"{spec.holder_identity} holds the lease {NAMESPACE}/{LEASE}"
         return ""

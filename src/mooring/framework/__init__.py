@@ -2,37 +2,46 @@
 
 from msgspec import Meta
 
+from mooring.api.node import Node
+from mooring.api.pod import Pod
 from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable, PodListener
 from mooring.columns.templates import PodTemplate
+from mooring.framework.api_clients import Binding
 from mooring.framework.custom_resources import CustomResource, DeclarationError
-from mooring.framework.events import ActionType, ClusterEvent, Hint
+from mooring.framework.events import ActionType, ClusterEvent, Hint, QueueingHint
+from mooring.framework.extension_points import ExtensionPoints, QueuedPod
 from mooring.framework.handle import Handle
 from mooring.framework.listers import Index, Lister, ObjectStore
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.normalize import MAX_SCORE, default_normalize
-from mooring.framework.plugin import ArgsError, Plugin, Rule, depends_on
+from mooring.framework.plugin import Plugin, Rule, depends_on
+from mooring.framework.plugin_args import ArgsError
 from mooring.framework.state import CycleState, MissingStateError, StateKey
 from mooring.framework.status import Code, PermitWait, PostFilterResult, PreFilterResult, Status
 from mooring.framework.verdicts import Verdicts
+from mooring.framework.waiting_pods import WaitingPod, WaitingPods
 from mooring.framework.what_if import Victims, WhatIf
 
 __all__ = [
     "MAX_SCORE",
     "ActionType",
     "ArgsError",
+    "Binding",
     "ClusterEvent",
     "Code",
     "CustomResource",
     "CycleState",
     "DeclarationError",
+    "ExtensionPoints",
     "Handle",
     "Hint",
     "Index",
     "Lister",
     "Meta",
     "MissingStateError",
+    "Node",
     "NodeInfo",
     "NodeStatuses",
     "NodeTable",
@@ -40,16 +49,21 @@ __all__ = [
     "ObjectStore",
     "PermitWait",
     "Plugin",
+    "Pod",
     "PodInfo",
     "PodListener",
     "PodTemplate",
     "PostFilterResult",
     "PreFilterResult",
+    "QueuedPod",
+    "QueueingHint",
     "Rule",
     "StateKey",
     "Status",
     "Verdicts",
     "Victims",
+    "WaitingPod",
+    "WaitingPods",
     "WhatIf",
     "WhatIfNode",
     "default_normalize",

@@ -14,7 +14,13 @@ from mooring.framework.status import Status
 
 
 class Binding(NamespacedObject, kw_only=True):
-    """The object that is posted to a pod's ``binding`` subresource."""
+    """The object that is posted to a pod's ``binding`` subresource; ``Binding.of(pod, node_name)`` creates one.
+
+    Attributes:
+        target: The node.
+        api_version: ``v1``.
+        kind: ``Binding``.
+    """
 
     api_version: str = field(default_factory=lambda: "v1")
     kind: str = field(default_factory=lambda: "Binding")

@@ -40,6 +40,7 @@ import msgspec
 from msgspec import StructMeta
 
 from mooring.api.meta import KubeObject, Model
+from mooring.framework.plugin_errors import contain, describe
 
 #: Entries of a class body that are neither fields nor methods.
 _BODY: Final = frozenset({"__dict__", "__weakref__", "__annotations__", "__annotate__", "__annotate_func__"})
@@ -74,6 +75,7 @@ class Structs:
             body = {
                 key: value for key, value in vars(cls).items() if _belongs(key, value, {name for name, *_ in fields})
             }
+            _contain_post_init(body)
             made: Any = msgspec.defstruct(
                 cls.__name__,
                 [(name, hint) if default is None else (name, hint, default) for name, hint, default in fields],
@@ -126,6 +128,25 @@ def _is_plain(cls: type) -> bool:
 def _belongs(name: str, value: Any, fields: set[str]) -> bool:
     """Whether a member of a plain class is copied to its struct: methods, properties and constants are."""
     return name not in fields and name not in _BODY and name not in _DOCUMENTED and not isinstance(value, type)
+
+
+def _contain_post_init(body: dict[str, Any]) -> None:
+    """Make any exception of ``__post_init__`` an error of the object that is decoded, which is logged and skipped."""
+    post_init = body.get("__post_init__")
+    if post_init is None:
+        return
+
+    @functools.wraps(post_init)
+    def contained(self: Any) -> None:
+        try:
+            post_init(self)
+        except (ValueError, TypeError):
+            raise
+        except BaseException as error:
+            contain(error)
+            raise ValueError(describe(error)) from error
+
+    body["__post_init__"] = contained
 
 
 Scope = Literal["Namespaced", "Cluster"]
@@ -191,6 +212,7 @@ class _Declaring(StructMeta):
             return super().__new__(mcls, name, bases, body, **keywords)
         declaration = _declared(name, keywords)
         body = _fields(name, body, declaration)
+        _contain_post_init(body)
         made: Any = super().__new__(mcls, name, bases, body, frozen=True, kw_only=True, omit_defaults=True, gc=False)
         made.declaration = declaration
         return made
@@ -204,6 +226,9 @@ class CustomResource(KubeObject, metaclass=_Declaring, frozen=True, kw_only=True
 
     Class keywords: ``group`` and ``version`` (required), ``scope`` ("Namespaced" or "Cluster"), ``kind``, ``plural``,
     ``singular``, ``short_names``, ``categories``, and ``columns`` for ``kubectl get`` (heading -> field).
+
+    Attributes:
+        declaration: What the class keywords declare.
     """
 
     declaration: ClassVar[Declaration]

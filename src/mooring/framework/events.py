@@ -12,7 +12,25 @@ from mooring.api.pod import Pod
 
 
 class ActionType(IntFlag):
-    """The kind of change of an object. The bits are ordered as kube-scheduler's; its matching rule depends on it."""
+    """What happened to an object; combine with ``|``. The bits are kube-scheduler's, as is the rule for matching.
+
+    Attributes:
+        ADD: The object was created. For pods: it was assigned to a node.
+        DELETE: The object was deleted. For pods: it also left its node because it finished.
+        UPDATE_NODE_ALLOCATABLE: A node's allocatable resources changed.
+        UPDATE_NODE_LABEL: A node's labels changed.
+        UPDATE_NODE_TAINT: A node's taints changed, or it was cordoned or uncordoned.
+        UPDATE_NODE_CONDITION: A node's conditions changed.
+        UPDATE_NODE_ANNOTATION: A node's annotations changed.
+        UPDATE_NODE_DECLARED_FEATURE: The features that a node declares changed.
+        UPDATE_POD_LABEL: A pod's labels changed.
+        UPDATE_POD_SCALE_DOWN: A pod's requests were reduced.
+        UPDATE_POD_TOLERATION: A pod's tolerations changed.
+        UPDATE_POD_SCHEDULING_GATES_ELIMINATED: A pod's last scheduling gate was removed.
+        UPDATE_POD_GENERATED_RESOURCE_CLAIM: A resource claim was generated for a pod.
+        UPDATE: Any update.
+        ALL: Any change.
+    """
 
     ADD = auto()
     DELETE = auto()
@@ -44,21 +62,38 @@ class ActionType(IntFlag):
 
 
 class Hint(Enum):
-    """The result of a queueing hint: whether the event may make the pod schedulable."""
+    """The answer of a queueing hint: whether the event may make the pod schedulable.
+
+    Attributes:
+        QUEUE: It may: try the pod again.
+        SKIP: It cannot: the pod stays unschedulable.
+    """
 
     QUEUE = "Queue"
     SKIP = "QueueSkip"
 
 
-#: (pod, old object or None, new object or None) -> Hint. An exception counts as QUEUE.
+#: Called with the pod, the object before the event (None if it was created) and after it (None if it was deleted).
+#: Returns a Hint. An exception counts as QUEUE.
 QueueingHint = Callable[[Pod, Any, Any], Hint]
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """A registration for events that may make a rejected pod schedulable, with a hint (None: always requeue).
+    """A registration for events that may make a rejected pod schedulable; see ``events_to_register``.
 
-    ``resource`` is a Kubernetes kind (``Node``, ``Pod``, ``PersistentVolumeClaim``, ...), ``*`` for all kinds, or
-    ``plural.version.group`` for a custom resource.
+    ```python
+    def wakes(pod: Pod, old: Node | None, new: Node | None) -> Hint:
+        return Hint.QUEUE if new is not None and "gpu" in new.labels else Hint.SKIP
+
+
+    ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_LABEL, wakes)
+    ```
+
+    Attributes:
+        resource: A kind such as ``Node``, ``Pod`` or ``PersistentVolumeClaim``, ``*`` for all kinds, or
+            ``plural.version.group`` for a custom resource.
+        actions: What must happen to an object of this kind.
+        hint: Decides for a pod whether the event may help; None if it always may.
     """
 
     resource: str

@@ -1,7 +1,4 @@
-"""Handle: what the scheduler lends to a plugin.
-
-Time, randomness and the cluster come from here, so that a test or a replay can supply them.
-"""
+"""Handle: the scheduler's interface for plugins."""
 
 from __future__ import annotations
 
@@ -19,7 +16,8 @@ from mooring.columns.nominator import Nominator
 from mooring.columns.table import NodeTable, PodListener
 from mooring.columns.templates import PodTemplate
 from mooring.framework.api_clients import ApiReader, Binder, NoBinder, VolumeWriter
-from mooring.framework.listers import Lister, ObjectStore, PluginLister
+from mooring.framework.listers import ListenerError, Lister, ObjectStore, PluginLister
+from mooring.framework.plugin_errors import HangsError, contain
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPods
@@ -77,9 +75,63 @@ class Runner(Protocol):
     def filter_plugins(self, state: CycleState) -> tuple[object, ...]:
         """Return the Filter plugins that run in this attempt, in order."""
 
+    @property
+    def restricts_evictions(self) -> bool:
+        """Whether a plugin defines ``may_evict``."""
+
+    def may_evict(self, pod: Pod, victim: Pod) -> bool:
+        """Return whether all plugins that define ``may_evict`` allow the eviction of a pod for another."""
+
+
+class _GuardedListener:
+    """Reports errors of a plugin's listener; those during the subscription are raised."""
+
+    def __init__(self, listener: PodListener, on_error: ListenerError) -> None:
+        self.volumes_only = listener.volumes_only
+        self.subscribed = False
+        self._listener = listener
+        self._on_error = on_error
+        #: Whether a call hung. The listener is not called any more, because the next call would hang too.
+        self._hung = False
+
+    def pod_added(self, info: PodInfo, row: int) -> None:
+        self._call("pod_added", info, row)
+
+    def pod_removed(self, info: PodInfo, row: int) -> None:
+        self._call("pod_removed", info, row)
+
+    def _call(self, method: str, info: PodInfo, row: int) -> None:
+        if self._hung:
+            return
+        try:
+            getattr(self._listener, method)(info, row)
+        except BaseException as error:
+            contain(error)
+            if not self.subscribed:
+                raise
+            self._hung = isinstance(error, HangsError)
+            self._on_error(method, error)
+
 
 class Handle:
-    """The scheduler's interface for plugins: one per profile, shared by its plugins."""
+    """The scheduler's interface for a plugin, as ``self.handle``. Each plugin has its own.
+
+    Time, random numbers and the cluster come from here, so that tests and replays can supply them.
+
+    Attributes:
+        profile_name: The scheduler name of the profile, as pods name it in ``spec.schedulerName``.
+        table: All nodes and the pods on them, in columns, for advanced use. ``nodes`` and ``pods`` are simpler.
+        objects: The objects of all other kinds that the scheduler watches. ``lister`` is simpler.
+        nominator: The pods that wait for victims of a preemption to terminate, by nominated node.
+        waiting_pods: The pods that wait at Permit: ``handle.waiting_pods.get(uid)``.
+        events: Records Kubernetes events, which ``kubectl get events`` shows.
+        clock: Returns the time, in seconds since the epoch. Use it instead of ``time.time()``.
+        random: A source of random numbers. Use it instead of the module ``random``.
+        binder: Writes bindings to the API server, for ``bind``.
+        volumes: Writes volumes and claims. None without a cluster.
+        api: Reads from the API server, for ``run``: ``await self.handle.api.get(path)``. None without a cluster.
+        extenders: The extenders that support preemption; None if there are none.
+    """
 
     def __init__(
         self,
@@ -93,6 +145,7 @@ class Handle:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
         activate: Callable[[Iterable[str]], None] | None = None,
+        retry: Callable[[str, str], None] | None = None,
         binder: Binder | None = None,
         volumes: VolumeWriter | None = None,
         api: ApiReader | None = None,
@@ -104,29 +157,34 @@ class Handle:
         self.nominator = nominator if nominator is not None else Nominator()
         self.waiting_pods = waiting_pods if waiting_pods is not None else WaitingPods()
         self.events: EventRecorder = recorder if recorder is not None else NoEvents()
-        #: Seconds since the epoch; never read the machine's clock in a plugin.
         self.clock = clock
         self.random = rng if rng is not None else random.Random()
-        #: Writes bindings to the API server.
         self.binder: Binder = binder if binder is not None else NoBinder()
-        #: Writes to volumes and claims; None in runs without a cluster, where assumed bindings stay assumed.
         self.volumes = volumes
-        #: Reads from the API server, for ``run``; None in runs without a cluster.
         self.api = api
-        #: The extenders that support preemption, if any.
         self.extenders = extenders
         self._activate = activate
+        self._retry = retry
+        #: The plugin that has this handle; empty for the profile's handle.
+        self._plugin = ""
         #: The profile's handle, which has the runner; plugins have handles of their own.
         self._profile_handle = self
         self._runner: Runner | None = None
         self._listers: dict[type, PluginLister[Any]] = {}
         self._subscriptions: list[Callable[[], None]] = []
         self._closed = False
+        #: Called with errors of the plugin's listeners; None raises them.
+        self._on_error: ListenerError | None = None
 
-    def for_plugin(self) -> Handle:
-        """Return a handle for one plugin of the profile; closing it ends the plugin's subscriptions."""
+    def for_plugin(self, name: str = "", on_error: ListenerError | None = None) -> Handle:
+        """Return a handle for one plugin of the profile; closing it ends the plugin's subscriptions.
+
+        ``on_error`` is called if a listener of the plugin raises, so that it does not stop the scheduler.
+        """
         made = copy.copy(self)
+        made._plugin = name
         made._runner, made._listers, made._subscriptions = None, {}, []
+        made._on_error = on_error
         return made
 
     def close(self) -> None:
@@ -144,7 +202,7 @@ class Handle:
 
     @property
     def runner(self) -> Runner:
-        """Runs the profile's plugins; available once the profile is active."""
+        """Runs the profile's Filter plugins on hypothetical changes; available once the profile is active."""
         runner = self._profile_handle._runner
         if runner is None:
             raise RuntimeError(f"profile {self.profile_name} is not active yet")
@@ -156,28 +214,37 @@ class Handle:
 
     @property
     def nodes(self) -> Nodes:
-        """All nodes of the cluster, live."""
+        """All nodes of the cluster, with their current pods: iterate over them, or read columns."""
         return Nodes(self.table)
 
     @property
     def pods(self) -> Iterable[PodInfo]:
-        """All pods that have a node."""
+        """All pods that are on a node, including those whose bind is in progress."""
         return self.table.pods.values()
 
     def lister(self, kind: type[T]) -> Lister[T]:
-        """Return the lister of a kind: ``handle.lister(PersistentVolumeClaim).get("data", "default")``."""
+        """Return the lister of a kind, which reads objects from memory.
+
+        ``handle.lister(PersistentVolumeClaim).get("data", "default")`` returns an object or None. A class attribute
+        ``claims = Lister(PersistentVolumeClaim)`` does the same and requeues pods when such an object changes.
+        """
         found = self._listers.get(kind)
         if found is None:
-            found = self._listers[kind] = PluginLister(self.objects.lister(kind), self._subscribed)
+            found = self._listers[kind] = PluginLister(self.objects.lister(kind), self._subscribed, self._on_error)
         return found
 
     def template(self, pod: Pod) -> PodTemplate:
-        """Return the pod's compiled template, which equal pods share."""
+        """Return the pod's template: its requests, ports, selectors and so on, compiled once for all equal pods."""
         return self.table.templates.of(pod)
 
     def listen(self, listener: PodListener) -> None:
-        """Keep an index of your own: be told about every pod that comes to, or leaves, a node."""
-        self._subscribed(self.table.subscribe(listener))
+        """Call ``listener`` whenever a pod is added to, or removed from, a node, so that a plugin can keep an index."""
+        if self._on_error is None:
+            self._subscribed(self.table.subscribe(listener))
+            return
+        guarded = _GuardedListener(listener, self._on_error)
+        self._subscribed(self.table.subscribe(guarded))
+        guarded.subscribed = True
 
     def touch(self, node_name: str) -> None:
         """Invalidate the cached results for a node.
@@ -188,6 +255,18 @@ class Handle:
         self.table.touch(node_name)
 
     def activate(self, pods: Iterable[str]) -> None:
-        """Move pods (namespace/name) to the active queue."""
+        """Move pods, given as ``namespace/name``, to the active queue without a backoff."""
         if self._activate is not None:
             self._activate(pods)
+
+    def retry(self) -> None:
+        """Try the pods that this plugin rejected or gates again.
+
+        Call it when something changed that no event of the cluster reports: a file, a price, the answer of a service.
+        The pods return to the active queue at the end of their backoff, which is usually over; gated pods pass
+        PreEnqueue again. Call it on the scheduler's event loop: in ``run``, in a listener, or in an extension point.
+        On another thread, use ``loop.call_soon_threadsafe(self.handle.retry)``. It has no effect without a queue (in
+        ``mooring evaluate`` and ``PluginHarness``) or with ``isolation: process``.
+        """
+        if self._retry is not None and not self._closed:
+            self._retry(self.profile_name, self._plugin)

@@ -9,12 +9,16 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from mooring.api.label_selectors import Selector, compile_selector, selector_from_labels
 from mooring.api.meta import KubeObject, LabelSelector
 from mooring.framework.events import ActionType
+from mooring.framework.plugin_errors import HangsError, contain
+from mooring.unexpected_errors import report_unexpected
 
 T = TypeVar("T", bound=KubeObject)
 F = TypeVar("F", bound=Callable[..., Any])
 #: Returns an object's key in an index: one key, several, or None to leave the object out.
 IndexKey = Callable[[T], "Hashable | None"]
 T_contra = TypeVar("T_contra", contravariant=True)
+#: Called with the name and the error of a plugin's listener that raised.
+ListenerError = Callable[[str, BaseException], None]
 
 
 class ObjectListener(Protocol[T_contra]):
@@ -30,6 +34,8 @@ class Index(Generic[T]):
     def __init__(self, key: IndexKey[T]) -> None:
         self._key = key
         self._found: dict[Hashable, dict[tuple[str, str], T]] = {}
+        #: Called with errors of the key function; None raises them.
+        self.on_error: ListenerError | None = None
 
     def get(self, key: Hashable) -> list[T]:
         """Return the objects with this key, in the order in which they were added."""
@@ -52,7 +58,14 @@ class Index(Generic[T]):
                 self._found.setdefault(key, {})[new.namespace, new.name] = new
 
     def _keys(self, item: T) -> Iterable[Hashable]:
-        made = self._key(item)
+        try:
+            made = self._key(item)
+        except BaseException as error:
+            contain(error)
+            if self.on_error is None:
+                raise
+            self.on_error("index", error)
+            return ()
         if made is None:
             return ()
         return made if isinstance(made, (tuple, list, set, frozenset)) else (made,)
@@ -63,22 +76,27 @@ class Lister(Generic[T]):
 
     As a class attribute of a plugin it declares that the plugin reads the kind: ``reports = Lister(NodeReport)``.
     ``self.reports`` is then the live lister. It is synchronized before the first attempt, and pods that the plugin
-    rejected are retried when an object changes. ``events`` selects the changes; an empty set disables the retries.
+    rejected are retried when an object changes.
+
+    Attributes:
+        kind: The kind of the objects, if the lister is a declaration.
+        events: The changes that retry pods; by default all. An empty set disables the retries.
+        hint: The method that ``queueing_hint`` decorated, if there is one.
+        version: A number that increases with every change; compare it to find out whether derived data is stale.
     """
 
-    __slots__ = ("_attribute", "_by_namespace", "_indexes", "_listeners", "events", "hint", "kind", "version")
+    __slots__ = ("_attribute", "_by_namespace", "_indexes", "_listeners", "_store", "events", "hint", "kind", "version")
 
     def __init__(self, kind: type[T] | None = None, *, events: ActionType = ActionType.ALL) -> None:
-        #: The kind, if the lister is a declaration.
         self.kind = kind
         self.events = events
-        #: The queueing hint (plugin, pod, old, new) -> Hint, if there is one.
         self.hint: Callable[..., Any] | None = None
         self._attribute = ""
         self._by_namespace: dict[str, dict[str, T]] = {}
         self._listeners: list[ObjectListener[T]] = []
         self._indexes: weakref.WeakSet[Index[T]] = weakref.WeakSet()
-        #: Increases with every change; compare it to find out whether derived data is stale.
+        #: The store that the lister belongs to.
+        self._store: ObjectStore | None = None
         self.version = 0
 
     # Declaring
@@ -101,7 +119,7 @@ class Lister(Generic[T]):
     # Reading
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """Return an object by name, or None."""
+        """Return an object by name, or None; ``namespace`` is empty for cluster-scoped kinds."""
         return self._by_namespace.get(namespace, {}).get(name)
 
     def list(
@@ -154,10 +172,16 @@ class Lister(Generic[T]):
 
     def _changed(self, old: T | None, new: T | None) -> None:
         self.version += 1
-        for listener in self._listeners:
-            listener(old, new)
-        for index in self._indexes:
-            index(old, new)
+        for listener in (*self._listeners, *self._indexes):
+            try:
+                listener(old, new)
+            except Exception as error:
+                if self._store is None or not self._store.reports_failures:
+                    raise
+                # One plugin must not keep the others from seeing the change.
+                found = new if new is not None else old
+                name = "" if found is None else f"{type(found).__name__} {found.namespace}/{found.name}"
+                report_unexpected("a plugin failed to handle a change", error, object=name)
 
     def __len__(self) -> int:
         return sum(len(objects) for objects in self._by_namespace.values())
@@ -166,11 +190,17 @@ class Lister(Generic[T]):
 class PluginLister(Lister[T]):
     """The lister of a kind as one plugin sees it: the same objects, with subscriptions that its handle owns."""
 
-    __slots__ = ("_shared", "_subscribed")
+    __slots__ = ("_on_error", "_shared", "_subscribed")
 
-    def __init__(self, shared: Lister[T], subscribed: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self,
+        shared: Lister[T],
+        subscribed: Callable[[Callable[[], None]], None],
+        on_error: ListenerError | None = None,
+    ) -> None:
         self._shared = shared
         self._subscribed = subscribed
+        self._on_error = on_error
         self.kind = None
         self._by_namespace = shared._by_namespace
         self._indexes = shared._indexes
@@ -182,12 +212,37 @@ class PluginLister(Lister[T]):
 
     def listen(self, listener: ObjectListener[T]) -> Callable[[], None]:
         """Call a listener with every change from now on, until the handle is closed."""
-        unsubscribe = self._shared.listen(listener)
+        unsubscribe = self._shared.listen(_guarded(listener, self._on_error))
         self._subscribed(unsubscribe)
         return unsubscribe
 
+    def index(self, key: IndexKey[T]) -> Index[T]:
+        """Index the objects by a key. If the key function fails for an object, the object is not in the index."""
+        made = super().index(key)
+        made.on_error = self._on_error
+        return made
+
     def _changed(self, old: T | None, new: T | None) -> None:
         self._shared._changed(old, new)
+
+
+def _guarded(listener: ObjectListener[T], on_error: ListenerError | None) -> ObjectListener[T]:
+    if on_error is None:
+        return listener
+    hung = False
+
+    def guarded(old: T | None, new: T | None, /) -> None:
+        nonlocal hung
+        if hung:  # the next call would hang too
+            return
+        try:
+            listener(old, new)
+        except BaseException as error:
+            contain(error)
+            hung = isinstance(error, HangsError)
+            on_error("listener", error)
+
+    return guarded
 
 
 def _compiled(selector: Mapping[str, str] | LabelSelector | Selector) -> Selector:
@@ -201,12 +256,15 @@ class ObjectStore:
 
     def __init__(self) -> None:
         self._listers: dict[type, Lister[KubeObject]] = {}
+        #: Whether an exception of a listener is reported, so that the others see the change; otherwise it is raised.
+        self.reports_failures = False
 
     def lister(self, kind: type[T]) -> Lister[T]:
         """Return the lister of a kind."""
         lister = self._listers.get(kind)
         if lister is None:
             lister = self._listers[kind] = Lister()
+            lister._store = self
         return cast("Lister[T]", lister)
 
     def put(self, item: KubeObject) -> None:

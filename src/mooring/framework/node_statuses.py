@@ -45,7 +45,15 @@ class Rejections:
 
 
 class NodeStatuses:
-    """The status of each node: the first plugin that rejected it, with its reasons; ``absent`` for other nodes."""
+    """Why each node was rejected, for ``post_filter``: the status of the first plugin that rejected it.
+
+    ``statuses.get("node-1").reasons`` returns the reasons for a node, and ``statuses.rows_with(Code.UNSCHEDULABLE)``
+    the nodes where evicting pods might help.
+
+    Attributes:
+        table: The node table, to which rows refer.
+        absent: The status of nodes that no plugin evaluated.
+    """
 
     def __init__(self, table: NodeTable, absent: Status = _UNSEEN) -> None:
         self.table = table
@@ -73,12 +81,12 @@ class NodeStatuses:
             self.set(row, status)
 
     def get(self, name: str) -> Status:
-        """Return a node's status by name."""
+        """Return the status of a node, given its name."""
         row = self.table.row_of.get(name)
         return self.absent if row is None else self.of_row(row)
 
     def of_row(self, row: int) -> Status:
-        """Return a node's status by row."""
+        """Return the status of a node, given its row in the table."""
         status = self._single.get(row)
         if status is not None:
             return status
@@ -107,12 +115,12 @@ class NodeStatuses:
             yield self.absent, unseen
 
     def rows_with(self, code: Code) -> Rows:
-        """Return the nodes whose status has a code, in row order."""
+        """Return the rows of the nodes whose status has a code, in order."""
         found = [rows for status, rows in self.groups() if status.code is code]
         return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.intp)
 
     def plugins(self, *, pending: bool = False) -> frozenset[str]:
-        """Return the plugins that rejected a node; with ``pending``, those that returned Pending."""
+        """Return the names of the plugins that rejected a node; with ``pending``, of those that returned Pending."""
         return frozenset(
             status.plugin
             for status, _ in self.groups()
@@ -120,7 +128,7 @@ class NodeStatuses:
         )
 
     def reasons(self) -> Counter[str]:
-        """Count the nodes for each reason."""
+        """Return the number of rejected nodes for each reason."""
         counts: Counter[str] = Counter()
         for status, rows in self.groups():
             for reason in status.reasons:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import copy
-import functools
-from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, get_type_hints
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
 import msgspec
 
-from mooring.api.decode_errors import locate_error, path_text
+from mooring.framework.plugin_args import ArgsT, HasArgs, decode_args
 
 if TYPE_CHECKING:
     from mooring.columns.templates import PodTemplate
+    from mooring.framework.extension_points import ExtensionPoints
     from mooring.framework.handle import Handle
+else:
+    # A plugin has only the methods that its author defines.
+    ExtensionPoints = object
 
 F = TypeVar("F", bound=Callable[..., Any])
 Dependence = Literal["node", "pods", "template"]
@@ -21,7 +23,14 @@ _DEPENDS = "__mooring_depends__"
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A rule of a ClusterRole: ``Rule(("metrics.k8s.io",), ("nodes",), ("get", "list"))``."""
+    """A rule of a ClusterRole: ``Rule(("metrics.k8s.io",), ("nodes",), ("get", "list"))``.
+
+    Attributes:
+        api_groups: API groups; the core group is the empty string.
+        resources: Resources by their plural names, such as ``nodes`` or ``pods/status``.
+        verbs: What the plugin does: ``get``, ``list``, ``watch``, ``create``, ``update``, ``patch``, ``delete``.
+        resource_names: Names of the objects; empty for all.
+    """
 
     api_groups: tuple[str, ...]
     resources: tuple[str, ...]
@@ -34,38 +43,48 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return {name: list(value) for name, value in shown.items()}
 
 
-class Plugin:
+class Plugin(HasArgs[ArgsT], ExtensionPoints):
     """The base class of plugins.
 
-    >>> class NodeNumber(Plugin):
-    ...     class Args:
-    ...         reverse: bool = False
-    ...
+    >>> class NodeNumberArgs:
+    ...     reverse: bool = False
+    >>> class NodeNumber(Plugin[NodeNumberArgs]):
     ...     def score(self, state, pod, node):
     ...         match = pod.name[-1] == node.name[-1]
     ...         return 10 if match != self.args.reverse else 0
 
-    Define any of the methods listed in ``mooring.framework.points``. ``filter`` and ``score`` evaluate one node;
+    Define any of the methods of ``mooring.framework.ExtensionPoints``. ``filter`` and ``score`` evaluate one node;
     ``filter_nodes`` and ``score_nodes`` evaluate many nodes at once. ``setup`` runs once, after ``args`` and ``handle``
     are set. ``async def run(self)``, if defined, runs in the background of a live scheduler until the plugin is
     replaced.
+
+    The type parameter is the class of the arguments: plain attributes with types and defaults. Configured values are
+    decoded strictly, with names in camelCase. ``class NodeNumber(Plugin)`` with a class ``Args`` inside does the same
+    at run time, but type checkers do not check ``self.args`` then.
+
+    Attributes:
+        name: The name in the configuration; by default the name of the class.
+        args: The decoded arguments; without declared arguments, the configured mapping.
+        handle: The scheduler's interface for this plugin.
+        keep: The names of attributes that are passed on to the new version when the plugin is reloaded.
+        watch_files: Data files that the plugin reads, such as ``["nodes.csv"]``, relative to its own file.
+            When one of them changes, the plugin is reloaded as if its own file had changed: a new instance runs
+            ``setup``, and the pods that the plugin rejected are tried again.
+        score_range: The lowest and the highest score that ``score`` and ``score_nodes`` return, such as ``(0.0, 1.0)``,
+            which are scaled to 0 to 100; None if they return 0 to 100.
+        permissions: RBAC rules that the plugin needs in addition to reading the kinds that it lists; ``mooring rbac``
+            prints them.
+        per_node: Whether ``filter_nodes`` and ``score_nodes`` cost as much per node as ``filter`` and ``score`` do (a
+            WebAssembly guest, a separate process). Such a plugin runs last, on a sample of the feasible nodes.
     """
 
-    #: The name in the configuration; the class name unless set.
     name: ClassVar[str] = ""
-    #: The arguments: a class with typed attributes (decoded strictly), or None to get them undecoded.
-    Args: ClassVar[type | None] = None
-    #: Whether ``filter_nodes`` and ``score_nodes`` cost as much per node as ``filter`` and ``score`` do (a WebAssembly
-    #: guest, a separate process). Such a plugin runs last, on a sample of the nodes that are still feasible.
+    keep: ClassVar[tuple[str, ...]] = ()
+    watch_files: ClassVar[Sequence[str]] = ()
+    score_range: ClassVar[tuple[float, float] | None] = None
+    permissions: ClassVar[tuple[Rule, ...]] = ()
     per_node: ClassVar[bool] = False
 
-    #: Attributes that are passed on to the new version when the plugin's file is reloaded.
-    keep: ClassVar[tuple[str, ...]] = ()
-
-    #: RBAC rules that the plugin needs in addition to reading the kinds that it lists; ``mooring rbac`` prints them.
-    permissions: ClassVar[tuple[Rule, ...]] = ()
-
-    args: Any
     handle: Handle
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -92,6 +111,9 @@ class Plugin:
 
         Raise ValueError to reject the arguments.
         """
+
+    def close(self) -> None:
+        """Stop threads, and close files and connections; runs when the plugin is replaced or removed."""
 
     def keep_state(self) -> Any:
         """Return the state for the new version of this plugin; by default the attributes in ``keep``.
@@ -138,62 +160,3 @@ def depends_on(*what: Dependence) -> Callable[[F], F]:
 def dependence(method: Callable[..., Any] | None) -> Dependence | None:
     """Return what ``depends_on`` declared for a method."""
     return cast("Dependence | None", getattr(method, _DEPENDS, None))
-
-
-class ArgsError(ValueError):
-    """A plugin's arguments do not match its ``Args``; the message names the field."""
-
-    def __init__(self, plugin: str, path: str, message: str) -> None:
-        super().__init__(f"{plugin}: {path + ': ' if path else ''}{message}")
-        self.plugin = plugin
-        self.path = path
-        self.reason = message
-
-
-def decode_args(cls: type[Plugin], raw: Any) -> Any:
-    """Decode a profile plugin's arguments, without the ``kind`` and ``apiVersion`` of a configuration file."""
-    if cls.Args is not None and isinstance(raw, Mapping):
-        raw = {key: value for key, value in raw.items() if key not in ("kind", "apiVersion")}
-    return convert_args(cls, raw)
-
-
-def convert_args(cls: type[Any], raw: Any) -> Any:
-    """Convert configured arguments to the ``Args`` of a plugin class; without ``Args`` return them unchanged."""
-    declared = getattr(cls, "Args", None)
-    if raw is None:
-        raw = {}
-    if declared is None or isinstance(raw, declared):
-        return raw
-    struct = args_struct(cls)
-    try:
-        return msgspec.convert(raw, struct)
-    except msgspec.ValidationError as error:
-        name = getattr(cls, "name", "") or cls.__name__
-        steps, message = locate_error(error, raw, struct)
-        raise ArgsError(name, path_text(steps), message) from None
-
-
-def args_struct(cls: type[Any]) -> type:
-    """Return the struct for a plugin's ``Args``: camelCase in the file, snake_case in Python, no unknown fields."""
-    declared: type | None = cls.Args
-    if declared is None:
-        raise TypeError(f"{cls.__name__} declares no Args")
-    if issubclass(declared, msgspec.Struct):
-        return declared
-    made = vars(cls).get("_args_struct")
-    if made is None:
-        fields: list[Any] = []
-        for name, hint in get_type_hints(declared).items():
-            default = getattr(declared, name, msgspec.NODEFAULT)
-            mutable = isinstance(default, (list, dict, set))
-            made_default = (
-                msgspec.field(default_factory=functools.partial(copy.copy, default))
-                if mutable
-                else msgspec.field(default=default)
-            )
-            fields.append((name, hint, made_default))
-        made = msgspec.defstruct(
-            f"{cls.__name__}Args", fields, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-        )
-        cls._args_struct = made  # a cache on the class
-    return cast(type, made)

@@ -1,4 +1,4 @@
-"""The extension points: their names in Python and in the configuration, and the signatures of their methods."""
+"""The extension points that a class serves, their names in the configuration, and checks of their methods."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from mooring.framework.declarations import check_listers
+from mooring.framework.extension_points import ExtensionPoints
+from mooring.framework.score_range import check_score_range
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -29,48 +31,39 @@ class Point(msgspec.Struct, frozen=True):
         return f"def {self.method}({', '.join(('self', *self.parameters))})"
 
 
-POINTS: tuple[Point, ...] = (
-    Point("pre_enqueue", "preEnqueue", ("pod",)),
-    Point("less", "queueSort", ("a", "b")),
-    Point("pre_filter", "preFilter", ("state", "pod", "nodes")),
-    Point("add_pod", "", ("state", "pod", "added", "node")),
-    Point("remove_pod", "", ("state", "pod", "removed", "node")),
-    Point("filter", "filter", ("state", "pod", "node")),
-    Point("filter_nodes", "filter", ("state", "pod", "nodes")),
-    Point("post_filter", "postFilter", ("state", "pod", "statuses")),
-    Point("pre_score", "preScore", ("state", "pod", "nodes")),
-    Point("score", "score", ("state", "pod", "node")),
-    Point("score_nodes", "score", ("state", "pod", "nodes")),
-    Point("normalize_scores", "", ("state", "pod", "scores")),
-    Point("reserve", "reserve", ("state", "pod", "node_name")),
-    Point("unreserve", "reserve", ("state", "pod", "node_name")),
-    Point("permit", "permit", ("state", "pod", "node_name")),
-    Point("pre_bind", "preBind", ("state", "pod", "node_name"), may_await=True),
-    Point("pre_bind_pre_flight", "", ("state", "pod", "node_name")),
-    Point("bind", "bind", ("state", "pod", "node_name"), may_await=True),
-    Point("post_bind", "postBind", ("state", "pod", "node_name"), may_await=True),
-    Point("events_to_register", "", ()),
-    Point("what_if", "", ("state", "pod", "victims")),
-    Point("run", "", (), may_await=True),
-)
+#: Method -> its name in kube-scheduler's configuration. Other methods are helpers.
+_CONFIG = {
+    "pre_enqueue": "preEnqueue",
+    "less": "queueSort",
+    "pre_filter": "preFilter",
+    "filter": "filter",
+    "filter_nodes": "filter",
+    "post_filter": "postFilter",
+    "may_evict": "postFilter",
+    "pre_score": "preScore",
+    "score": "score",
+    "score_nodes": "score",
+    "reserve": "reserve",
+    "unreserve": "reserve",
+    "permit": "permit",
+    "pre_bind": "preBind",
+    "bind": "bind",
+    "post_bind": "postBind",
+}
+_MAY_AWAIT = frozenset({"pre_bind", "bind", "post_bind", "run"})
+
+
+def _point(name: str) -> Point:
+    parameters = tuple(inspect.signature(getattr(ExtensionPoints, name)).parameters)
+    return Point(name, _CONFIG.get(name, ""), parameters[1:], name in _MAY_AWAIT)
+
+
+POINTS = tuple(_point(name) for name in vars(ExtensionPoints) if not name.startswith("_"))
 
 BY_METHOD = {point.method: point for point in POINTS}
 
 #: The points of the configuration, in running order.
-CONFIG_POINTS = (
-    "preEnqueue",
-    "queueSort",
-    "preFilter",
-    "filter",
-    "postFilter",
-    "preScore",
-    "score",
-    "reserve",
-    "permit",
-    "preBind",
-    "bind",
-    "postBind",
-)
+CONFIG_POINTS = tuple(dict.fromkeys(point.config for point in POINTS if point.config))
 
 
 def points_of(cls: type) -> frozenset[str]:
@@ -86,7 +79,7 @@ class SignatureError(msgspec.Struct, frozen=True):
 
 
 def check_methods(cls: type) -> list[SignatureError]:
-    """Return the errors in the methods of a plugin class: signatures, misspelled names, unsupported async."""
+    """Return the errors of a plugin class: signatures, misspelled names, unsupported async, wrong declarations."""
     problems: list[SignatureError] = []
     for owner in reversed(cls.__mro__[:-1]):
         for name, member in vars(owner).items():
@@ -100,8 +93,10 @@ def check_methods(cls: type) -> list[SignatureError]:
                 if near and not callable(getattr(cls, near[0], None)):
                     hint = f"'{name}' is no extension point; did you mean '{BY_METHOD[near[0]].signature}'?"
                     problems.append(SignatureError(_line(member), hint))
-    problems += [SignatureError(_attribute_line(cls, name), text) for name, text in check_listers(cls)]
-    return problems
+    wrong = [*check_listers(cls)]
+    if (problem := check_score_range(cls)) is not None:
+        wrong.append(("score_range", problem))
+    return problems + [SignatureError(_attribute_line(cls, name), text) for name, text in wrong]
 
 
 def _check_signature(function: Callable[..., Any], point: Point) -> list[SignatureError]:

@@ -9,9 +9,14 @@ T = TypeVar("T")
 
 
 class StateKey(Generic[T]):
-    """A typed key of a CycleState; create one per plugin and kind of data.
+    """A typed key of a CycleState. Create one for each kind of data, at the top of the module.
 
     >>> SEEN: StateKey[set[str]] = StateKey("MyPlugin/seen")
+
+    ``state.write(SEEN, names)`` stores a value, and ``state.read(SEEN)`` returns it with its type.
+
+    Attributes:
+        name: The name in error messages; by convention it starts with the plugin's name.
     """
 
     __slots__ = ("name",)
@@ -31,20 +36,23 @@ class MissingStateError(LookupError):
 
 
 class CycleState:
-    """Data of one attempt, by key, from PreFilter to PostBind of one pod.
+    """Data that plugins share during one attempt for one pod, from PreFilter to PostBind.
 
-    The framework clones it to evaluate hypothetical changes (nominated pods, preemption). An entry that has a ``clone``
+    The scheduler clones it to evaluate hypothetical changes (nominated pods, preemption). An entry that has a ``clone``
     method is cloned; any other entry is shared, so treat entries without one as read-only.
+
+    Attributes:
+        skip_filter: The plugins whose ``pre_filter`` returned Skip: their Filter does not run in this attempt.
+        skip_score: The plugins whose ``pre_score`` returned Skip: their Score does not run in this attempt.
+        pods_to_activate: Pods (``namespace/name``) to move to the active queue after the attempt. Plugins may add some.
     """
 
     __slots__ = ("_entries", "pods_to_activate", "skip_filter", "skip_score")
 
     def __init__(self) -> None:
         self._entries: dict[StateKey[Any], Any] = {}
-        #: Plugins whose PreFilter (PreScore) returned Skip: their Filter (Score) does not run in this attempt.
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
-        #: Pods (namespace/name) to move to the active queue at the end of the scheduling or binding cycle.
         self.pods_to_activate: set[str] = set()
 
     def write(self, key: StateKey[T], value: T) -> None:

@@ -9,7 +9,17 @@ import msgspec
 
 
 class Code(IntEnum):
-    """The meaning of a status; numbers and names are kube-scheduler's."""
+    """The meaning of a status; numbers and names are kube-scheduler's.
+
+    Attributes:
+        SUCCESS: The plugin has no objection.
+        ERROR: An internal error: the attempt ends and is repeated after a backoff.
+        UNSCHEDULABLE: The node or pod is rejected. Evicting other pods might help.
+        UNSCHEDULABLE_AND_UNRESOLVABLE: The node or pod is rejected. Evicting other pods cannot help.
+        WAIT: At Permit, the pod waits until it is allowed or rejected.
+        SKIP: The plugin has nothing to do for this pod.
+        PENDING: The pod is rejected until an event that the plugin registered for; there is no backoff then.
+    """
 
     SUCCESS = 0
     ERROR = 1
@@ -39,7 +49,15 @@ _REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 class Status(msgspec.Struct, frozen=True, gc=False):
-    """A plugin's answer. Where a plugin may return a Status, ``None`` means success."""
+    """A plugin's answer. Where a plugin may return a Status, ``None`` means success.
+
+    Create one with the class methods: ``Status.unschedulable("the node has no GPU")``.
+
+    Attributes:
+        code: The meaning of the answer.
+        reasons: Why, for users: they are part of the pod's condition and events.
+        plugin: The plugin that answered; the scheduler sets it.
+    """
 
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
@@ -107,7 +125,11 @@ SKIP_TEMPLATE = Status(Code.SKIP, plugin="*")
 
 
 class PreFilterResult(msgspec.Struct, frozen=True):
-    """The nodes to evaluate; None means all nodes."""
+    """An answer of ``pre_filter``: the nodes to evaluate.
+
+    Attributes:
+        node_names: The names of the nodes; None for all nodes.
+    """
 
     node_names: frozenset[str] | None = None
 
@@ -118,11 +140,14 @@ class PreFilterResult(msgspec.Struct, frozen=True):
 
 
 class PostFilterResult(msgspec.Struct, frozen=True):
-    """The outcome of PostFilter: the nominated node and the pods to evict."""
+    """An answer of ``post_filter``: the nominated node and the pods to evict.
 
-    #: None keeps the pod's nomination unchanged, "" clears it.
+    Attributes:
+        nominated_node: The node that will have room. None keeps the pod's nomination, an empty string clears it.
+        victims: The uids of the pods to evict, the most important pod first.
+    """
+
     nominated_node: str | None = None
-    #: Pods to evict, by uid, most important first.
     victims: tuple[str, ...] = ()
 
 
@@ -131,10 +156,12 @@ NO_NOMINATION = PostFilterResult(nominated_node="")
 
 
 class PermitWait(msgspec.Struct, frozen=True):
-    """Permit: keep the pod waiting for up to ``seconds`` seconds.
+    """An answer of ``permit``: the pod waits.
 
-    The pod is rejected unless ``handle.waiting_pods`` allows it in that time. With ``allow_after`` it is allowed
-    automatically after that many seconds.
+    Attributes:
+        seconds: The pod is rejected if it is not allowed within this time:
+            ``handle.waiting_pods.get(uid).allow(self.name)``. The maximum is 15 minutes.
+        allow_after: If set, the pod is allowed automatically after this many seconds.
     """
 
     seconds: float

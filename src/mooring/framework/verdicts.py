@@ -14,10 +14,15 @@ Ints = npt.NDArray[np.int64]
 
 
 class Verdicts:
-    """A code per node: 0 is success, any other number stands for the Status that ``status(code)`` returns.
+    """The answer of ``filter_nodes``: a code per node.
 
-    Create one with ``reject`` or ``first``. The framework reads the codes as an array; it looks up the status of a
-    single node only when its reasons are needed.
+    Create it with ``reject``, ``first`` or ``of``. The scheduler reads the codes as an array; it looks up the status of
+    a node only when its reasons are needed.
+
+    Attributes:
+        codes: A code per node, in the order of the nodes: 0 means that the node is feasible.
+        status: Returns the Status that a code other than 0 stands for.
+        may_fail: Whether a code may stand for an Error, which ends the attempt even if other nodes are feasible.
     """
 
     __slots__ = ("codes", "may_fail", "status")
@@ -27,17 +32,19 @@ class Verdicts:
     ) -> None:
         self.codes = codes
         self.status = status
-        #: Whether a code may stand for an Error, which aborts the attempt even if other nodes are feasible.
         self.may_fail = may_fail
 
     @classmethod
     def reject(cls, rejected: Mask, status: Status) -> Verdicts:
-        """Reject the nodes where ``rejected`` is true with ``status``; the others succeed."""
+        """Reject the nodes where ``rejected`` is true with ``status``; the others are feasible.
+
+        ``Verdicts.reject(nodes.free("cpu") < 1000, Status.unschedulable("less than one core is free"))``
+        """
         return cls(rejected.view(np.int8), lambda _code: status, may_fail=status.code is Code.ERROR)
 
     @classmethod
     def first(cls, rejections: Sequence[tuple[Mask, Status]]) -> Verdicts:
-        """Give each node the status of the first mask that is true for it."""
+        """Reject each node with the status of the first mask that is true for it; nodes without one are feasible."""
         codes = np.zeros(len(rejections[0][0]), dtype=np.int8)
         for number, (mask, _) in reversed(list(enumerate(rejections, start=1))):
             codes[mask] = number
@@ -47,7 +54,7 @@ class Verdicts:
 
     @classmethod
     def of(cls, statuses: Sequence[Status | None]) -> Verdicts:
-        """Convert a list with one status per node, for a plugin that works node by node."""
+        """Return the verdicts for a list with a status, or None, per node."""
         codes = np.array(
             [0 if s is None or s.is_success else i for i, s in enumerate(statuses, start=1)], dtype=np.int32
         )

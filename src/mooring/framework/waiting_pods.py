@@ -12,7 +12,13 @@ MAX_WAIT_SECONDS = 15 * 60.0
 
 
 class WaitingPod:
-    """A pod that one or more Permit plugins keep waiting."""
+    """A pod that waits at Permit. It has a place on its node and is bound once all plugins have allowed it.
+
+    Attributes:
+        pod: The pod.
+        node_name: The node that was chosen for it.
+        verdict: The outcome, once the pod was allowed or rejected; None while it waits.
+    """
 
     def __init__(
         self,
@@ -27,7 +33,6 @@ class WaitingPod:
         self._pending = deadlines
         #: Plugin -> time at which it allows the pod automatically.
         self._allowed = allowed or {}
-        #: The outcome, once it is decided.
         self.verdict: Status | None = None
         self._done: list[Callable[[Status], None]] = []
 
@@ -36,19 +41,33 @@ class WaitingPod:
         """The plugins that have not allowed the pod yet."""
         return tuple(self._pending)
 
+    @property
+    def timeouts(self) -> dict[str, tuple[float, float]]:
+        """The timeout in seconds, and when it ends, of each plugin that has not allowed the pod yet."""
+        return dict(self._pending)
+
+    @property
+    def automatic(self) -> dict[str, float]:
+        """When each plugin that allows the pod automatically does so."""
+        return dict(self._allowed)
+
     def allow(self, plugin: str) -> None:
-        """Allow the pod on behalf of a plugin; the last plugin to allow it releases it."""
+        """Allow the pod in the name of a plugin, usually ``self.name``.
+
+        The pod is bound once every plugin that let it wait has allowed it.
+        """
         self._pending.pop(plugin, None)
         if not self._pending:
             self._settle(Status())
 
     def reject(self, plugin: str, message: str) -> None:
-        """Reject the pod."""
+        """Reject the pod in the name of a plugin, with a message for users; it returns to the queue."""
         self._settle(Status.unschedulable(message).by(plugin))
 
-    def preempt(self, plugin: str) -> None:
-        """Reject the pod because it was preempted; it is retried after a backoff."""
+    def preempt(self, plugin: str) -> bool:
+        """Reject the pod because it was preempted; it is retried after a backoff. Return False if it is allowed."""
         self._settle(Status.error("waiting on permit for pod: preempted").by(plugin))
+        return self.verdict is not None and not self.verdict.is_success
 
     def expire(self, now: float) -> None:
         """Reject the pod if a plugin's deadline has passed, after applying automatic permissions."""
@@ -88,21 +107,28 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """All pods that wait at Permit."""
+    """The pods that wait at Permit, as ``handle.waiting_pods``. Iterate over them, or find one by uid.
+
+    ```python
+    waiting = self.handle.waiting_pods.get(pod.uid)
+    if waiting is not None:
+        waiting.allow(self.name)
+    ```
+    """
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
 
     def add(self, waiting: WaitingPod) -> None:
-        """Add a waiting pod."""
+        """Add a waiting pod (used by the scheduler)."""
         self._pods[waiting.pod.uid] = waiting
 
     def remove(self, uid: str) -> None:
-        """Remove a pod, whatever the outcome."""
+        """Remove a pod, whatever the outcome (used by the scheduler)."""
         self._pods.pop(uid, None)
 
     def get(self, uid: str) -> WaitingPod | None:
-        """Return a waiting pod by uid."""
+        """Return the waiting pod with this uid, or None if it does not wait (any more)."""
         return self._pods.get(uid)
 
     def __iter__(self) -> Iterator[WaitingPod]:

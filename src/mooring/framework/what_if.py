@@ -24,14 +24,19 @@ Ints = npt.NDArray[np.int64]
 
 
 class Victims:
-    """Candidate nodes, each with the pods that could be evicted from it."""
+    """Candidate nodes for preemption, each with the pods that could be evicted from it, for ``what_if``.
+
+    Attributes:
+        nodes: The candidate nodes, C of them.
+        index: An array [C, V]: the victims of each node by their index in ``nodes.table.pod_columns``; -1 if a node has
+            fewer than V. The most important victim comes first.
+        present: An array [C, V]: where there is a victim.
+    """
 
     __slots__ = ("_templates", "_which", "index", "nodes", "present")
 
     def __init__(self, nodes: Nodes, index: npt.NDArray[np.int64]) -> None:
-        #: The candidate nodes (C of them).
         self.nodes = nodes
-        #: [C, V]: victims of each node by their index in ``table.pod_columns``; -1 if a node has fewer than V.
         self.index = index
         self.present: npt.NDArray[np.bool_] = index >= 0
         self._templates: list[PodTemplate] = []
@@ -77,16 +82,19 @@ class Victims:
 
 
 class WhatIf:
-    """A plugin's model of its verdicts: counters, the contribution of each victim, and the rule."""
+    """The answer of ``what_if``: the m counters that a plugin decides by, what victims contribute, and the rule.
+
+    Attributes:
+        values: An array [m, C]: the counters of each candidate node with all pods present.
+        effects: An array [m, C, V]: what each victim contributes to the counters.
+        verdicts: Returns the verdicts for given counters [m, C]; None if all nodes are feasible.
+    """
 
     __slots__ = ("effects", "values", "verdicts")
 
     def __init__(self, values: Ints, effects: Ints, verdicts: Callable[[Ints], Verdicts | None]) -> None:
-        #: [m, C]: the counters with all pods present.
         self.values = values
-        #: [m, C, V]: what each victim contributes.
         self.effects = effects
-        #: Counters [m, C] -> one verdict per node; None if all nodes succeed.
         self.verdicts = verdicts
 
     @classmethod

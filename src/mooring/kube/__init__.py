@@ -6,7 +6,7 @@ Example::
     async with Client(access, qps=50, burst=100) as client:
         node = await client.get(Node, "node-1")  # objects are the structs of mooring.api
         await client.bind(pod, "node-1")  # raises Conflict, NotFound, ...; see errors
-        reflector = Reflector(client, Pod, on_changes)  # on_changes gets lists of Change(old, new)
+        reflector = Reflector(client, Pod, on_changes)  # on_changes is called with lists of Change(old, new)
         task = asyncio.create_task(reflector.run())
         await reflector.synced.wait()
 
@@ -15,7 +15,7 @@ Example::
   that are safe to retry, honors Retry-After, and raises subclasses of `KubeError`.
 - `Reflector` lists and watches a kind and reports every change once and in order.
 - `EventRecorder` sends events in the background and combines repeats into a series.
-- `ElectionThread` holds a Lease on its own thread.
+- `ElectionThread` holds a Lease on its own thread; `Leadership` is its counterpart on the event loop.
 - `custom_resource` describes a custom kind. It can be used wherever a kind is expected.
 """
 
@@ -44,7 +44,7 @@ from mooring.kube.client_errors import (
 )
 from mooring.kube.decoding import Page
 from mooring.kube.event_recorder import EventRecorder, reference
-from mooring.kube.leader_election import ElectionSettings, ElectionThread
+from mooring.kube.leader_election import ElectionSettings, ElectionThread, Leadership, LostLeaseError
 from mooring.kube.object_store import Change
 from mooring.kube.reflector import Reflector
 from mooring.kube.request_limits import Priority, RateLimiter
@@ -73,6 +73,8 @@ __all__ = [
     "Gone",
     "Invalid",
     "KubeError",
+    "Leadership",
+    "LostLeaseError",
     "NotFound",
     "NotLeading",
     "OutcomeUnknown",

@@ -36,7 +36,7 @@ class ExecPlugin:
 
 @dataclass(frozen=True)
 class User:
-    """Credentials. Certificates are PEM data or files; files are read again when they change."""
+    """The credentials of a user. Certificates are PEM data or files; files are reloaded when they change."""
 
     token: str = field(default="", repr=False)
     token_file: str = ""
@@ -59,14 +59,14 @@ class Access:
     user: User = User()
     #: The certificates to trust, as PEM; None means the system's certificates.
     ca: bytes | None = field(default=None, repr=False)
-    #: The file they came from, if any. It is read again when it changes.
+    #: The file that contains them, if any. It is reloaded when it changes.
     ca_file: str = ""
     insecure: bool = False
     tls_server_name: str = ""
     proxy: str = field(default="", repr=False)
     #: The default namespace of commands.
     namespace: str = "default"
-    #: Where the settings were found, for messages.
+    #: The source of the settings, for messages.
     origin: str = ""
     #: Warnings about these settings, to be logged once.
     warnings: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ from mooring.api.volcano import PodGroup, Queue, ResourceQuota
 from mooring.api.volcano_jobs import Command, VolcanoJob
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
-#: Names that need no quoting in a URL. Nearly all match, and a match is faster than quoting.
+#: Names that need no quoting in a URL. Nearly all names match, and a match is faster than quoting.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -49,12 +49,12 @@ class Resource(Generic[ObjectT]):
     kind: str
     plural: str
     namespaced: bool
-    #: Selects the objects whose JSON text is stored too (see `mooring.api.codec`); None selects none.
+    #: Selects the objects whose JSON text is cached (see `mooring.api.codec`); None selects none.
     caches_json: Callable[[ObjectT], bool] | None = None
 
     @property
     def api_version(self) -> str:
-        """Return the apiVersion of manifests: `v1`, `apps/v1`."""
+        """The apiVersion of manifests: `v1`, `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -76,7 +76,7 @@ class Resource(Generic[ObjectT]):
 def custom_resource(
     model: type[ObjectT], *, group: str, version: str, kind: str, plural: str, namespaced: bool
 ) -> Resource[ObjectT]:
-    """Describe a custom kind; `model` is the struct that its objects are decoded into."""
+    """Return the resource of a custom kind. `model` is the struct that its objects are decoded into."""
     return Resource(model, group, version, kind, plural, namespaced)
 
 

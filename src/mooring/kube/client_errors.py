@@ -1,8 +1,8 @@
 """Errors of requests to an API server, grouped by how a caller handles them.
 
-`ApiError`: the server answered with an error. `ConnectionFailed`: the request did not reach the server, so it can be
-retried. `OutcomeUnknown`: the request was sent and no answer came, so the caller must read the object to find out
-whether it was carried out.
+`ApiError`: the server responded with an error. `ConnectionFailed`: the request did not reach the server, so it can be
+retried. `OutcomeUnknown`: the request was sent and no response arrived, so the caller must read the object to find out
+whether the request was carried out.
 """
 
 from collections.abc import Mapping
@@ -10,9 +10,11 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from mooring.unexpected_errors import shortened
+
 
 class KubeError(Exception):
-    """The base class. `outcome_unknown` means that the change may have been made."""
+    """The base class of all errors. `outcome_unknown` means that the change may have been made."""
 
     outcome_unknown: bool = False
 
@@ -26,13 +28,13 @@ class ConnectionFailed(KubeError):
 
 
 class OutcomeUnknown(KubeError):
-    """The request was sent but no answer came: it may or may not have been carried out."""
+    """The request was sent but no response arrived: it may or may not have been carried out."""
 
     outcome_unknown = True
 
 
 class BadAnswer(OutcomeUnknown):
-    """The answer of the server, or of a proxy in front of it, is not that of an API server."""
+    """The response of the server, or of a proxy in front of it, is not that of an API server."""
 
 
 NOT_LEADING: Final = "the lease has expired: another scheduler may be the leader"
@@ -43,7 +45,7 @@ class NotLeading(KubeError):
 
 
 class ApiError(KubeError):
-    """The server answered with an error: HTTP code `status`, Kubernetes' `reason`, and a readable `message`."""
+    """An error response of the server: HTTP code `status`, Kubernetes' `reason`, and a readable `message`."""
 
     #: The HTTP codes of this class.
     codes: ClassVar[tuple[int, ...]] = ()
@@ -60,7 +62,7 @@ class ApiError(KubeError):
         self.status = status
         self.reason = reason
         self.message = message
-        #: Seconds to wait before a retry, if the server sent them.
+        #: Seconds to wait before a retry, if the server sent a Retry-After header.
         self.retry_after = retry_after
         #: The reasons of causes, such as `ResourceVersionTooLarge`.
         self.causes = causes
@@ -101,7 +103,7 @@ class Conflict(ApiError):
 
 
 class AlreadyExists(Conflict):
-    """The object exists already. It differs from other conflicts by its reason, not by its code."""
+    """The object already exists. Only the reason, not the code, distinguishes this from other conflicts."""
 
 
 class Gone(ApiError):
@@ -172,10 +174,10 @@ _status: Final = msgspec.json.Decoder(Status)
 
 
 def error_from_answer(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Return the error for an unsuccessful answer. The names of `headers` are lower-case."""
+    """Return the error for an unsuccessful response. The names of `headers` are lower-case."""
     try:
         status = _status.decode(body)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         status = Status(message=_plain(body))
     retry_after = parse_retry_after(headers.get("retry-after"))
     return _make(code, status, retry_after)
@@ -185,7 +187,7 @@ def error_from_status(raw: bytes | msgspec.Raw) -> ApiError:
     """Return the error for a Status object, such as a watch sends before it ends."""
     try:
         status = _status.decode(raw)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return ServerError(500, "", f"a watch ended with an error that is not a Status: {error}")
     return _make(status.code or 500, status, None)
 
@@ -201,14 +203,21 @@ def _make(code: int, status: Status, retry_after: float | None) -> ApiError:
         cls = AlreadyExists
     elif status.reason == "Expired":
         cls = Gone
-    return cls(code, status.reason, status.message, retry_after=retry_after, causes=causes)
+    message = shortened(status.message, _MAX_MESSAGE)
+    return cls(code, status.reason, message, retry_after=retry_after, causes=causes)
+
+
+#: The maximum length of a message. Messages quote values that users chose.
+_MAX_MESSAGE: Final = 1_000
+#: The maximum number of digits in a Retry-After header.
+_MAX_SECONDS: Final = 9
 
 
 def parse_retry_after(text: str | None) -> float | None:
     """Parse a Retry-After header in seconds, the only form that API servers send."""
-    if text is None or not text.strip().isdigit():
-        return None
-    return float(text)
+    text = "" if text is None else text.strip()
+    # The limit of a day is longer than any delay that a server requests.
+    return min(float(text), 86_400.0) if text.isascii() and text.isdigit() and len(text) <= _MAX_SECONDS else None
 
 
 def _plain(body: bytes) -> str:

@@ -5,6 +5,7 @@ module if the CA was configured for the cluster. Go also trusts a configured cer
 """
 
 import os
+import socket
 import ssl
 import tempfile
 import time
@@ -13,17 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import structlog
-
-from mooring.certificates import certificate_blocks
+from mooring.certificates import certificate_blocks, expired_at, is_expired_error
 from mooring.kube.access import Access
-from mooring.kube.client_errors import AccessError
+from mooring.kube.client_errors import AccessError, ConnectionFailed, Unauthorized
 from mooring.kube.identity import Identity
+from mooring.logs import get_logger
 
-#: How often the CA file is read again. Pods get a new one minutes before the old one expires.
+#: The interval at which the CA file is reloaded. The kubelet replaces it minutes before the old one expires.
 _CA_FILE_PERIOD: Final = 60.0
 
-log: Final = structlog.get_logger(__name__)
+log: Final = get_logger(__name__)
 
 
 class TlsContexts:
@@ -48,7 +48,7 @@ class TlsContexts:
             try:
                 self._context = client_context(self._access, identity)
             except AccessError as error:
-                # The certificate was replaced before its key. The files are read again soon.
+                # The certificate was replaced before its key. The files are reloaded soon.
                 if self._context is None:
                     raise
                 log.warning("the client certificate cannot be renewed yet", error=str(error))
@@ -56,7 +56,7 @@ class TlsContexts:
         return self._context
 
     def _reload_ca(self) -> None:
-        """Read the CA file again. If it is invalid, for example half written, the current CA stays in effect."""
+        """Reload the CA file. If it is invalid, for example half written, the current CA stays in effect."""
         self._read_at = self._clock()
         try:
             renewed = replace(self._access, ca=Path(self._access.ca_file).read_bytes())
@@ -86,6 +86,40 @@ def client_context(access: Access, identity: Identity) -> ssl.SSLContext:
     return context
 
 
+def connection_failed(server: str, error: BaseException) -> ConnectionFailed:
+    """Return the error for a connection that could not be established."""
+    if is_expired_error(error):
+        text = (
+            f"the certificate of {server}, or of its CA, has expired; renew it on the server, and check the clock of "
+            "this machine"
+        )
+    elif isinstance(error, ssl.SSLCertVerificationError):
+        text = (
+            f"{server} presented an untrusted certificate: {error}; give its certificate-authority (and "
+            "tls-server-name, if the name differs) in the kubeconfig"
+        )
+    else:
+        text = f"{server} cannot be reached: {_network_reason(error)}; is it running, and is its address correct?"
+    return ConnectionFailed(text)
+
+
+def _network_reason(error: BaseException) -> str:
+    """Return the reason of a network error, without the error number and the exception type."""
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError | socket.gaierror) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)
+    return str(error) or "timed out"
+
+
+def rejected_certificate(access: Access, identity: Identity) -> Unauthorized | None:
+    """Return the error for rejected credentials if the client certificate has expired, or None."""
+    end = expired_at(identity.certificate) if identity.certificate else None
+    if end is None:
+        return None
+    what = access.user.certificate_file or f"{access.origin}: the client certificate"
+    text = f"{what} expired on {end:%Y-%m-%d at %H:%M} UTC; get a new certificate or kubeconfig"
+    return Unauthorized(401, "Unauthorized", text)
+
+
 def _load_ca(context: ssl.SSLContext, access: Access) -> None:
     certificates = b"\n".join(certificate_blocks(access.ca or b""))
     try:
@@ -99,7 +133,7 @@ def _load_ca(context: ssl.SSLContext, access: Access) -> None:
 
 
 def _load_client_certificate(context: ssl.SSLContext, identity: Identity, origin: str) -> None:
-    # The ssl module loads key pairs only from files. This one is private and removed at once.
+    # The ssl module loads key pairs only from files. This file is private and removed immediately.
     handle, path = tempfile.mkstemp(prefix="mooring-")
     try:
         with os.fdopen(handle, "wb") as file:

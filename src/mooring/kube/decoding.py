@@ -1,25 +1,30 @@
-"""Decodes lists and watch events into typed objects. Hot path: one decoder for each kind, and no Python per object.
+"""Decoding of lists and watch events into typed objects. Hot path: one decoder per kind, no Python code per object.
 
 Kubernetes sometimes writes null for a list or a mapping. The fast decoders reject that, and `mooring.api.codec` decodes
-the object again. An object that it rejects too is logged and skipped, because one invalid object must not stop a
-scheduler.
+the object again. An object that it rejects too is reported and skipped, because one invalid object must not stop a
+scheduler. Values that are nested too deeply for the decoders are removed first.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
-import structlog
 
-from mooring.api import KubeObject
+from mooring.api import KubeObject, ObjectReference
 from mooring.api.codec import cache_json, decode_json
 from mooring.api.decode_errors import ManifestError
+from mooring.api.json_depth import MAX_DEPTH, prune_json
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.kube.api_resources import Resource
 from mooring.kube.client_errors import ApiError, BadAnswer, error_from_status
+from mooring.logs import get_logger
+from mooring.unexpected_errors import shortened
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
+#: Called with an object that cannot be decoded, and the reason.
+OnInvalid: TypeAlias = Callable[[ObjectReference, str], None]
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 _KNOWN_TYPES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 #: The annotation of the bookmark that ends the initial objects of a streamed list.
@@ -28,7 +33,9 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 #: The number of cached decoders. It is bounded because plugins declare kinds again at each reload.
 _DECODERS: Final = 64
 
-log: Final = structlog.get_logger(__name__)
+_ADVICE: Final = "check that the address is that of an API server and not of a proxy that requires a login"
+
+log: Final = get_logger(__name__)
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -37,13 +44,21 @@ class _ListMeta(msgspec.Struct, rename="camel"):
     remaining_item_count: int | None = None
 
 
+class _Head(msgspec.Struct):
+    """The part of an object that distinguishes it from other JSON."""
+
+    kind: str = ""
+
+
 class _List(msgspec.Struct, Generic[ObjectT]):
     metadata: _ListMeta
+    kind: str = ""
     items: list[ObjectT] | None = None
 
 
 class _RawList(msgspec.Struct):
     metadata: _ListMeta
+    kind: str = ""
     items: list[msgspec.Raw] | None = None
 
 
@@ -73,70 +88,120 @@ class WatchEvent(NamedTuple, Generic[ObjectT]):
     version: str
 
 
-def decode_page(body: bytes, resource: Resource[ObjectT]) -> Page[ObjectT]:
+def decode_page(body: bytes, resource: Resource[ObjectT], on_invalid: OnInvalid | None = None) -> Page[ObjectT]:
     """Decode a list. Raises BadAnswer."""
+    try:
+        return _decode_page(body, resource, on_invalid)
+    except RecursionError:
+        _warn_of_depth(str(resource))
+        return _decode_page(prune_json(body), resource, on_invalid)
+
+
+def _decode_page(body: bytes, resource: Resource[ObjectT], on_invalid: OnInvalid | None) -> Page[ObjectT]:
     model = resource.model
     try:
         if resource.caches_json is not None:
-            return _decode_raw_page(body, resource)
+            return _decode_raw_page(body, resource, on_invalid)
         page = _list_decoder(model).decode(body)
         items = page.items or []
         metadata = page.metadata
+        _check_list(page.kind, resource)
     except msgspec.ValidationError:
-        raw = _raw_page(body)
+        raw = _raw_page(body, resource)
         metadata = raw.metadata
-        items = [each for each in (_decode_leniently(item, model) for item in raw.items or ()) if each is not None]
+        decoded = (_decode_leniently(item, resource, on_invalid) for item in raw.items or ())
+        items = [each for each in decoded if each is not None]
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadAnswer(f"a list of {model.__name__} is not JSON: {error}") from None
     return Page(items, metadata.resource_version, metadata.continue_)
 
 
-def decode_line(line: bytes, resource: Resource[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
+def decode_line(
+    line: bytes, resource: Resource[ObjectT], on_invalid: OnInvalid | None = None
+) -> "WatchEvent[ObjectT] | ApiError":
     """Decode a watch event, or return the error with which the server ends the watch. Raises BadAnswer."""
+    try:
+        return _decode_line(line, resource, on_invalid)
+    except RecursionError:
+        _warn_of_depth(str(resource))
+        return _decode_line(prune_json(line), resource, on_invalid)
+
+
+def _decode_line(
+    line: bytes, resource: Resource[ObjectT], on_invalid: OnInvalid | None
+) -> "WatchEvent[ObjectT] | ApiError":
     model = resource.model
     try:
         if resource.caches_json is not None:
-            return _decode_raw_line(line, resource)
+            return _decode_raw_line(line, resource, on_invalid)
         decoded = _line_decoder(model).decode(line)
     except msgspec.ValidationError:
-        return _decode_unusual_line(line, model)
+        return _decode_unusual_line(line, resource, on_invalid)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadAnswer(f"a watch event of {model.__name__} is not JSON: {error}") from None
     if decoded.type not in _KNOWN_TYPES:
-        return _decode_unusual_line(line, model)
+        return _decode_unusual_line(line, resource, on_invalid)
     return WatchEvent(decoded.type, decoded.object, decoded.object.metadata.resource_version)  # type: ignore[arg-type]  # checked above
 
 
-def _decode_raw_page(body: bytes, resource: Resource[ObjectT]) -> Page[ObjectT]:
-    raw = _raw_page(body)
-    items = [each for each in (_decode_and_cache(item, resource) for item in raw.items or ()) if each is not None]
+def _decode_raw_page(body: bytes, resource: Resource[ObjectT], on_invalid: OnInvalid | None) -> Page[ObjectT]:
+    raw = _raw_page(body, resource)
+    decoded = (_decode_and_cache(item, resource, on_invalid) for item in raw.items or ())
+    items = [each for each in decoded if each is not None]
     return Page(items, raw.metadata.resource_version, raw.metadata.continue_)
 
 
-def _decode_raw_line(line: bytes, resource: Resource[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
+def _decode_raw_line(
+    line: bytes, resource: Resource[ObjectT], on_invalid: OnInvalid | None
+) -> "WatchEvent[ObjectT] | ApiError":
     raw = msgspec.json.decode(line, type=_RawLine)
-    decoded = _decode_and_cache(raw.object, resource) if raw.type in _KNOWN_TYPES and raw.type != "BOOKMARK" else None
+    usual = raw.type in _KNOWN_TYPES and raw.type != "BOOKMARK"
+    decoded = _decode_and_cache(raw.object, resource, None) if usual else None
     if decoded is None:
-        return _decode_unusual_line(line, resource.model)
+        return _decode_unusual_line(line, resource, on_invalid)
     return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)  # type: ignore[arg-type]  # checked above
 
 
-def _decode_and_cache(raw: msgspec.Raw, resource: Resource[ObjectT]) -> ObjectT | None:
-    """Decode an object, and store its JSON text if the resource selects it."""
-    decoded = _decode_leniently(raw, resource.model)
+def _decode_and_cache(raw: msgspec.Raw, resource: Resource[ObjectT], on_invalid: OnInvalid | None) -> ObjectT | None:
+    """Decode an object, and cache its JSON text if the resource selects it."""
+    decoded = _decode_leniently(raw, resource, on_invalid)
     if isinstance(decoded, Pod | Node) and resource.caches_json is not None and resource.caches_json(decoded):
         cache_json(decoded, bytes(raw))
     return decoded
 
 
-def _raw_page(body: bytes) -> _RawList:
+def _raw_page(body: bytes, resource: Resource[Any]) -> _RawList:
     try:
-        return msgspec.json.decode(body, type=_RawList)
+        raw = msgspec.json.decode(body, type=_RawList)
     except msgspec.ValidationError as error:
         raise BadAnswer(f"not a list: {error}") from None
+    _check_list(raw.kind, resource)
+    return raw
 
 
-def _decode_unusual_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[ObjectT] | ApiError":
+def _check_list(kind: str, resource: Resource[Any]) -> None:
+    """Raise BadAnswer unless the response is a Kubernetes list. The list kind of a custom kind can have any name."""
+    if not kind or kind == "Status":
+        raise BadAnswer(f"a list of {resource} has the kind {kind!r}: {_ADVICE}")
+
+
+def check_object(body: bytes) -> None:
+    """Raise BadAnswer if a successful response is not a Kubernetes object, but for example the page of a proxy."""
+    try:
+        try:
+            kind = _heads.decode(body).kind
+        except RecursionError:
+            kind = _heads.decode(prune_json(body)).kind
+    except (msgspec.DecodeError, UnicodeError):
+        kind = ""
+    if not kind:
+        start = " ".join(body[:60].decode("utf-8", "replace").split())
+        raise BadAnswer(f"the response is not an object of Kubernetes but {start!r}: {_ADVICE}")
+
+
+def _decode_unusual_line(
+    line: bytes, resource: Resource[ObjectT], on_invalid: OnInvalid | None
+) -> "WatchEvent[ObjectT] | ApiError":
     try:
         raw = msgspec.json.decode(line, type=_RawLine)
     except msgspec.ValidationError as error:
@@ -148,7 +213,7 @@ def _decode_unusual_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[Objec
     if raw.type == "BOOKMARK":  # a bookmark has only metadata
         mark = _bare(raw.object)
         return WatchEvent("BOOKMARK", mark, mark.metadata.resource_version)  # type: ignore[arg-type]  # metadata only
-    decoded = _decode_leniently(raw.object, model)
+    decoded = _decode_leniently(raw.object, resource, on_invalid if raw.type != "DELETED" else None)
     if decoded is not None:
         return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)  # type: ignore[arg-type]  # checked above
     bare = _bare(raw.object)
@@ -157,26 +222,45 @@ def _decode_unusual_line(line: bytes, model: type[ObjectT]) -> "WatchEvent[Objec
     return WatchEvent(raw.type, gone, bare.metadata.resource_version)  # type: ignore[arg-type]  # checked above
 
 
-def _decode_leniently(raw: msgspec.Raw, model: type[ObjectT]) -> ObjectT | None:
+def _decode_leniently(raw: msgspec.Raw, resource: Resource[ObjectT], on_invalid: OnInvalid | None) -> ObjectT | None:
     try:
-        return decode_json(bytes(raw), model)
+        return decode_json(bytes(raw), resource.model)
     except ManifestError as error:
-        _warn_once(model.__name__, str(error))
+        message = shortened(str(error))
+        _warn_once(resource.kind, message)
+        if on_invalid is not None:
+            metadata = _bare(raw).metadata
+            about = ObjectReference(
+                api_version=resource.api_version,
+                kind=resource.kind,
+                namespace=metadata.namespace,
+                name=metadata.name,
+                uid=metadata.uid,
+            )
+            on_invalid(about, message)
         return None
 
 
 @functools.lru_cache(maxsize=1024)
 def _warn_once(kind: str, text: str) -> None:
-    """Log a problem the first time: every list contains the same object again."""
+    """Log a problem only once, because every list contains the same object."""
     log.warning("an object cannot be decoded and is ignored", kind=kind, error=text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _warn_of_depth(kind: str) -> None:
+    log.warning("an object is nested too deeply; the deeper levels are ignored", kind=kind, levels=MAX_DEPTH)
 
 
 def _bare(raw: msgspec.Raw) -> KubeObject:
     """Return an object with only the metadata of an object that cannot be decoded, or None."""
     try:
         return msgspec.json.decode(raw, type=KubeObject)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError):
         return KubeObject()
+
+
+_heads: Final = msgspec.json.Decoder(_Head)
 
 
 @functools.lru_cache(maxsize=_DECODERS)

@@ -1,4 +1,4 @@
-"""Proxies of the environment: HTTPS_PROXY, HTTP_PROXY and NO_PROXY by the rules of Go.
+"""Proxy settings from the environment: HTTPS_PROXY, HTTP_PROXY and NO_PROXY by the rules of Go.
 
 Hand-written because urllib and aiohttp ignore CIDR ranges and ports in NO_PROXY.
 """
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 
 def environment_proxy(server: str, env: Mapping[str, str]) -> str:
-    """Return the proxy for a server's address, or an empty string. Loopback addresses have no proxy."""
+    """Return the proxy for a server's address, or an empty string. Loopback addresses are never proxied."""
     parts = urlsplit(server)
     name = f"{parts.scheme}_proxy"
     proxy = env.get(name.upper()) or env.get(name) or ""

@@ -1,7 +1,7 @@
-"""Records events and sends them in the background; repeats become a series, as in client-go.
+"""The event recorder. It sends events in the background and combines repeats into a series, as client-go does.
 
 A repeated event is not sent again. The second occurrence starts a series, further ones are counted, and the count is
-written when the series ends or every half hour. Events that differ only in the note are the same.
+written when the series ends or every half hour. Events that differ only in the note are repeats.
 """
 
 import asyncio
@@ -15,11 +15,12 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
-import structlog
 
 from mooring.api import Event, EventSeries, KubeObject, ObjectMeta, ObjectReference, format_time
 from mooring.kube.client_errors import AlreadyExists, ApiError, Forbidden, KubeError, NotFound, Unauthorized
 from mooring.kube.retry_backoff import Backoff
+from mooring.logs import get_logger
+from mooring.unexpected_errors import report_unexpected
 
 EventKind: TypeAlias = Literal["Normal", "Warning"]
 #: A series ends after this many seconds without a repeat.
@@ -30,14 +31,14 @@ _REFRESH_CHECKS: Final = 5
 #: server that has just started does, and none if it rejects the event.
 _TRIES: Final = 12
 _TRIES_WHEN_REFUSED: Final = 4
-#: Seconds that events are held back for more important requests. Then a few are sent, and after twice as long all.
+#: Seconds that events wait for more important requests. After that some are sent, and after twice that time all.
 _HOLD_SECONDS: Final = 10.0
 _SENDERS_WHILE_HELD: Final = 4
 _LOOK_AGAIN_SECONDS: Final = 0.05
 _NOTE_BYTES: Final = 1024
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
-log: Final = structlog.get_logger(__name__)
+log: Final = get_logger(__name__)
 
 
 class EventSink(Protocol):
@@ -78,10 +79,10 @@ class _Entry:
 
 
 class EventRecorder:
-    """Accepts events without blocking and sends them while `run()` runs. Not thread-safe.
+    """A recorder that accepts events without blocking and sends them while `run()` runs. Not thread-safe.
 
     At most `limit` events are queued; further ones are dropped and counted. While `hold_back` returns true, events
-    wait for more important requests, but only for seconds: an event costs the server as much as a bind.
+    wait for more important requests for a few seconds, because an event costs the server as much as a bind.
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class EventRecorder:
     def _remember(self, entry: _Entry) -> None:
         self._entries[entry.key] = entry
         if len(self._entries) > self._limit:
-            # Drop the oldest: at worst its next repeat starts a new event.
+            # Drop the oldest entry. At worst, its next repeat starts a new event.
             self._entries.pop(next(iter(self._entries)))
 
     def _drop(self) -> None:
@@ -199,6 +200,8 @@ class EventRecorder:
             entry.busy = True
             try:
                 await self._send(entry)
+            except Exception as error:
+                report_unexpected("an event cannot be sent", error, name=entry.name)
             finally:
                 entry.busy = False
                 self._busy -= 1
@@ -209,7 +212,7 @@ class EventRecorder:
                     self._idle.set()
 
     def _held(self) -> bool:
-        """Report whether the next event must wait for more important requests."""
+        """Return whether the next event must wait for more important requests."""
         if self._hold_back is None or not self._hold_back():
             return False
         age = self._now() - self._queue[0].last

@@ -31,7 +31,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class ExecIdentity:
-    """Runs the plugin when there is no identity, when it expired or when the server rejected it; one run at a time."""
+    """An identity from a credential plugin, which runs again when the identity expires or the server rejects it."""
 
     def __init__(
         self, plugin: ExecPlugin, access: Access, *, now: Callable[[], float] = time.time, timeout: float = _TIMEOUT
@@ -51,7 +51,7 @@ class ExecIdentity:
         return self._identity
 
     async def get(self) -> Identity:
-        """Return the identity, from the plugin if necessary. Concurrent callers share one run. Raises AccessError."""
+        """Return the identity; run the plugin if necessary. Concurrent callers share one run. Raises AccessError."""
         async with self._lock:
             known = self.fresh()
             if known is not None:

@@ -2,7 +2,7 @@
 
 Hand-written because it takes a fifth of the CPU time of aiohttp, which matters for every bind. It uses one asyncio
 protocol for each persistent connection and httptools to parse. Unusual cases (a proxy, a rejected token, a redirect)
-are left to aiohttp: `HttpTransport` is the reference implementation, and tests require the same results of both.
+are handled by aiohttp: `HttpTransport` is the reference implementation, and tests require the same results of both.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import httptools
 
 from mooring.kube.access import Access
 from mooring.kube.client_errors import NOT_LEADING, ConnectionFailed, NotLeading, OutcomeUnknown
-from mooring.kube.client_tls import TlsContexts
+from mooring.kube.client_tls import TlsContexts, connection_failed
 from mooring.kube.identity import Identity, IdentitySource
 from mooring.kube.request_limits import ConcurrencyLimiter, Priority
 from mooring.kube.transport import IDLE_SECONDS, Answer, Timeouts, Transport
@@ -45,7 +45,7 @@ class _Connection(asyncio.Protocol):
         self._body: list[bytes] = []
 
     def send(self, head: bytes, body: bytes, deadline: float) -> "asyncio.Future[Answer]":
-        """Write a request and return a future for the answer."""
+        """Write a request and return a future for the response."""
         self.answer = asyncio.get_running_loop().create_future()
         self.deadline = deadline
         self._parser = httptools.HttpResponseParser(self)
@@ -74,14 +74,14 @@ class _Connection(asyncio.Protocol):
         if answer is not None and not answer.done():
             answer.set_exception(OutcomeUnknown(problem))
 
-    # asyncio calls these.
+    # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's TLS transports do not derive from it
 
     def data_received(self, data: bytes) -> None:
         if self.answer is None or self._parser is None:
-            # A server sends data on an idle connection only before it closes it.
+            # A server sends data on an idle connection only before closing it.
             self.close()
             return
         try:
@@ -97,7 +97,7 @@ class _Connection(asyncio.Protocol):
         self.fail(f"the connection was closed before a response{f': {exc}' if exc else ''}")
         self.on_lost(self)
 
-    # httptools calls these.
+    # Callbacks of httptools
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name, value))
@@ -111,20 +111,20 @@ class _Connection(asyncio.Protocol):
             return
         status = parser.get_status_code()
         if status < 200:
-            # An interim answer (100 Continue): the real one follows on the same connection.
+            # An interim response (100 Continue): the final one follows on the same connection.
             self._headers, self._body = [], []
             return
         self.answer = None
         if not parser.should_keep_alive():
             self.close()
         if not answer.done():
-            # The headers of a successful answer are not used.
+            # The headers of a successful response are not used.
             headers = {} if status < 300 else _readable(self._headers)
             answer.set_result(Answer(status, headers, b"".join(self._body)))
 
 
 class FastWriter:
-    """A pool of connections for small writes; requests get a free connection by priority. Not thread-safe."""
+    """A pool of connections for small writes. Free connections are assigned by priority. Not thread-safe."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class FastWriter:
     async def request(
         self, method: str, target: str, *, body: bytes | None, content_type: str, timeout: float, priority: Priority
     ) -> Answer:
-        """Send a body and wait for the answer. Raises ConnectionFailed or OutcomeUnknown."""
+        """Send a body and wait for the response. Raises ConnectionFailed or OutcomeUnknown."""
         if body is None:
             return await self._fallback.request(
                 method, target, body=body, content_type=content_type, timeout=timeout, priority=priority
@@ -175,7 +175,7 @@ class FastWriter:
         finally:
             self._limiter.leave()
         if answer.status == 401 or 300 <= answer.status < 400:
-            # Neither was carried out, so a retry is safe. aiohttp renews the credentials.
+            # The request was not carried out, so a retry is safe. aiohttp renews the credentials.
             return await self._fallback.request(
                 method, target, body=body, content_type=content_type, timeout=timeout, priority=priority
             )
@@ -218,7 +218,7 @@ class FastWriter:
         loop = asyncio.get_running_loop()
         try:
             if self._may_write is not None and not self._may_write():
-                # The wait for a connection may have been long, so check again.
+                # The lease may have expired while the request waited for a connection.
                 raise NotLeading(NOT_LEADING)
             return await connection.send(head, body, loop.time() + timeout)
         except asyncio.CancelledError:
@@ -251,8 +251,7 @@ class FastWriter:
                     server_hostname=self._server_name if context is not None else None,
                 )
         except (OSError, TimeoutError) as error:
-            what = str(error) or "timed out"
-            raise ConnectionFailed(f"{self._server} cannot be reached: {what}") from None
+            raise connection_failed(self._server, error) from None
         self._open.add(connection)
         if self._timer is None:
             self._timer = loop.call_later(_SWEEP_SECONDS, self._sweep)

@@ -24,7 +24,7 @@ class Identity:
 
 
 class IdentitySource(Protocol):
-    """Supplies the identity of each request. Not thread-safe."""
+    """The source of the identity of each request. Not thread-safe."""
 
     def fresh(self) -> Identity | None:
         """Return the cached identity if it is valid. Hot path."""
@@ -58,7 +58,7 @@ class FixedIdentity:
 
 
 class FileIdentity:
-    """An identity from files, which are read again every minute and after a rejection."""
+    """An identity from files, which are reloaded every minute and after a rejection."""
 
     def __init__(self, user: User, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._user = user
@@ -112,7 +112,7 @@ class FileIdentity:
 
 
 def identity_source(access: Access, *, clock: Callable[[], float] = time.monotonic) -> IdentitySource:
-    """Return the source for a user. An exec plugin is used only without other credentials, as in kubectl."""
+    """Return the identity source of a user. As in kubectl, an exec plugin is used only without other credentials."""
     user = access.user
     fixed = Identity(authorization(user), user.certificate, user.key)
     if user.token_file or user.certificate_file or user.key_file:

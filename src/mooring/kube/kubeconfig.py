@@ -1,4 +1,4 @@
-"""Reads, merges and checks kubeconfig files as kubectl does, and returns one Access.
+"""Loading of kubeconfig files: reads, merges and checks them as kubectl does.
 
 Hand-written because no small library merges several files and reports the file and line of an error.
 """
@@ -120,12 +120,12 @@ class _Place(NamedTuple):
         return self._replace(steps=(*self.steps, *steps))
 
     def resolve(self, name: str) -> str:
-        """Return a path of the file as an absolute path."""
+        """Return a path in the file as an absolute path."""
         return str(self.path.absolute().parent / name) if name else ""
 
 
 class _Merged:
-    """Several kubeconfigs as one. The first file that defines a name wins."""
+    """The merged content of several kubeconfigs. The first file that defines a name takes precedence."""
 
     def __init__(self) -> None:
         self.current_context = ""
@@ -134,7 +134,7 @@ class _Merged:
         self.contexts: dict[str, tuple[_Context, _Place]] = {}
 
     def add(self, file: _File, place: _Place) -> None:
-        """Add the entries of a file that no earlier file has."""
+        """Add the entries of a file, except those that an earlier file defines."""
         self.current_context = self.current_context or file.current_context
         _add(self.clusters, [(each.name, each.cluster) for each in file.clusters], place, "clusters", "cluster")
         _add(self.users, [(each.name, each.user) for each in file.users], place, "users", "user")
@@ -183,7 +183,7 @@ def _read(path: Path) -> tuple[_File, _Place]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Remove nulls, which mean an absent field."""
+    """Remove nulls, which mean that a field is absent."""
     if isinstance(value, dict):
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value

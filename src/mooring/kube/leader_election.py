@@ -1,7 +1,7 @@
 """Leader election by the rules of client-go: only the scheduler that holds the Lease binds pods.
 
 `LeaseElector` acquires and renews the lease. `ElectionThread` runs it on a thread with its own event loop and
-connection, so that slow work does not lose the lease.
+connection, so that slow work does not lose the lease. `Leadership` is its counterpart on the event loop of a process.
 """
 
 import asyncio
@@ -13,18 +13,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-import structlog
-
 from mooring.api import Lease, LeaseSpec, ObjectMeta, format_time
 from mooring.kube.access import Access
 from mooring.kube.client_errors import Conflict, KubeError, NotFound
+from mooring.kube.failure_log import FailureLog
 from mooring.kube.rest import Client
 from mooring.kube.transport import Timeouts
+from mooring.logs import get_logger
 
 #: The jitter of waits between attempts to acquire, as a factor of the retry period.
 _JITTER: Final = 1.2
 
-log: Final = structlog.get_logger(__name__)
+_LEASES: Final = "leases.coordination.k8s.io"
+
+log: Final = get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class ElectionSettings:
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
-    #: Release the lease on stop, so that another process need not wait until it expires.
+    #: Whether to release the lease on stop, so that another process need not wait until it expires.
     release_on_stop: bool = True
 
     def __post_init__(self) -> None:
@@ -68,7 +70,7 @@ class LeaseStore(Protocol):
 
 
 class LeaseElector:
-    """Acquires and renews the lease. Time comes from the event loop, never from the lease.
+    """A candidate that acquires and renews the lease. Time comes from the event loop, never from the lease.
 
     Clocks of machines differ, so expiry is measured from when this process observed a change of the lease.
     """
@@ -81,8 +83,12 @@ class LeaseElector:
         on_new_leader: Callable[[str], None] | None = None,
         rng: random.Random | None = None,
         now: Callable[[], float] = time.time,
+        failures: FailureLog | None = None,
     ) -> None:
         self._store = store
+        self._failures = failures
+        #: Whether the last attempt was reported as a failure.
+        self._failed = False
         self._settings = settings
         self._on_new_leader = on_new_leader
         self._random = rng or random.Random()
@@ -90,7 +96,7 @@ class LeaseElector:
         self._lease: Lease | None = None
         self._seen: LeaseSpec = LeaseSpec()
         self._seen_at = float("-inf")
-        #: When the last successful renewal began. Others measure from a later time.
+        #: The time when the last successful renewal began. Other processes measure from a later time.
         self._renewed_at = float("-inf")
         #: The last logged problem.
         self._logged = ""
@@ -103,21 +109,21 @@ class LeaseElector:
 
     @property
     def is_leader(self) -> bool:
-        """Report whether this process is the last observed holder."""
+        """Whether this process is the last observed holder."""
         return self.leader == self._settings.identity
 
     def holds(self, time: float) -> bool:
-        """Report whether no other process can hold the lease at that time of the event loop."""
+        """Return whether no other process can hold the lease at a time of the event loop."""
         return self.is_leader and time < self._renewed_at + self._settings.lease_duration
 
     def overdue(self, time: float) -> float:
-        """Return how many seconds before that time of the event loop the held lease expired; 0 if it did not."""
+        """Return the seconds between the expiry of the held lease and a time of the event loop; 0 if not expired."""
         if not self.is_leader:
             return 0.0
         return max(0.0, time - self._seen_at - self._settings.lease_duration)
 
     async def acquire(self) -> None:
-        """Try to acquire the lease until that succeeds."""
+        """Retry until the lease is acquired."""
         log.info("Attempting to acquire leader lease...", lock=self._described())
         while not await self._attempt(self._settings.renew_deadline):
             await asyncio.sleep(self._settings.retry_period * (1 + _JITTER * self._random.random()))
@@ -173,11 +179,18 @@ class LeaseElector:
         if done:
             self._renewed_at = begun
             self._logged = ""
+            if self._failed and self._failures is not None:
+                self._failed = False
+                self._failures.succeeded(_LEASES)
         self._report()
         return done
 
     def _log_problem(self, error: Exception) -> None:
         """Log a problem once. A conflict with another process is normal."""
+        if self._failures is not None and isinstance(error, KubeError) and not isinstance(error, Conflict):
+            self._failed = True
+            self._failures.failed(_LEASES, error)
+            return
         text = str(error) or "timed out"
         log_problem = log.debug if isinstance(error, Conflict) or text == self._logged else log.warning
         self._logged = text
@@ -189,7 +202,7 @@ class LeaseElector:
             try:
                 await self._write(self._spec(now, self._seen))
             except KubeError as error:
-                # Another process wrote it, or an earlier write succeeded: read it and try again.
+                # Another process wrote the lease, or an earlier write succeeded: read it and retry.
                 log.debug("Failed to update lease optimistically", lock=self._described(), error=str(error))
             else:
                 return True
@@ -260,7 +273,7 @@ class LeaseElector:
 
 
 class ApiLeaseStore:
-    """Leases on an API server."""
+    """The store of leases on an API server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -279,7 +292,7 @@ class ApiLeaseStore:
 
 
 class ElectionThread:
-    """Takes part in leader election until stopped. The callbacks run on this thread.
+    """A thread that takes part in leader election until stopped. The callbacks run on this thread.
 
     `on_started` is called when the lease is acquired, `on_lost` when it is lost without `stop`. A scheduler that lost
     the lease must stop binding and exit: the thread does not acquire it again.
@@ -293,8 +306,10 @@ class ElectionThread:
         on_started: Callable[[], None],
         on_lost: Callable[[], None],
         on_new_leader: Callable[[str], None] | None = None,
+        failures: FailureLog | None = None,
     ) -> None:
         self._access = access
+        self._failures = failures
         self._settings = settings
         self._on_started = on_started
         self._on_lost = on_lost
@@ -308,7 +323,7 @@ class ElectionThread:
 
     @property
     def is_leader(self) -> bool:
-        """Report whether this process holds the lease, according to the last observation."""
+        """Whether this process holds the lease, according to the last observation."""
         elector = self._elector
         return elector is not None and elector.is_leader
 
@@ -319,12 +334,12 @@ class ElectionThread:
         return elector.leader if elector is not None else ""
 
     def holds(self) -> bool:
-        """Report whether no other process can hold the lease now. Call it before each write. Thread-safe."""
+        """Return whether no other process can hold the lease now. Call this before each write. Thread-safe."""
         elector, loop = self._elector, self._loop
         return elector is not None and loop is not None and elector.holds(loop.time())
 
     def overdue(self) -> float:
-        """Return how many seconds ago the held lease expired. For health checks. Thread-safe."""
+        """Return the seconds since the held lease expired, for health checks. Thread-safe."""
         elector, loop = self._elector, self._loop
         return elector.overdue(loop.time()) if elector is not None and loop is not None else 0.0
 
@@ -334,7 +349,7 @@ class ElectionThread:
         self._ready.wait()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Stop, release the lease if configured, and wait for the thread to end. Call it from another thread."""
+        """Stop, release the lease if configured, and wait for the thread to end. Call this from another thread."""
         self._stopping = True
         if self._thread.ident is None:
             return
@@ -359,7 +374,9 @@ class ElectionThread:
         timeouts = Timeouts(connect=settings.renew_deadline / 2, request=max(1.0, settings.renew_deadline / 2))
         async with Client(self._access, fast_writes=False, timeouts=timeouts) as client:
             store = ApiLeaseStore(client)
-            elector = self._elector = LeaseElector(store, settings, on_new_leader=self._on_new_leader)
+            elector = self._elector = LeaseElector(
+                store, settings, on_new_leader=self._on_new_leader, failures=self._failures
+            )
             try:
                 await elector.acquire()
                 self._on_started()
@@ -369,3 +386,56 @@ class ElectionThread:
                     self._on_lost()
                 if settings.release_on_stop and elector.is_leader:
                     await elector.release()
+
+
+class LostLeaseError(RuntimeError):
+    """The lease is lost: another process may hold it, so this one must stop writing."""
+
+
+class Leadership:
+    """The leadership of this process. Without settings there is no election, and the process is always the leader."""
+
+    def __init__(self, access: Access, settings: ElectionSettings | None) -> None:
+        self._access = access
+        self._settings = settings
+        #: Set when the lease is acquired.
+        self.acquired = asyncio.Event()
+        #: Whether the lease was lost after it was acquired.
+        self.lost = False
+        #: The thread that holds the lease, after the start.
+        self.thread: ElectionThread | None = None
+        if settings is None:
+            self.acquired.set()
+
+    def may_write(self) -> bool:
+        """Return whether writes are allowed. Call this before each write, because the lease may expire in between."""
+        if self._settings is None:
+            return True
+        return not self.lost and self.thread is not None and self.thread.holds()
+
+    async def hold(self, failures: FailureLog | None = None) -> None:
+        """Run leader election until cancelled. Raises LostLeaseError when the lease is lost.
+
+        ``failures`` is the log that the requests of this process share.
+        """
+        if self._settings is None:
+            return
+        loop, lost = asyncio.get_running_loop(), asyncio.Event()
+        thread = self.thread = ElectionThread(
+            self._access,
+            self._settings,
+            on_started=lambda: _call_soon(loop, self.acquired.set),
+            on_lost=lambda: _call_soon(loop, lost.set),
+            failures=failures,
+        )
+        thread.start()
+        try:
+            await lost.wait()
+            self.lost = True
+            raise LostLeaseError("the lease was lost: another process leads, or the API server cannot be reached")
+        finally:
+            await asyncio.to_thread(thread.stop)
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    loop.call_soon_threadsafe(callback)

@@ -32,7 +32,7 @@ class Change(NamedTuple, Generic[ObjectT]):
 
 
 class ObjectStore(Generic[ObjectT]):
-    """The last observed objects of a kind.
+    """A store of the last observed objects of a kind.
 
     An object that was deleted and created again under the same name is two changes, even if only the new object was
     observed. An object that is not newer than the stored one is no change.
@@ -100,10 +100,12 @@ class ObjectStore(Generic[ObjectT]):
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Report whether a resource version is newer than another."""
+    """Return whether a resource version is newer than another."""
     if version == than:
         return False
     # Versions are numbers in practice. If they are not, any other version counts as newer.
     if version.isdecimal() and than.isdecimal():
-        return int(version) > int(than)
+        # Compare as text, because Python does not convert very long numbers.
+        left, right = version.lstrip("0"), than.lstrip("0")
+        return (len(left), left) > (len(right), right)
     return True

@@ -1,7 +1,7 @@
-"""Lists and watches the objects of a kind, and lists again when the watch cannot be resumed.
+"""The reflector: lists and watches the objects of a kind, and lists them again when the watch cannot be resumed.
 
-The handler gets each change once and in order, even if the server restarts, the watch breaks or expires, or a list is
-cut off, because every observed object is compared with the stored one.
+The handler receives each change once and in order, even if the server restarts, the watch breaks or expires, or a list
+is cut off, because every observed object is compared with the stored one.
 """
 
 import asyncio
@@ -11,12 +11,11 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-import structlog
-
 from mooring.api import KubeObject
 from mooring.kube.api_resources import Resource, resource_of
 from mooring.kube.client_errors import (
     ApiError,
+    BadAnswer,
     BadRequest,
     Forbidden,
     Gone,
@@ -30,24 +29,27 @@ from mooring.kube.decoding import INITIAL_EVENTS_END, WatchEvent, decode_line
 from mooring.kube.object_store import Change, ObjectStore
 from mooring.kube.rest import PAGE_SIZE, Client, query
 from mooring.kube.retry_backoff import Backoff
+from mooring.logs import get_logger
+from mooring.unexpected_errors import error_text, report_unexpected
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
-#: The minimum duration of a watch in seconds. Up to the same is added at random, so that not all end together.
+#: The minimum duration of a watch in seconds. A random time up to the same length is added, so that watches do not
+#: end at the same time.
 _WATCH_SECONDS: Final = 300
 #: After a watch that ends sooner than this without an event, wait before the next one.
 _SHORT_SECONDS: Final = 1.0
 #: After this many lists that expired between pages, a list is read without pages.
 _EXPIRED_LISTS: Final = 2
 
-log: Final = structlog.get_logger(__name__)
+log: Final = get_logger(__name__)
 
 
 class Reflector(Generic[ObjectT]):
-    """Calls `on_changes` with every change of the selected objects, including those that exist at the start.
+    """A reflector that calls `on_changes` with every change of the selected objects, including those at the start.
 
-    Run `run()` as a task and cancel it to stop. `on_changes` is called in the event loop with a batch of changes; an
-    exception ends `run()`. `synced` is set after all objects of the first list were reported. With `stream_lists`,
-    lists are streamed instead of read in pages if the server supports it.
+    Run `run()` as a task and cancel it to stop. `on_changes` is called in the event loop with a batch of changes; its
+    exceptions are reported. `synced` is set after all objects of the first list were reported. With `stream_lists`,
+    lists are streamed instead of read in pages, if the server supports it.
     """
 
     def __init__(
@@ -63,8 +65,11 @@ class Reflector(Generic[ObjectT]):
         page_size: int = PAGE_SIZE,
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
+        reports_forbidden: bool = True,
     ) -> None:
+        """With ``reports_forbidden=False``, the caller reports missing permissions."""
         self._client = client
+        self._reports_forbidden = reports_forbidden
         self._selection = Selection(resource_of(kind), namespace, labels, fields)
         self._on_changes = on_changes
         self._stream_lists = stream_lists
@@ -98,6 +103,11 @@ class Reflector(Generic[ObjectT]):
                 fruitful = await self._follow()
             except KubeError as error:
                 await self._recover(error)
+            except Exception as error:
+                report_unexpected("an informer failed; listing again", error, kind=str(self._selection.resource))
+                self._version = ""
+                self.last_error = BadAnswer(error_text(error))
+                await asyncio.sleep(self._backoff.next())
             else:
                 if not fruitful:
                     await asyncio.sleep(self._backoff.next())
@@ -155,7 +165,9 @@ class Reflector(Generic[ObjectT]):
                     heard = True
                     self._handle_batch(batch)
                     self._backoff.reset()
-                self.last_error = None
+                if self.last_error is not None:
+                    self.last_error = None
+                    self._client.failures.succeeded(str(self._selection.resource))
         return heard or self._clock() - begun >= _SHORT_SECONDS
 
     def _handle_batch(self, batch: list[WatchEvent[ObjectT]]) -> None:
@@ -197,12 +209,10 @@ class Reflector(Generic[ObjectT]):
         if isinstance(error, TooManyRequests):
             delay = max(delay, error.retry_after or 0.0)
         if isinstance(error, Gone) and first:
-            # Normal after a long interruption, so do not wait unless it happens again at once.
+            # Normal after a long interruption, so wait only if it happens twice in a row.
             delay = 0.0
-        report = log.info if isinstance(error, Gone) else log.warning
-        report(
-            "list/watch failed; retrying", kind=str(self._selection.resource), error=str(error), seconds=round(delay, 2)
-        )
+        if self._reports_forbidden or not isinstance(error, Forbidden):
+            self._client.failures.failed(str(self._selection.resource), error)
         await asyncio.sleep(delay)
 
 
@@ -211,7 +221,7 @@ def _ends_list(event: WatchEvent[ObjectT]) -> bool:
 
 
 def _requires_relist(error: KubeError) -> bool:
-    """Report whether the watch cannot be resumed, so that a new list is needed."""
+    """Return whether the watch cannot be resumed and a new list is needed."""
     if isinstance(error, Gone):
         return True
     if not isinstance(error, ApiError):
@@ -255,13 +265,13 @@ async def watch(
         rest = b""
         async for chunk in chunks.iter_any():
             lines = (rest + chunk).split(b"\n")
-            # The text after the last line break is incomplete. At the end it is dropped, because it is sent again.
+            # The text after the last line break is incomplete. At the end it is dropped: the server sends it again.
             rest = lines.pop()
             batch: list[WatchEvent[ObjectT]] = []
             for line in lines:
                 if not line.strip():
                     continue
-                event = decode_line(line, selection.resource)
+                event = decode_line(line, selection.resource, client.on_invalid)
                 if isinstance(event, ApiError):
                     if batch:
                         yield batch
@@ -269,3 +279,5 @@ async def watch(
                 batch.append(event)
             if batch:
                 yield batch
+        if rest.strip() and not rest.lstrip().startswith(b"{"):
+            raise BadAnswer(f"a watch of {selection.resource} is not a stream of JSON but {rest[:60]!r}")

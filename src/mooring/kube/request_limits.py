@@ -19,7 +19,7 @@ class Priority(enum.IntEnum):
     EVENT = 2
 
 
-#: One of this many turns goes to lower priorities, so that they do not starve.
+#: One in this many turns is reserved for lower priorities, so that they do not starve.
 _FAIR_TURN: Final = 16
 
 
@@ -37,7 +37,7 @@ class Waiters:
         return any(not each.done() for queue in self._queues for each in queue)
 
     def join(self, priority: Priority) -> "asyncio.Future[None]":
-        """Return a future that is done when it is the turn of the caller. Cancel it to leave the queue."""
+        """Return a future that is done on the caller's turn. Cancel it to leave the queue."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queues[priority].append(future)
         return future
@@ -61,14 +61,14 @@ class Waiters:
 
 
 class ConcurrencyLimiter:
-    """Limits concurrent requests, by priority. Not thread-safe."""
+    """A limit on concurrent requests, by priority. Not thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._free = limit
         self._waiters = Waiters()
 
     def try_enter(self) -> bool:
-        """Enter without waiting if that is possible."""
+        """Take a free place if there is one. Never waits."""
         if self._free > 0:
             self._free -= 1
             return True

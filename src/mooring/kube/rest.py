@@ -12,12 +12,12 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
-import structlog
 
 from mooring import __version__
 from mooring.api import Event, KubeObject, NamespacedObject, Pod
 from mooring.api.codec import decode_json, encode_json
 from mooring.api.decode_errors import ManifestError
+from mooring.api.json_depth import prune_json
 from mooring.kube.access import Access
 from mooring.kube.api_resources import Resource, resource_of
 from mooring.kube.client_errors import (
@@ -32,11 +32,14 @@ from mooring.kube.client_errors import (
     error_from_answer,
 )
 from mooring.kube.client_tls import TlsContexts
-from mooring.kube.decoding import Page, decode_page
+from mooring.kube.decoding import OnInvalid, Page, check_object, decode_page
+from mooring.kube.failure_log import FailureLog
 from mooring.kube.identity import identity_source
 from mooring.kube.request_limits import Priority, RateLimiter
 from mooring.kube.retry_backoff import Backoff
 from mooring.kube.transport import Answer, Chunks, HttpTransport, Timeouts, Transport
+from mooring.logs import get_logger
+from mooring.unexpected_errors import shortened
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 T = TypeVar("T")
@@ -46,7 +49,7 @@ _TRIES: Final = 5
 _TRIES_WHEN_THROTTLED: Final = 10
 _GC_THRESHOLDS: Final = (100_000, 50, 100)
 
-log: Final = structlog.get_logger(__name__)
+log: Final = get_logger(__name__)
 
 
 class PatchType(enum.StrEnum):
@@ -109,8 +112,8 @@ class Client:
     `qps` and `burst` limit all requests together: binds first, then status and reads, then events. `qps` of 0 or less
     means no limit. Failed requests are retried a few times if that is safe: reads, deletes and patches always, binds
     and creations only if they were not carried out. `observe` is called with the method, status and seconds of each
-    answer (status 0: no answer). `may_write` is called before each attempt to change an object; if it returns false,
-    NotLeading is raised.
+    response (status 0: no response). `may_write` is called before each attempt to change an object; if it returns
+    false, NotLeading is raised.
     """
 
     def __init__(
@@ -130,6 +133,8 @@ class Client:
         self.access = access
         self.timeouts = timeouts or Timeouts()
         self.random = rng or random.Random()
+        #: Called with an object of a list or watch that cannot be decoded, and the reason. The object is skipped.
+        self.on_invalid: OnInvalid | None = None
         #: Raises the thresholds of the garbage collector while lists are read; shared by reflectors.
         self.relaxed_gc = RelaxedGarbageCollection()
         identities = identity_source(access, clock=clock)
@@ -149,6 +154,8 @@ class Client:
                     timeouts=self.timeouts,
                     may_write=may_write,
                 )
+        #: Logs failures of reflectors and leader election once for each cause.
+        self.failures = FailureLog(access, clock=clock)
         self._limiter = RateLimiter(qps, burst, clock=clock)
         self._clock = clock
         self._observe = observe
@@ -167,13 +174,13 @@ class Client:
         await self._fast_writer.close()
         await self._http.close()
 
-    # Reading.
+    # Reads
 
     async def get(self, kind: "type[ObjectT] | Resource[ObjectT]", name: str, *, namespace: str = "") -> ObjectT:
         """Read one object. Raises NotFound."""
         resource = resource_of(kind)
         answer = await self._call("GET", resource.path(namespace=namespace, name=name))
-        return _decode(answer, resource.model)
+        return _decode(answer, resource)
 
     async def list(
         self,
@@ -183,7 +190,7 @@ class Client:
         labels: str = "",
         fields: str = "",
     ) -> Page[ObjectT]:
-        """Read all objects of a kind at one version, in pages. Starts again if the version expires."""
+        """Read all objects of a kind at one version, in pages. Starts over if the version expires."""
         for limit in (PAGE_SIZE, PAGE_SIZE, 0):
             items: list[ObjectT] = []
             version = ""
@@ -207,13 +214,13 @@ class Client:
         fields: str = "",
         limit: int = PAGE_SIZE,
     ) -> AsyncGenerator[Page[ObjectT], None]:
-        """Read a list page by page, at the version of the first page. Raises Gone if that expires."""
+        """Yield the pages of a list, at the version of the first page. Raises Gone if that expires."""
         resource = resource_of(kind)
         path = resource.path(namespace=namespace)
         token = ""
         while True:
             target = path + query(labelSelector=labels, fieldSelector=fields, limit=limit, **{"continue": token})
-            page = decode_page(await self._download(target), resource)
+            page = decode_page(await self._download(target), resource, self.on_invalid)
             yield page
             token = page.continue_token
             if not token:
@@ -224,11 +231,11 @@ class Client:
         return self._http.stream(target, idle=self.timeouts.watch_idle)
 
     async def admit(self, priority: Priority = Priority.STATUS) -> None:
-        """Wait for the rate limit; for requests that this class does not send itself."""
+        """Wait for the rate limit, for requests that this class does not send itself."""
         await self._limiter.acquire(priority)
 
     async def serves(self, resource: Resource[Any]) -> bool:
-        """Report whether the server serves the kind."""
+        """Return whether the server serves the kind."""
         path = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
         try:
             answer = await self._call("GET", path)
@@ -240,14 +247,14 @@ class Client:
             raise BadAnswer(f"the list of resources at {path} cannot be read: {error}") from None
         return any(each.name == resource.plural for each in found.resources)
 
-    # Writing.
+    # Writes
 
     async def create(self, value: ObjectT, *, resource: Resource[ObjectT] | None = None) -> ObjectT:
         """Create an object and return the result. Raises AlreadyExists."""
         resource = resource or resource_of(type(value))
         path = resource.path(namespace=value.namespace)
         answer = await self._call("POST", path, body=encode_json(value))
-        return _decode(answer, resource.model)
+        return _decode(answer, resource)
 
     async def replace(
         self, value: ObjectT, *, resource: Resource[ObjectT] | None = None, timeout: float | None = None
@@ -259,7 +266,7 @@ class Client:
         resource = resource or resource_of(type(value))
         path = resource.path(namespace=value.namespace, name=value.name)
         answer = await self._call("PUT", path, body=encode_json(value), timeout=timeout)
-        return _decode(answer, resource.model)
+        return _decode(answer, resource)
 
     async def patch(
         self,
@@ -277,7 +284,7 @@ class Client:
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         body = patch if isinstance(patch, bytes) else msgspec.json.encode(patch)
         answer = await self._call("PATCH", path, body=body, content_type=type, idempotent=idempotent)
-        return _decode(answer, resource.model)
+        return _decode(answer, resource)
 
     async def patch_status(
         self, kind: "type[KubeObject] | Resource[Any]", name: str, patch: bytes, *, namespace: str = ""
@@ -295,7 +302,7 @@ class Client:
         uid: str = "",
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object. With `uid`, raises Conflict if the object has another one. Raises NotFound."""
+        """Delete an object. Raises NotFound. With `uid`, raises Conflict if the object has another UID."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -305,7 +312,7 @@ class Client:
         await self._call("DELETE", path, body=msgspec.json.encode(options), fast_writes=True)
 
     async def bind(self, pod: NamespacedObject, node: str) -> None:
-        """Bind a pod to a node with the fast writer. Retried only if the server did not carry it out.
+        """Bind a pod to a node with the fast writer. The bind is retried only if the server did not carry it out.
 
         Raises Conflict if the pod is bound, is being deleted or has another UID, and NotFound if it does not exist. If
         `outcome_unknown` of the error is set, read the pod to find out.
@@ -330,17 +337,20 @@ class Client:
         )
 
     async def call(self, method: str, target: str, body: bytes | None = None) -> bytes:
-        """Send a request that changes no object, such as a TokenReview, and return the raw answer. Raises KubeError."""
-        answer = await self._call(method, target, body=body, writes=False)
+        """Send a request that changes no object, such as a TokenReview, and return the raw body. Raises KubeError."""
+        answer = await self._call(method, target, body=body, writes=False, check=False)
         return answer.body
 
     async def send(self, method: str, target: str, document: Any = None, *, type: str = JSON) -> Any:
-        """Send an unmodified document and return the answer: for objects whose structs omit fields."""
+        """Send an unmodified document and return the response, for objects whose structs omit fields."""
         body = None if document is None else msgspec.json.encode(document)
         answer = await self._call(method, target, body=body, content_type=type)
-        return msgspec.json.decode(answer.body) if answer.body else None
+        try:
+            return msgspec.json.decode(answer.body)
+        except RecursionError:
+            return msgspec.json.decode(prune_json(answer.body))
 
-    # Implementation.
+    # Implementation
 
     async def _call(
         self,
@@ -354,6 +364,7 @@ class Client:
         fast_writes: bool = False,
         timeout: float | None = None,
         writes: bool = True,
+        check: bool = True,
     ) -> Answer:
         transport = self._fast_writer if fast_writes else self._http
         limit = timeout or self.timeouts.request
@@ -367,13 +378,15 @@ class Client:
             )
             if answer.status >= 300:
                 raise error_from_answer(answer.status, answer.headers, answer.body)
+            if check:
+                check_object(answer.body)
             return answer
 
         harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
         return await self._retrying(method, send, idempotent=harmless, priority=priority)
 
     async def _download(self, target: str) -> bytes:
-        """Send a GET request with a timeout for each part of the answer instead of the whole."""
+        """Send a GET request with a timeout for each part of the response instead of the whole."""
 
         async def send() -> bytes:
             async with self._http.stream(target, idle=self.timeouts.listing) as chunks:
@@ -430,8 +443,11 @@ class _Served(msgspec.Struct):
     resources: list[_ServedResource] = []
 
 
-def _decode(answer: Answer, model: type[ObjectT]) -> ObjectT:
+def _decode(answer: Answer, resource: Resource[ObjectT]) -> ObjectT:
     try:
-        return decode_json(answer.body, model)
+        decoded = decode_json(answer.body, resource.model)
     except ManifestError as error:
-        raise BadAnswer(f"the response is not a {model.__name__}: {error}") from None
+        raise BadAnswer(f"the response is not a {resource.kind}: {error}") from None
+    if decoded.kind != resource.kind:
+        raise BadAnswer(f"the response is not a {resource.kind} but a {shortened(decoded.kind, 60)}")
+    return decoded

@@ -18,7 +18,7 @@ class Backoff:
 
     def next(self) -> float:
         """Return the next delay in seconds."""
-        # The exponent is bounded so that it does not overflow a float.
+        # The exponent is bounded to avoid a float overflow.
         delay = min(self.cap, self.first * self.factor ** min(self.tries, 64))
         self.tries += 1
         return delay * (1 - self.jitter * self.random.random())

@@ -1,4 +1,4 @@
-"""HTTP requests to an API server with aiohttp: for all requests but those of the fast writer, and as its fallback."""
+"""The HTTP transport with aiohttp, for all requests except those of the fast writer, and as its fallback."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
@@ -9,12 +9,16 @@ import aiohttp
 from yarl import URL
 
 from mooring.kube.access import Access
-from mooring.kube.client_errors import BadAnswer, ConnectionFailed, KubeError, OutcomeUnknown, error_from_answer
-from mooring.kube.client_tls import TlsContexts
+from mooring.kube.client_errors import (
+    BadAnswer,
+    OutcomeUnknown,
+    error_from_answer,
+)
+from mooring.kube.client_tls import TlsContexts, connection_failed, rejected_certificate
 from mooring.kube.identity import Identity, IdentitySource
 from mooring.kube.request_limits import Priority
 
-#: Connections for watches, which use one each, and for lists. The fast writer has its own.
+#: The maximum number of connections for lists and watches. The fast writer has its own connections.
 _CONNECTIONS: Final = 128
 #: API servers close idle connections after 90 s. Close them sooner, so that no request hits a closing one.
 IDLE_SECONDS: Final = 60.0
@@ -28,12 +32,12 @@ class Timeouts:
     request: float = 30.0
     #: For the first byte of a list, and between two parts of it.
     listing: float = 60.0
-    #: A silent watch is broken after this time: servers send a bookmark every minute.
+    #: A watch without data for this time is considered broken: servers send a bookmark every minute.
     watch_idle: float = 150.0
 
 
 class Answer(NamedTuple):
-    """The answer of a server; header names are lower-case."""
+    """The response of a server. Header names are lower-case."""
 
     status: int
     headers: Mapping[str, str]
@@ -41,7 +45,7 @@ class Answer(NamedTuple):
 
 
 class Transport(Protocol):
-    """Sends requests and returns answers."""
+    """An interface to send requests and receive responses."""
 
     async def request(
         self, method: str, target: str, *, body: bytes | None, content_type: str, timeout: float, priority: Priority
@@ -55,7 +59,7 @@ class Transport(Protocol):
 
 
 class Chunks(Protocol):
-    """The body of a streamed answer."""
+    """The body of a streamed response."""
 
     def iter_any(self) -> AsyncIterator[bytes]:
         """Yield the data as it arrives."""
@@ -86,18 +90,20 @@ class HttpTransport:
         timeout: float,
         priority: Priority = Priority.STATUS,
     ) -> Answer:
-        """Send a request and read the answer. Retries once with new credentials if the server rejects them."""
+        """Send a request and read the response. Retries once with new credentials if the server rejects them."""
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=self._timeouts.connect)
         for again in (True, False):
             identity = self._identities.fresh() or await self._identities.get()
             answer = await self._send(method, target, identity, body, content_type, limits)
             if answer.status != 401 or not again or not await self._renewed(identity):
                 break
+        if answer.status == 401 and (error := rejected_certificate(self._access, identity)) is not None:
+            raise error
         return answer
 
     @contextlib.asynccontextmanager
     async def stream(self, target: str, *, idle: float) -> AsyncIterator[Chunks]:
-        """Send a GET request and stream the body; `idle` limits the time between parts. Raises ApiError too."""
+        """Send a GET request and stream the body. `idle` limits the time between parts. Also raises ApiError."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=idle)
         for again in (True, False):
             identity = self._identities.fresh() or await self._identities.get()
@@ -109,6 +115,8 @@ class HttpTransport:
                     body = await response.read()
             if response.status != 401 or not again or not await self._renewed(identity):
                 break
+        if response.status == 401 and (error := rejected_certificate(self._access, identity)) is not None:
+            raise error
         raise error_from_answer(response.status, _lower(response.headers), body)
 
     async def close(self) -> None:
@@ -171,7 +179,12 @@ class HttpTransport:
         try:
             yield
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as error:
-            raise self._unreachable(error) from None
+            why: Exception = error
+            if isinstance(error, aiohttp.ClientConnectorCertificateError):
+                why = error.certificate_error
+            elif isinstance(error, aiohttp.ClientConnectorError):
+                why = error.os_error
+            raise connection_failed(self._access.server, why) from None
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, OSError) as error:
             what = str(error) or "timed out"
             if isinstance(error, aiohttp.ClientPayloadError):
@@ -179,16 +192,6 @@ class HttpTransport:
             raise OutcomeUnknown(f"{self._access.server}: no response: {what}") from None
         except aiohttp.ClientError as error:
             raise BadAnswer(f"{self._access.server}: {error}") from None
-
-    def _unreachable(self, error: Exception) -> KubeError:
-        why = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-        text = f"{self._access.server} cannot be reached: {str(why) or 'timed out'}"
-        if isinstance(error, aiohttp.ClientConnectorCertificateError):
-            text = (
-                f"{self._access.server} presented an untrusted certificate: {error.certificate_error}; give its "
-                "certificate-authority (and tls-server-name, if the name differs) in the kubeconfig"
-            )
-        return ConnectionFailed(text)
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
-"""The live scheduler: the engine on an API server. It observes, carries decisions out, and tells what came of them."""
+"""The live scheduler: runs the engine on an API server, executes its decisions and reports the results."""
 
+from mooring.kube import LostLeaseError
 from mooring.live.endpoints.endpoint_server import ServerError, ServerSettings
-from mooring.live.scheduler import LiveScheduler, LostLeaseError
+from mooring.live.scheduler import LiveScheduler
 
 __all__ = ["LiveScheduler", "LostLeaseError", "ServerError", "ServerSettings"]

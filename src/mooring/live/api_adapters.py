@@ -1,4 +1,4 @@
-"""The API server as plugins use it: binding pods, patching volumes and claims, reading."""
+"""Adapters that give plugins access to the API server: bind pods, patch volumes and claims, read objects."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import structlog
 
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.framework.api_clients import Binding, ObjectPatch
 from mooring.framework.status import Status
 from mooring.kube import Backoff, Client, Conflict, ConnectionFailed, KubeError, NotFound, TooManyRequests
+from mooring.logs import get_logger
 
-log = structlog.get_logger("mooring.live")
+log = get_logger("mooring.live")
 
-#: After this many refused reads of a pod, a refusal is final: about twenty seconds.
+#: The number of rejected reads of a pod after which a rejection is final: about twenty seconds.
 _REFUSALS = 8
 
 
 class ApiBinder:
-    """Binds pods through their ``binding`` subresource."""
+    """A binder that uses the ``binding`` subresource of pods."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -30,9 +30,9 @@ class ApiBinder:
         self.in_flight = 0
 
     async def bind(self, binding: Binding) -> Status | None:
-        """Bind a pod; None when it is bound to this node.
+        """Bind a pod. Return None if it is bound to this node.
 
-        If the answer is lost, the pod is read until that succeeds, however long the server is unavailable: the node's
+        If the response is lost, the pod is read until that succeeds, however long the server is unavailable: the node's
         resources must not be given to another pod before the outcome is certain. The pod is also read after a conflict,
         because a proxy may have sent the request twice.
         """
@@ -64,17 +64,17 @@ class ApiBinder:
             except NotFound:
                 return False
             except KubeError as error:
-                # A server that has just started may refuse all requests for a moment.
+                # A server that has just started may reject all requests for a moment.
                 passing = error.outcome_unknown or isinstance(error, ConnectionFailed | TooManyRequests)
                 if not passing and backoff.tries >= _REFUSALS:
-                    return False  # reading is forbidden; the watch will deliver the outcome
+                    return False  # reading is forbidden; the watch delivers the outcome
                 await asyncio.sleep(backoff.next())
             else:
                 return pod.uid == binding.uid and pod.node_name == node
 
 
 class ApiVolumeWriter:
-    """Patches volumes and claims. A patch names the version it is based on, so a lost race is a Conflict."""
+    """A writer of volumes and claims. A patch contains the version it is based on, so a lost race is a Conflict."""
 
     def __init__(self, client: Client, pod: Callable[[str], Pod | None]) -> None:
         self._client = client
@@ -89,13 +89,13 @@ class ApiVolumeWriter:
         await asyncio.sleep(seconds)
 
     def exists(self, pod: Pod) -> bool:
-        """Whether the pod still exists with the same uid."""
+        """Return whether the pod still exists with the same uid."""
         known = self._pod(pod.key)
         return known is not None and known.uid == pod.uid
 
 
 class LiveApiReader:
-    """Reads from the API server with the scheduler's client."""
+    """A reader that uses the scheduler's client."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""Background tasks of plugins: runs each plugin's ``run``, and restarts it after a failure."""
+"""Background tasks of plugins: run each plugin's ``run``, and restart it after a failure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 import inspect
 from collections.abc import Iterable
 
-import structlog
-
 from mooring.framework.plugin import Plugin
+from mooring.framework.plugin_errors import contain, failure_text
+from mooring.framework.plugin_frames import author_frames, format_frames
 from mooring.kube import Backoff
+from mooring.logs import get_logger
 
-log = structlog.get_logger("mooring.live")
+log = get_logger("mooring.live")
 
-#: The backoff of a task that ran at least this long is reset.
+#: The backoff of a task is reset if the task ran at least this long.
 _LONG_SECONDS = 60.0
 
 
@@ -25,11 +26,11 @@ class Background:
         self._tasks: dict[int, tuple[Plugin, asyncio.Task[None]]] = {}
 
     def begin(self, tasks: asyncio.TaskGroup) -> None:
-        """Where the tasks are to run."""
+        """Set the task group in which the tasks run."""
         self._group = tasks
 
     async def keep(self, plugins: Iterable[Plugin]) -> None:
-        """Run exactly the tasks of these plugins: start new ones, cancel the others."""
+        """Run exactly the tasks of these plugins: start new tasks, and cancel the others."""
         wanted = {id(plugin): plugin for plugin in plugins if inspect.iscoroutinefunction(getattr(plugin, "run", None))}
         for gone in self._tasks.keys() - wanted.keys():
             _, task = self._tasks.pop(gone)
@@ -46,11 +47,17 @@ async def _keep_running(plugin: Plugin) -> None:
     while True:
         begun = loop.time()
         try:
-            await plugin.run()  # type: ignore[attr-defined]  # those without one are not started
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
+            await plugin.run()
+        except BaseException as error:
+            contain(error)
+            text = failure_text(error)
             if text != said:
-                log.warning("background task of a plugin failed; retrying", plugin=plugin.name, error=text)
+                log.warning(
+                    "background task of a plugin failed; retrying",
+                    plugin=plugin.name,
+                    error=text,
+                    traceback=format_frames(author_frames(error)),
+                )
             said = text
         else:
             return

@@ -1,4 +1,4 @@
-"""The cache debugger: on a signal, compare the cache and the queue with the API server, and log the result.
+"""CacheDebugger: on a signal, compares the cache and the queue with the API server, and logs the result.
 
 kube-scheduler does the same on SIGUSR2. Both sides change during a comparison, so only a difference that is present
 twice, some seconds apart, is reported.
@@ -9,24 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-import structlog
-
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.kube import Client, KubeError
+from mooring.logs import get_logger
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.queue import Place
 
-log = structlog.get_logger("mooring.live")
+log = get_logger("mooring.live")
 
-#: Time for the watches to catch up with a list.
+#: The time for the watches to catch up with a list.
 _CATCH_UP_SECONDS = 3.0
-#: Maximum number of nodes and of pods to dump.
+#: The maximum number of nodes and of pods to dump.
 _MAX_DUMPED = 200
 
 
 class CacheDebugger:
-    """Compares the cache and the queue with the API server."""
+    """A comparison of the cache and the queue with the API server."""
 
     def __init__(self, client: Client, engine: Engine) -> None:
         self._client = client
@@ -53,7 +52,7 @@ class CacheDebugger:
         self._dump()
 
     async def differences(self) -> set[str]:
-        """Return differences between the cache and the API server, and inconsistencies of the node table."""
+        """Return the differences between the cache and the API server, and inconsistencies of the node table."""
         found = await self._compare()
         if found:
             await asyncio.sleep(_CATCH_UP_SECONDS)

@@ -1,8 +1,7 @@
-"""Informers for the kinds that plugins declare: custom resources that may not exist yet, and kinds only a plugin reads.
+"""Informers for the kinds that plugins declare: custom resources, which may not exist yet, and additional kinds.
 
-If the cluster does not serve a custom resource, the scheduler logs that once, the lister stays empty, and objects are
-read as soon as the kind is served. A plugin that is loaded later has its own classes; an informer whose class no plugin
-uses any more is stopped.
+If the cluster does not serve a custom resource, the scheduler logs that once, and the lister stays empty until the kind
+is served. A plugin that is reloaded has its own classes; an informer whose class is no longer used is stopped.
 """
 
 from __future__ import annotations
@@ -12,15 +11,16 @@ import contextlib
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
-import structlog
-
 from mooring.api.meta import KubeObject
 from mooring.framework.custom_resources import CustomResource
 from mooring.kube import Backoff, Change, Client, Forbidden, KubeError, NotFound, Reflector, Resource, resource_of
+from mooring.logs import get_logger
+from mooring.unexpected_errors import report_unexpected
 
-log = structlog.get_logger("mooring.live")
+log = get_logger("mooring.live")
+_PLUGIN_ROLE = "mooring plugin manifests FILE --rbac"
 
-#: How often a kind that is not served, or cannot be read, is looked at again.
+#: How often to check again a kind that is not served or cannot be read.
 _LOOK_SECONDS = 2.0
 
 
@@ -36,9 +36,9 @@ class CustomInformers:
         drop: Callable[[type[KubeObject]], None],
         hint: Callable[[str], str] | None = None,
     ) -> None:
-        """``apply`` takes changes, ``known`` are kinds that are read anyway, ``drop`` forgets a kind's objects.
+        """``apply`` applies changes, ``known`` are kinds that have another informer, ``drop`` removes a kind's objects.
 
-        ``hint`` says what it means that a kind is not served.
+        ``hint`` returns the consequence if a kind is not served.
         """
         self._hint = hint or _plugin_hint
         self._client = client
@@ -49,21 +49,22 @@ class CustomInformers:
         self._informers: dict[type[KubeObject], tuple[Informer, asyncio.Task[None]]] = {}
 
     def begin(self, tasks: asyncio.TaskGroup) -> None:
-        """Where the informers are to run."""
+        """Set the task group in which the informers run."""
         self._tasks = tasks
 
     async def watch(self, kinds: Iterable[type[KubeObject]]) -> None:
-        """Read these kinds too, from now on; returns when all that exists was seen, or the kind is not served."""
+        """Start informers for these kinds; return when all are synced or not served."""
         for kind in kinds:
             if kind not in self._informers and kind not in self._known:
-                informer = Informer(self._client, resource_for(kind), self._apply, self._hint)
+                role = _PLUGIN_ROLE if self._hint is _plugin_hint else ""
+                informer = Informer(self._client, resource_for(kind), self._apply, self._hint, role_command=role)
                 task = self._tasks.create_task(informer.run(), name=f"watch {kind.__name__}")
                 self._informers[kind] = (informer, task)
         for informer, _ in list(self._informers.values()):
-            await informer.settled.wait()
+            await informer.ready.wait()
 
     async def retain(self, kinds: Iterable[type[KubeObject]]) -> None:
-        """Stop reading all kinds but these."""
+        """Stop the informers of all kinds except these."""
         wanted = set(kinds)
         for kind in [kind for kind in self._informers if kind not in wanted]:
             _, task = self._informers.pop(kind)
@@ -71,7 +72,7 @@ class CustomInformers:
             self._drop(kind)
 
     def lagging(self) -> list[str]:
-        """The kinds that are served and have not been read yet, or cannot be now."""
+        """Return the kinds that are served but not synced, or that cannot be read."""
         return [kind.__name__ for kind, (informer, _) in self._informers.items() if informer.lags]
 
 
@@ -87,34 +88,44 @@ class Informer:
         *,
         labels: str = "",
         fields: str = "",
+        role_command: str = "",
     ) -> None:
+        """``role_command`` prints the role that allows reading the kind, if it is not `mooring rbac`."""
         self._client = client
         self._hint = hint
+        self._role_command = role_command
         self._resource = resource
         self._labels, self._fields = labels, fields
         self._apply = apply
         self._reflector = self._new()
         self._served = True
-        self._said: str = ""
-        #: Set once the objects were read, or the kind turned out not to be there.
-        self.settled = asyncio.Event()
+        self._reported: str = ""
+        #: Set when the objects were listed, or the kind is not served.
+        self.ready = asyncio.Event()
 
     @property
     def lags(self) -> bool:
-        """Whether there is something that was not read, or cannot be now."""
+        """Whether the kind is served but not synced, or cannot be read."""
         return self._served and not (self._reflector.synced.is_set() and self._reflector.last_error is None)
 
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
-            await self._wait_until_served()
-            task = asyncio.get_running_loop().create_task(self._reflector.run())
             try:
-                await self._follow(task)
-            finally:
-                await _ended(task)
+                await self._run_while_served()
+            except Exception as error:
+                report_unexpected("an informer failed", error, kind=str(self._resource))
+                await asyncio.sleep(_LOOK_SECONDS)
             self._apply([Change(old, None) for old in self._reflector.objects.values()])
             self._reflector = self._new()
+
+    async def _run_while_served(self) -> None:
+        await self._wait_until_served()
+        task = asyncio.get_running_loop().create_task(self._reflector.run())
+        try:
+            await self._follow(task)
+        finally:
+            await _ended(task)
 
     def _new(self) -> Reflector[Any]:
         return Reflector(
@@ -124,29 +135,35 @@ class Informer:
             labels=self._labels,
             fields=self._fields,
             backoff=Backoff(cap=5.0, random=self._client.random),
+            reports_forbidden=not self._role_command,
         )
 
     async def _wait_until_served(self) -> None:
+        failed = False
         while True:
             try:
                 self._served = await self._client.serves(self._resource)
             except Forbidden:
                 self._served = True  # discovery may be forbidden although reading the kind is allowed
             except KubeError as error:
-                self._say(f"cannot ask whether {self._resource} is served: {error}")
+                failed = True
+                self._client.failures.failed(str(self._resource), error)
                 await asyncio.sleep(_LOOK_SECONDS)
                 continue
+            if failed:
+                failed = False
+                self._client.failures.succeeded(str(self._resource))
             if self._served:
                 return
-            self._say(
+            self._report(
                 f"The cluster does not serve {self._resource} in version {self._resource.version}: "
                 f"{self._hint(self._resource.kind)}"
             )
-            self.settled.set()
+            self.ready.set()
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _follow(self, task: asyncio.Task[None]) -> None:
-        """Return when the kind is no longer served."""
+        """Wait until the kind is no longer served."""
         synced = asyncio.get_running_loop().create_task(self._reflector.synced.wait())
         try:
             while True:
@@ -154,20 +171,18 @@ class Informer:
                     {task} if synced.done() else {task, synced}, timeout=_LOOK_SECONDS, return_when=_FIRST
                 )
                 if task.done():
-                    task.result()  # what the engine raised must end the scheduler, as for its own kinds
-                if synced.done() and not self.settled.is_set():
-                    self.settled.set()
-                if synced.done() and self._said:
+                    task.result()
+                if synced.done() and not self.ready.is_set():
+                    self.ready.set()
+                if synced.done() and self._reported:
                     log.info("objects are read now", kind=str(self._resource), count=len(self._reflector.objects))
-                    self._said = ""
+                    self._reported = ""
                 error = self._reflector.last_error
                 if isinstance(error, NotFound) and not await self._still_served():
                     return
-                if isinstance(error, Forbidden):
-                    self._say(
-                        f"not allowed to read {self._resource}: {error}. Apply the role that `mooring plugin manifests "
-                        "FILE --rbac` prints"
-                    )
+                if isinstance(error, Forbidden) and self._role_command:
+                    role = f"Apply the role that `{self._role_command}` prints"
+                    self._report(f"not allowed to read {self._resource}: {error}. {role}")
         finally:
             synced.cancel()
 
@@ -176,10 +191,10 @@ class Informer:
             return await self._client.serves(self._resource)
         return True
 
-    def _say(self, text: str) -> None:
-        """Warn, once for each thing there is to say."""
-        if text != self._said:
-            self._said = text
+    def _report(self, text: str) -> None:
+        """Log a warning once."""
+        if text != self._reported:
+            self._reported = text
             log.warning(text)
 
 
@@ -194,8 +209,7 @@ _FIRST = asyncio.FIRST_COMPLETED
 
 
 def resource_for(kind: type[KubeObject]) -> Resource[Any]:
-    """Where a kind, declared or built in, lives on an API server."""
-    """Where a kind, declared or built in, lives on an API server."""
+    """Return the API resource of a kind, declared or built in."""
     if not issubclass(kind, CustomResource):
         return resource_of(kind)
     declared = kind.declaration
@@ -204,5 +218,5 @@ def resource_for(kind: type[KubeObject]) -> Resource[Any]:
 
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
-    # Not `await task`: that could not tell its end from our own being cancelled.
+    # Not `await task`: that cannot distinguish the end of the task from our own cancellation.
     await asyncio.wait({task})

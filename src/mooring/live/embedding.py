@@ -1,7 +1,8 @@
 """Scheduler: run Mooring inside another asyncio program.
 
-It does what `mooring run` does without changing the process: it installs no signal handlers, does not configure
-logging, and changes the garbage collector's thresholds only temporarily while it reads lists.
+It does what `mooring run` does without changing the process: it does not handle SIGINT and SIGTERM, does not configure
+logging, and changes the garbage collector's thresholds only while it reads lists. On the main thread it handles SIGURG,
+unless the program does, to interrupt plugins that hang.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import msgspec
 
 from mooring.config import ConfigError, SchedulerConfiguration
 from mooring.framework.plugin import Plugin
-from mooring.kube import Access, AccessError, load_access
+from mooring.kube import Access, AccessError, LostLeaseError, load_access
 from mooring.live.endpoints.endpoint_server import ServerError, ServerSettings
 from mooring.live.endpoints.plugin_status import plugin_status
-from mooring.live.scheduler import LiveScheduler, LostLeaseError
+from mooring.live.scheduler import LiveScheduler
 from mooring.loading import PluginLoadError, Requested, Setup, find_plugins
 from mooring.loading.plugin_rows import PluginRow
 from mooring.loading.setup_files import SetupFiles
@@ -30,19 +31,19 @@ from mooring.scheduler.profile import ProfileError
 
 
 class SchedulerError(Exception):
-    """The scheduler cannot start, or had to stop. The message says what is wrong, where, and how to fix it."""
+    """An error that prevents the start of the scheduler or ends it. The message names the problem and the remedy."""
 
 
 class Scheduler:
-    """Schedules the pods of a cluster, in the process that creates it.
+    """A scheduler for the pods of a cluster, in the process that creates it.
 
-    Either as a context manager::
+    As a context manager::
 
         async with Scheduler(config="scheduler.yaml", custom_plugin_files={"NodeNumber": "nodenumber.py"}) as scheduler:
             await scheduler.ready()
             ...
 
-    or with ``await scheduler.run()``, until it is cancelled or stopped. An object can be run once.
+    or with ``await scheduler.run()``, until it is cancelled or stopped. An object can run only once.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Scheduler:
         ``config`` is a file (KubeSchedulerConfiguration) or a configuration. Without one, the default configuration is
         used, and the given plugins are enabled at all their points. The cluster is found as `mooring run` finds it, or
         given as ``access``. If ``config`` and plugins are files, they are reloaded when they change, unless ``reload``
-        is False. ``serve`` is the address of health, metrics and decisions; by default they are not served.
+        is False. ``serve`` configures the endpoints (health, metrics, decisions); by default they are not served.
         """
         try:
             named = tuple((name, Path(path)) for name, path in (custom_plugin_files or {}).items())
@@ -101,9 +102,9 @@ class Scheduler:
         return server.url if server is not None and server.port else ""
 
     async def run(self) -> None:
-        """Schedule until cancelled or stopped. Raises SchedulerError, also when another scheduler took the lease."""
+        """Schedule until cancelled or stopped. Raises SchedulerError, also if another scheduler acquires the lease."""
         self.start()
-        assert self._task is not None  # just made
+        assert self._task is not None  # start has created it
         try:
             await asyncio.shield(self._task)
         except asyncio.CancelledError:
@@ -131,7 +132,7 @@ class Scheduler:
             waiter.cancel()
 
     async def stop(self) -> None:
-        """Stop after work in progress is done. Raises SchedulerError if the scheduler had already failed."""
+        """Stop when work in progress is done. Raises SchedulerError if the scheduler has failed before."""
         task = self._started()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -147,7 +148,7 @@ class Scheduler:
     def plugins(self) -> list[PluginRow]:
         """Return the status of the plugins, as `mooring plugin list` shows it."""
         live = self._live
-        return plugin_status(live.engine, live.catalog, live.reloader)
+        return plugin_status(live.engine, live.catalog, live.reloader, live.batch)
 
     async def __aenter__(self) -> Scheduler:
         self.start()
@@ -159,7 +160,7 @@ class Scheduler:
         try:
             await self.stop()
         except SchedulerError:
-            if error is None:  # else the error of the program has to be seen
+            if error is None:  # otherwise the program's own error is raised
                 raise
 
     def _started(self) -> asyncio.Task[None]:

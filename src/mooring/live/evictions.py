@@ -1,4 +1,4 @@
-"""Carries out preemptions: clears nominations of lower-priority pods and evicts the victims."""
+"""Evictions: carries out preemptions. It clears nominations of lower-priority pods and evicts the victims."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import structlog
-
 from mooring.api.meta import format_time
 from mooring.api.pod import Pod
 from mooring.kube import Client, KubeError, NotFound
 from mooring.live.reporter import Reporter
+from mooring.logs import get_logger
 from mooring.scheduler.attempt_results import FailedAttempt
 from mooring.scheduler.engine import Engine
 
-log = structlog.get_logger("mooring.live")
+log = get_logger("mooring.live")
+
+_REASON = "PreemptionByScheduler"
 
 
 class Evictions:
-    """Evicts the victims of preemptions; the preemptor is gated meanwhile."""
+    """The evictions of victims. The preemptor is gated until the last victim terminates."""
 
     def __init__(self, client: Client, engine: Engine, reporter: Reporter, clock: Callable[[], float]) -> None:
         self._client = client
@@ -28,26 +29,39 @@ class Evictions:
         self._clock = clock
 
     async def carry_out(self, failed: FailedAttempt) -> None:
-        """Evict the victims of a failed attempt. The preemptor is no longer gated when the last one is evicted."""
-        preemptor, node = failed.queued.pod, failed.nominated_node or ""
-        pods = self._engine.cache.table.pods
+        """Evict the victims of a failed attempt, and retry the preemptor if that fails.
+
+        The attempt has marked the victims as being evicted. The mark of a victim that is not evicted is removed. The
+        preemptor is gated until the last victim terminates, whose deletion requeues it.
+        """
+        engine, preemptor, node = self._engine, failed.queued.pod, failed.nominated_node or ""
+        status = failed.failure.post_filter
+        plugin = status.plugin if status is not None else ""
+        pods = engine.cache.table.pods
         victims = [pods[uid].pod for uid in failed.victims if uid in pods]
+        pending = {victim.uid: victim for victim in victims}
+        stage = ""
+
+        async def evict(victim: Pod) -> None:
+            await self._evict(victim, preemptor, node, plugin)
+            del pending[victim.uid]
+
         try:
             await self._clear_nominations(preemptor, node)
-            await asyncio.gather(*(self._evict(victim, preemptor, node) for victim in victims[:-1]))
+            problems = await asyncio.gather(*map(evict, victims[:-1]), return_exceptions=True)
+            for problem in filter(None, problems):
+                raise problem
+            for last in victims[-1:]:
+                stage = engine.preempting[preemptor.uid] = last.uid
+                await evict(last)
         except KubeError as error:
             log.warning("preemption failed", pod=preemptor.key, node=node, error=str(error))
-            self._engine.queue.activate([preemptor.key])
-            return
         finally:
-            self._engine.preempting.discard(preemptor.uid)
-        if victims:
-            try:
-                # Its deletion event must be able to requeue the preemptor.
-                await self._evict(victims[-1], preemptor, node)
-            except KubeError as error:
-                log.warning("preemption failed", pod=preemptor.key, node=node, error=str(error))
-                self._engine.queue.activate([preemptor.key])
+            # Once the last victim terminates, the preemptor may start another preemption before this one ends.
+            if victims and engine.preempting.get(preemptor.uid) == stage:
+                del engine.preempting[preemptor.uid]
+            if pending:
+                engine.preemption_failed(preemptor, tuple(pending.values()))
 
     async def _clear_nominations(self, preemptor: Pod, node: str) -> None:
         """Clear the nominations of lower-priority pods to the node."""
@@ -55,44 +69,52 @@ class Evictions:
         lower = [info.pod for info in nominator.on_node(node) if info.pod.priority < preemptor.priority]
         for pod in lower:
             nominator.remove(pod.uid)
-        patches = (self._reporter.patch(pod, {"nominatedNodeName": None}) for pod in lower)
-        for pod, problem in zip(lower, await asyncio.gather(*patches, return_exceptions=True), strict=True):
-            if isinstance(problem, KubeError):
-                log.warning("could not clear a nomination", pod=pod.key, node=node, error=str(problem))
-            elif problem is not None:
-                raise problem
+        await asyncio.gather(*(self._reporter.clear_nomination(pod) for pod in lower))
 
-    async def _evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
+    async def _evict(self, victim: Pod, preemptor: Pod, node: str, plugin: str) -> None:
         waiting = self._engine.profiles.waiting_pods.get(victim.uid)
-        if waiting is not None:
-            waiting.preempt("DefaultPreemption")
         # A pod that is not bound yet returns to the queue instead of being deleted.
-        if waiting is not None or self._engine.pre_binds.cancel(victim.uid, "preempted by DefaultPreemption"):
+        if waiting is not None:
+            in_memory = waiting.preempt(plugin)
+        else:
+            in_memory = self._engine.pre_binds.cancel(victim.uid, f"preempted by {plugin}")
+        if in_memory:
+            self._record(victim, preemptor, node, plugin)
             self._reporter.preempted(victim, preemptor, node, in_memory=True)
             return
-        condition: dict[str, Any] = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": f"{preemptor.scheduler_name}: preempting to accommodate a higher priority pod",
-            "lastProbeTime": None,
-            "lastTransitionTime": format_time(self._clock()),
-        }
-        if victim.metadata.generation:
-            condition["observedGeneration"] = victim.metadata.generation
-        lock, cache = self._engine.lock, self._engine.cache
-        lock.defer(cache.start_eviction, victim)
-        try:
+        message = f"{preemptor.scheduler_name}: preempting to accommodate a higher priority pod"
+        if not _is_disrupted(victim, message):
+            condition: dict[str, Any] = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": _REASON,
+                "message": message,
+                "lastProbeTime": None,
+                "lastTransitionTime": format_time(self._clock()),
+            }
+            if victim.metadata.generation:
+                condition["observedGeneration"] = victim.metadata.generation
             await self._reporter.patch(victim, {"conditions": [condition]})
-            await self._delete(victim, preemptor, node)
-        except KubeError:
-            lock.defer(cache.eviction_failed, victim)
-            raise
+        await self._delete(victim, preemptor, node, plugin)
 
-    async def _delete(self, victim: Pod, preemptor: Pod, node: str) -> None:
+    async def _delete(self, victim: Pod, preemptor: Pod, node: str, plugin: str) -> None:
         try:
             await self._client.delete(Pod, victim.name, namespace=victim.namespace, uid=victim.uid)
         except NotFound:
             return
+        self._record(victim, preemptor, node, plugin)
         log.info("Preempted pod", victim=victim.key, preemptor=preemptor.key, node=node)
         self._reporter.preempted(victim, preemptor, node)
+
+    def _record(self, victim: Pod, preemptor: Pod, node: str, plugin: str) -> None:
+        if self._engine.observer is not None:
+            self._engine.observer.preempted(victim, preemptor, node, plugin)
+
+
+def _is_disrupted(pod: Pod, message: str) -> bool:
+    """Return whether the pod already has the condition, from a preemption whose DELETE failed."""
+    said = ("True", _REASON, message)
+    return any(
+        condition.type == "DisruptionTarget" and (condition.status, condition.reason, condition.message) == said
+        for condition in pod.status.conditions
+    )

@@ -1,4 +1,4 @@
-"""Calls extenders over HTTP. Errors are worded as in kube-scheduler, so that users can search for them."""
+"""ExtenderClient: calls extenders over HTTP. Error messages are those of kube-scheduler, so users can find them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mooring.kube.environment_proxy import environment_proxy
 from mooring.kube.identity import IdentitySource, identity_source
 from mooring.scheduler.extenders import Extender, Reply, Request
 
-#: How long an idle connection is kept, as in Go.
+#: How long an idle connection stays open, as in Go.
 _IDLE_SECONDS: Final = 90.0
 _TLS_PORT, _PORT = 443, 80
 _UNTRUSTED: Final = frozenset({18, 19, 20, 21})
@@ -31,17 +31,17 @@ _EXPIRED: Final = 10
 
 
 class ExtenderClient:
-    """Posts questions to extenders. Belongs to one event loop."""
+    """A client that posts requests to extenders. Belongs to one event loop."""
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
         self._env = env
         self._session: aiohttp.ClientSession | None = None
-        self._lines: dict[Extender, _Line] = {}
-        #: How many questions about scores wait for a reply.
+        self._connections: dict[Extender, _Connection] = {}
+        #: The number of requests for scores in progress.
         self.prioritizing = 0
 
     async def send(self, request: Request) -> Reply:
-        """Post a request and wait for the reply, at most for the extender's time-out."""
+        """Post a request and wait for the reply, up to the extender's timeout."""
         scores = request.verb == request.extender.config.prioritize_verb
         self.prioritizing += scores
         try:
@@ -50,13 +50,13 @@ class ExtenderClient:
             self.prioritizing -= scores
 
     async def _send(self, request: Request) -> Reply:
-        line = self._lines.get(request.extender)
-        if line is None:
-            line = self._lines[request.extender] = _Line(request.extender.config, self._env)
+        connection = self._connections.get(request.extender)
+        if connection is None:
+            connection = self._connections[request.extender] = _Connection(request.extender.config, self._env)
         progress = _Progress()
         try:
-            async with asyncio.timeout(line.seconds):
-                return await self._post(line, request, progress)
+            async with asyncio.timeout(connection.seconds):
+                return await self._post(connection, request, progress)
         except TimeoutError:
             if progress.answered:
                 text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
@@ -67,8 +67,8 @@ class ExtenderClient:
         except (aiohttp.ClientError, KubeError, OSError, ValueError) as error:
             return _broken(request, _cause(error, request.url))
 
-    async def _post(self, line: _Line, request: Request, progress: _Progress) -> Reply:
-        body, options = request.body(), await line.options(request.url)
+    async def _post(self, connection: _Connection, request: Request, progress: _Progress) -> Reply:
+        body, options = request.body(), await connection.options(request.url)
         if self._session is None:
             self._session = _session()
         async with self._session.post(
@@ -88,13 +88,13 @@ class ExtenderClient:
 
 
 class _Progress:
-    """How far a call has come."""
+    """The progress of a request."""
 
     answered = False
 
 
-class _Line:
-    """How to connect to one extender."""
+class _Connection:
+    """The connection settings of one extender."""
 
     def __init__(self, config: ExtenderConfig, env: Mapping[str, str]) -> None:
         self.seconds = config.http_timeout / 1e9
@@ -105,7 +105,7 @@ class _Line:
         self._server_name = access.tls_server_name
 
     async def options(self, url: str) -> dict[str, Any]:
-        """What a request needs besides its body; a certificate that was replaced is read again."""
+        """Return the options of a request; a certificate that was replaced is read again."""
         context = self._tls.context(self._identities.fresh() or await self._identities.get())
         return {
             "ssl": context if context is not None else True,
@@ -145,7 +145,7 @@ def _broken(request: Request, cause: str) -> Reply:
 
 
 def _cause(error: Exception, url: str) -> str:
-    """Why a request failed, as Go's client says it."""
+    """Return the cause of a failed request in the words of Go's client."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if isinstance(error, aiohttp.ClientConnectorDNSError):

@@ -1,4 +1,4 @@
-"""Informers: one reflector a kind, all feeding the engine."""
+"""Informers: one reflector per kind. They pass all changes to the engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-import structlog
 
 from mooring.api.core import Namespace, ReplicationController, Service
 from mooring.api.meta import KubeObject
@@ -25,13 +24,12 @@ from mooring.api.storage import (
     VolumeAttachment,
 )
 from mooring.api.workloads import ReplicaSet, StatefulSet
-from mooring.kube import Change, Client, Forbidden, Reflector, Resource, resource_of
+from mooring.kube import Change, Client, Reflector, Resource, resource_of
 from mooring.live.custom import CustomInformers
 from mooring.scheduler.engine import Engine
+from mooring.unexpected_errors import error_text, report_unexpected
 
-log = structlog.get_logger("mooring.live")
-
-#: What the scheduler watches. Pods come last: they are decided about with all the others in mind.
+#: The kinds that the scheduler watches. Pods are last, because decisions about them depend on the others.
 KINDS: tuple[type[KubeObject], ...] = (
     Namespace,
     Node,
@@ -49,24 +47,19 @@ KINDS: tuple[type[KubeObject], ...] = (
     VolumeAttachment,
     Pod,
 )
-_LOOK_SECONDS = 1.0
-_REFUSED = (
-    "The scheduler may not read what it needs, and waits; `mooring rbac` prints the roles that allow it, for "
-    "`kubectl apply -f -` (--user NAME, or --service-account NAME)"
-)
-#: Pods that have run to their end hold nothing: the server does not send them.
+#: Finished pods use no resources: the server does not send them.
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
-class Shown(msgspec.Struct, frozen=True):
-    """The objects that are shown to others, which need all of their fields."""
+class RawObjects(msgspec.Struct, frozen=True):
+    """The objects that extenders receive in full. Their JSON is cached."""
 
     nodes: bool = False
     waiting_pods: bool = False
     placed_pods: bool = False
 
     def resource(self, kind: type[KubeObject]) -> Resource[Any]:
-        """How objects of a kind are read, so that they can be shown."""
+        """Return the API resource of a kind, which caches the JSON of these objects."""
         resource: Resource[Any] = resource_of(kind)
         if kind is Node and self.nodes:
             return replace(resource, caches_json=lambda _node: True)
@@ -79,58 +72,49 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Informers:
-    """Lists and watches the scheduler's kinds, and passes changes to the engine."""
+    """The informers of the scheduler's kinds."""
 
     def __init__(
-        self, client: Client, engine: Engine, changed: Callable[[], None], shown: Shown, *, finished: bool = False
+        self, client: Client, engine: Engine, changed: Callable[[], None], shown: RawObjects, *, finished: bool = False
     ) -> None:
-        """``finished``: pods that have run to their end are wanted too."""
+        """With ``finished``, finished pods are watched too."""
         self._engine = engine
         self._changed = changed
-        #: Told about every change, after the engine.
+        #: Called with every change, after the engine.
         self.listener: Callable[[KubeObject | None, KubeObject | None], None] | None = None
+        #: Called with an object that cannot be applied, and the error.
+        self.report_invalid: Callable[[KubeObject, str], None] | None = None
         fields = "" if finished else _UNFINISHED
         self._reflectors: dict[type[KubeObject], Reflector[Any]] = {
             kind: Reflector(client, shown.resource(kind), self.apply, fields=fields if kind is Pod else "")
             for kind in KINDS
         }
-        #: What plugins read beside these.
+        #: The informers of the other kinds that plugins read.
         self.custom = CustomInformers(client, self.apply, known=KINDS, drop=engine.cache.objects.drop)
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Begin to list and watch."""
+        """Start to list and watch."""
         self.custom.begin(tasks)
         for kind, reflector in self._reflectors.items():
             tasks.create_task(reflector.run(), name=f"watch {kind.__name__}")
-        tasks.create_task(self._tell_of_missing_rights(), name="missing rights")
-
-    async def _tell_of_missing_rights(self) -> None:
-        """Log once how to grant missing permissions that prevent the start."""
-        while any(not reflector.synced.is_set() for reflector in self._reflectors.values()):
-            refused = {kind for kind, each in self._reflectors.items() if isinstance(each.last_error, Forbidden)}
-            if refused:
-                names = ", ".join(kind.__name__ for kind in self._reflectors if kind in refused)
-                log.error(_REFUSED, kinds=names)
-                return
-            await asyncio.sleep(_LOOK_SECONDS)
 
     async def synced(self) -> None:
-        """Wait until everything that exists was seen once."""
+        """Wait until all kinds are synced."""
         for reflector in self._reflectors.values():
             await reflector.synced.wait()
 
     def pod(self, key: str) -> Pod | None:
-        """A pod (namespace/name) as last seen."""
+        """Return the newest version of a pod (namespace/name)."""
         found: Pod | None = self._reflectors[Pod].objects.get(key)
         return found
 
     def pods(self) -> Iterable[Pod]:
-        """All pods as last seen, but for those that have run to their end."""
+        """Return the newest versions of all pods, without finished ones."""
         found: Mapping[str, Pod] = self._reflectors[Pod].objects
         return found.values()
 
     def lagging(self) -> list[str]:
-        """The kinds that have not been read yet, or cannot be now."""
+        """Return the kinds that are not synced, or that cannot be read."""
         return [
             kind.__name__
             for kind, reflector in self._reflectors.items()
@@ -138,13 +122,29 @@ class Informers:
         ] + self.custom.lagging()
 
     def apply(self, changes: list[Change[Any]]) -> None:
-        """Apply changes to the engine, then notify the listener."""
+        """Apply changes to the engine, then notify the listener. An object that cannot be applied is reported."""
         engine, listener = self._engine, self.listener
         for old, new in changes:
-            if new is not None:
-                engine.put(new)
-            elif old is not None:
-                engine.remove(old)
-            if listener is not None:
-                listener(old, new)
+            try:
+                if new is not None:
+                    engine.put(new)
+                elif old is not None:
+                    engine.remove(old)
+                if listener is not None:
+                    listener(old, new)
+            except Exception as error:
+                found = new if new is not None else old
+                assert found is not None
+                self._report(found, error)
         self._changed()
+
+    def _report(self, item: KubeObject, error: Exception) -> None:
+        """Report an object that cannot be applied: its amounts or numbers are invalid, or there is a bug."""
+        report_unexpected(
+            "an object cannot be applied and is ignored",
+            error,
+            kind=type(item).__name__,
+            object=f"{item.namespace}/{item.name}".removeprefix("/"),
+        )
+        if self.report_invalid is not None:
+            self.report_invalid(item, error_text(error))

@@ -30,14 +30,14 @@ WRITING: Final = {
     "DefaultBinder": Rule(("",), ("pods/binding",), ("create",)),
     "VolumeBinding": Rule(("",), ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
 }
-#: For endpoint authentication and authorization.
+#: The rules for endpoint authentication and authorization.
 SERVING: Final = (
     Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
     Rule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
 )
-#: In `AUTHENTICATION_NAMESPACE`.
+#: The rule for reading the client CA, in `AUTHENTICATION_NAMESPACE`.
 LOOKING_UP: Final = Rule(("",), ("configmaps",), ("get",), (AUTHENTICATION_CONFIG,))
-#: Paths that need authorization.
+#: The paths that need authorization.
 ENDPOINTS: Final = (
     "/configz", "/decisions", "/decisions/*", "/flagz", "/metrics", "/metrics/*", "/plugins", "/statusz"
 )  # fmt: skip
@@ -72,7 +72,7 @@ def base_rules() -> list[Rule]:
     """Return the rules for every configuration."""
     return [
         *_reading(),
-        # After a lost response, the scheduler reads the pod to see whether it is bound.
+        # If a response is lost, the scheduler reads the pod to find out whether it is bound.
         Rule(("",), ("pods",), ("get",)),
         Rule(("",), ("pods/status",), ("patch",)),
         Rule(("events.k8s.io",), ("events",), ("create", "patch")),

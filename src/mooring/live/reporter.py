@@ -1,4 +1,4 @@
-"""Reports the outcome of attempts: events, the PodScheduled condition, the nominated node."""
+"""Reporter: publishes the outcomes of attempts as events, the PodScheduled condition and the nominated node."""
 
 from __future__ import annotations
 
@@ -7,34 +7,38 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import structlog
 
-from mooring.api.meta import KubeObject, format_time
+from mooring.api.meta import KubeObject, ObjectReference, format_time
 from mooring.api.pod import Pod
 from mooring.kube import Client, Conflict, EventRecorder, KubeError, NotFound
-from mooring.kube.event_recorder import EventKind
+from mooring.kube.event_recorder import EventKind, reference
+from mooring.logs import get_logger
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 
-log = structlog.get_logger("mooring.live")
+log = get_logger("mooring.live")
 
-#: How long to wait before a patch that met another is sent again.
+#: How long to wait before a patch is sent again after a conflict.
 _CONFLICT_SECONDS = 0.05
 
 
 class Reporter:
-    """Writes events and pod status."""
+    """A writer of events and pod status."""
 
-    def __init__(self, client: Client, events: EventRecorder, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, client: Client, events: EventRecorder, clock: Callable[[], float], *, component: str = "default-scheduler"
+    ) -> None:
+        """``component`` is the reporting component of events about objects other than pods."""
         self._client = client
+        self._component = component
         self._events = events
         self._clock = clock
-        #: What is being written about pods that could not be placed, by uid.
+        #: The status writes in progress, by the uid of the pod.
         self._under_way: dict[str, asyncio.Future[None]] = {}
-        #: Nodes that pods were said to come to, by uid: what was written may not have been seen yet.
+        #: The nodes that were published as nominated, by the uid of the pod. The write may not have been observed yet.
         self._expected: dict[str, str] = {}
 
     def bound(self, assumed: AssumedPod) -> None:
-        """A pod has its node."""
+        """Report a bound pod."""
         pod, node = assumed.pod, assumed.node_name
         self._expected.pop(pod.uid, None)
         log.info(
@@ -52,11 +56,19 @@ class Reporter:
     def record(
         self, regarding: KubeObject, *, type: EventKind, reason: str, action: str, note: str, component: str
     ) -> None:
-        """Record an event in the name of a component."""
+        """Record an event of a component."""
         self._events.record(regarding, type=type, reason=reason, action=action, note=note, component=component)
 
+    def invalid(self, item: KubeObject | ObjectReference, message: str) -> None:
+        """Report an object that cannot be decoded, or whose values cannot be parsed, and is ignored."""
+        about = msgspec.structs.replace(reference(item), resource_version="")  # one event, not one for each version
+        note = f"The object is ignored: {message}"
+        self._events.record(
+            about, type="Warning", reason="Invalid", action="Reading", note=note, component=self._component
+        )
+
     async def failed(self, failed: FailedAttempt, pod: Pod) -> None:
-        """An attempt came to nothing."""
+        """Report a failed attempt."""
         message = failed.failure.message
         expected = self._expected.pop(pod.uid, "")
         log.info("Unable to schedule pod", pod=pod.key, reason=failed.reason, message=message)
@@ -69,7 +81,7 @@ class Reporter:
             component=pod.scheduler_name,
         )
         if pod.node_name:
-            return  # bound by another scheduler, or the answer was lost: the condition would be wrong
+            return  # bound by another scheduler, or the response was lost: the condition would be wrong
         patch = condition_patch(
             pod,
             reason=failed.reason,
@@ -87,8 +99,12 @@ class Reporter:
             self._expected[pod.uid] = node
             await self._in_turn(pod, {"nominatedNodeName": node})
 
+    async def clear_nomination(self, pod: Pod) -> None:
+        """Clear the nominated node of a pod, after the writes in progress."""
+        await self._in_turn(pod, {"nominatedNodeName": None})
+
     async def flushed(self, uid: str) -> None:
-        """Wait until nothing is being written about a pod: an old failure must not be told after a newer success."""
+        """Wait for the status writes of a pod: an old failure must not be published after a newer success."""
         while (writing := self._under_way.get(uid)) is not None:
             await asyncio.wait([writing])
 
@@ -105,7 +121,7 @@ class Reporter:
             writing.set_result(None)
 
     def preempted(self, victim: Pod, preemptor: Pod, node: str, *, in_memory: bool = False) -> None:
-        """Report a preempted pod; ``in_memory`` if it was not bound yet."""
+        """Report a preempted pod; ``in_memory`` is true if it was not bound yet."""
         note = f"Preempted by pod {preemptor.uid} on node {node}"
         note += " (in kube-scheduler memory)." if in_memory else ""
         self._events.record(
@@ -119,8 +135,8 @@ class Reporter:
         )
 
     async def patch(self, pod: Pod, status: dict[str, Any]) -> None:
-        """Patch a pod's status; a pod that is gone needs none. Raises KubeError."""
-        # With the uid, a pod that was deleted and made again under the same name is left alone.
+        """Patch a pod's status. A deleted pod is ignored. Raises KubeError."""
+        # With the uid, the patch does not apply to a new pod with the same name.
         body = msgspec.json.encode({"metadata": {"uid": pod.uid}, "status": status})
         for again in (True, True, False):
             try:
@@ -128,7 +144,7 @@ class Reporter:
             except NotFound:
                 return
             except Conflict:
-                # Another client writes to the pod, or the name belongs to another pod by now.
+                # Another client writes to the pod, or the name now belongs to another pod.
                 if not again:
                     raise
                 await asyncio.sleep(_CONFLICT_SECONDS)
@@ -137,10 +153,10 @@ class Reporter:
 
 
 class PluginEvents:
-    """What plugins say about objects, in the name of the pod's scheduler."""
+    """The events that plugins record. The reporting component is the pod's scheduler."""
 
     def __init__(self, events: EventRecorder, *, component: str) -> None:
-        """``component`` is who speaks about objects that are no pods."""
+        """``component`` is the reporting component of events about objects other than pods."""
         self._events = events
         self._component = component
 
@@ -165,9 +181,9 @@ class PluginEvents:
 def condition_patch(
     pod: Pod, *, reason: str, message: str, nominated: str | None, now: float, expected: str = ""
 ) -> dict[str, Any] | None:
-    """What to change of a pod's status after a failed attempt; None if it says all that already.
+    """Return the patch of a pod's status after a failed attempt; None if nothing changes.
 
-    ``expected`` is the node that was written as nominated meanwhile, which the pod in hand may not show yet.
+    ``expected`` is the node that was published as nominated, which ``pod`` may not contain yet.
     """
     status: dict[str, Any] = {}
     known = next((condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None)

@@ -1,4 +1,4 @@
-"""Finds and loads plugins, and holds them by name in a `Catalog`."""
+"""The catalog of plugins, and the search that finds and loads them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import msgspec
 
 from mooring.config import FieldError, PluginSpec
 from mooring.config.config_errors import nearest
-from mooring.framework.plugin import ArgsError, Plugin, args_struct, decode_args
+from mooring.framework.plugin import Plugin
+from mooring.framework.plugin_args import ArgsError, args_struct, decode_args
+from mooring.framework.plugin_errors import contain, describe
+from mooring.framework.plugin_frames import add_plugin_package
 from mooring.framework.points import points_of
 from mooring.loading.load_errors import Fault, PluginLoadError, refuse
 from mooring.loading.module_importer import root_of, unload
@@ -20,7 +23,9 @@ from mooring.loading.plugin_files import FoundPlugin, in_folder, kind_of, load_f
 from mooring.loading.plugin_kinds import POD, Kind, plugin_name
 from mooring.loading.plugin_options import DEFAULT, PluginOptions
 from mooring.loading.plugin_sources import NO_SOURCES, PluginEntry, PluginSources
+from mooring.loading.snapshot import watched_files
 from mooring.loading.static_checks import check_class
+from mooring.loading.trusted_paths import distrust
 from mooring.loading.wasm.guest_config import ConfiguredGuest
 
 #: The entry point group of plugins in installed packages.
@@ -34,13 +39,15 @@ class Requested(msgspec.Struct, frozen=True):
     #: Plugin name, and its file or package.
     plugins: tuple[tuple[str, Path], ...] = ()
     directories: tuple[Path, ...] = ()
-    #: Whether to accept files that other users can write.
+    #: Whether to accept files that other users can change or replace.
     allow_writable: bool = False
     #: Plugin name and class, passed by a program.
     classes: tuple[tuple[str, type[Any]], ...] = ()
+    #: Files and packages of which all plugins are loaded.
+    files: tuple[Path, ...] = ()
 
 
-#: A command line without plugins.
+#: The request of a command line without plugins.
 NOTHING: Final = Requested()
 
 
@@ -79,6 +86,13 @@ class Catalog:
         """Return the top modules of plugins from files."""
         return frozenset(root_of(each.cls.__module__) for found in self.files.values() for each in found)
 
+    def data_files(self) -> list[Path]:
+        """Return the files that the plugins declare in ``watch_files``."""
+        declared = (
+            each for path, found in self.files.items() for cls in found for each in watched_files(cls.cls, path)
+        )
+        return list(dict.fromkeys(declared))
+
     def unload(self, keep: Catalog | None = None) -> frozenset[str]:
         """Unload the modules of plugins from files, except those of another catalog. Return the unloaded modules."""
         gone = self.modules() - (keep.modules() if keep is not None else frozenset())
@@ -92,21 +106,29 @@ def find_plugins(
     sources: PluginSources = NO_SOURCES,
     *,
     base: Path | None = None,
+    file: Path | None = None,
     wanted: frozenset[str] = frozenset(),
     guests: Iterable[ConfiguredGuest] = (),
     known: Catalog | None = None,
 ) -> Catalog:
     """Load every plugin that the command line and the PluginSources document name.
 
-    ``base`` is the folder of relative paths in the document. Of installed plugins, only those in ``wanted`` are
-    imported. ``guests`` are the WebAssembly plugins. Unchanged plugins of a ``known`` catalog are not loaded again.
-    Raises PluginLoadError with all errors.
+    ``base`` is the folder of relative paths in the document. ``file`` holds the document, if it was read from a file;
+    because it names code to run, other users must not be able to change it. Of installed plugins, only those in
+    ``wanted`` are imported. ``guests`` are the WebAssembly plugins. Unchanged plugins of a ``known`` catalog are not
+    loaded again. Raises PluginLoadError with all errors.
     """
+    if file is not None and sources is not NO_SOURCES and not requested.allow_writable:
+        faults = distrust(file)
+        if faults:
+            raise PluginLoadError(faults)
     search = _Search(requested, sources, base or Path(), known or Catalog())
     for name, cls in requested.classes:
         search.given(name, cls)
     for name, path in requested.plugins:
         search.named(name, path, "--plugin")
+    for path in requested.files:
+        search.file(path, str(path))
     for entry in sources.plugins:
         if entry.path:
             search.named(entry.name, search.base / entry.path, "PluginSources")
@@ -146,6 +168,7 @@ class _Search:
         if found.name != name:
             self._faults.append(Fault("", 0, f"{name}: the name of the class is {found.name}; use that name"))
         self._faults += check_class(cls, kind)
+        add_plugin_package(cls.__module__)
         self._put(found)
 
     def named(self, name: str, path: Path, source: str) -> None:
@@ -158,16 +181,20 @@ class _Search:
     def folder(self, folder: Path, source: str) -> None:
         """Add all plugins of a folder."""
         try:
-            paths = in_folder(folder)
+            paths = in_folder(folder, allow_writable=self._allow_writable)
         except PluginLoadError as error:
             self._faults += error.faults
             return
         for path in paths:
-            try:
-                for each in self._load(path, source):
-                    self._put(each)
-            except PluginLoadError as error:
-                self._faults += error.faults
+            self.file(path, source)
+
+    def file(self, path: Path, source: str) -> None:
+        """Add all plugins of a file or package."""
+        try:
+            for each in self._load(path, source):
+                self._put(each)
+        except PluginLoadError as error:
+            self._faults += error.faults
 
     def installed(self, wanted: frozenset[str]) -> None:
         """Add plugins of installed packages."""
@@ -178,8 +205,9 @@ class _Search:
             place = f"entry point {entry.name} of {package}"
             try:
                 cls = entry.load()
-            except Exception as error:
-                self._faults.append(Fault("", 0, f"{place}: {type(error).__name__}: {error}"))
+            except BaseException as error:
+                contain(error)
+                self._faults.append(Fault("", 0, f"{place}: {describe(error)}"))
                 continue
             kind = kind_of(cls) if isinstance(cls, type) else None
             if kind is None or plugin_name(cls) != entry.name:
@@ -192,6 +220,7 @@ class _Search:
                 entry.name, cls, kind, place, version=entry.dist.version if entry.dist is not None else ""
             )
             self._faults += check_class(cls, kind)
+            add_plugin_package(cls.__module__)
             self._put(found)
 
     def guest(self, guest: ConfiguredGuest) -> None:
@@ -286,13 +315,14 @@ def _checker(cls: type[Plugin]) -> Callable[[object], list[FieldError]]:
         try:
             decode_args(cls, args)
         except ArgsError as error:
-            return [FieldError(error.path, error.reason, remedy=_remedy(cls, error.reason))]
+            return [FieldError(error.path, error.reason, remedy=args_remedy(cls, error.reason))]
         return []
 
     return check
 
 
-def _remedy(cls: type[Plugin], reason: str) -> str | None:
+def args_remedy(cls: type[Any], reason: str) -> str | None:
+    """Return the closest field, or the known ones, for an error about an unknown field of a plugin's ``Args``."""
     known = [field.encode_name for field in msgspec.structs.fields(args_struct(cls))]
     unknown = _UNKNOWN.search(reason)
     if unknown is None:

@@ -1,34 +1,29 @@
-"""Calls with a deadline. A call that hangs is left behind on its own thread."""
+"""Calls with a deadline, on their own thread. A call that hangs is interrupted and abandoned."""
 
 from __future__ import annotations
 
-import sys
 import threading
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import Future
 from typing import TypeVar
+
+from mooring.framework.plugin_errors import HangsError
+from mooring.framework.plugin_frames import author_frames, set_author_frames
+from mooring.loading.load_errors import refuse
+from mooring.loading.running_calls import plugin_frames, thread_frame
 
 T = TypeVar("T")
 
 
-class HangsError(RuntimeError):
-    """A call did not return in time."""
-
-    def __init__(self, seconds: float, stack: traceback.StackSummary) -> None:
-        super().__init__(f"did not return within {seconds:g} s")
-        #: The stack of the call at the deadline, innermost frame last.
-        self.stack = stack
-
-    def place_in(self, cls: type) -> tuple[str, int]:
-        """Return the file of a class and the innermost line of the stack in it."""
-        path = getattr(sys.modules.get(cls.__module__), "__file__", "") or ""
-        line = next((frame.lineno or 0 for frame in reversed(self.stack) if frame.filename == path), 0)
-        return path, line
+class _Abandoned(BaseException):
+    """The exception that ends the thread of a call that hangs."""
 
 
-def within(seconds: float, call: Callable[[], T]) -> T:
-    """Return the result of a call, or raise its exception. Raises HangsError at the deadline."""
+def within(seconds: float, call: Callable[[], T], modules: Container[str] = ()) -> T:
+    """Return the result of a call, or raise its exception. Raises HangsError at the deadline.
+
+    ``modules`` are those of plugins that were not loaded from files. The error has the frames of the plugin.
+    """
     outcome: Future[T] = Future()
 
     def run() -> None:
@@ -44,10 +39,24 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     except TimeoutError:
         if outcome.done():
             raise
-        raise HangsError(seconds, stack_of(thread.ident or 0)) from None
+    error = HangsError(seconds)
+    set_author_frames(error, plugin_frames(thread_frame(thread.ident or 0), modules))
+    _interrupt(thread)
+    raise error
 
 
-def stack_of(thread: int) -> traceback.StackSummary:
-    """Return the current stack of a thread; empty if the thread has ended."""
-    frame = sys._current_frames().get(thread)
-    return traceback.extract_stack(frame) if frame is not None else traceback.StackSummary()
+def load_within(seconds: float, load: Callable[[], T]) -> T:
+    """Return the result of loading plugins. If it hangs, raises PluginLoadError with the line that is executed."""
+    try:
+        return within(seconds, load)
+    except HangsError as error:
+        frames = author_frames(error)
+        path, line = (frames[-1].filename, frames[-1].lineno or 0) if frames else ("", 0)
+        raise refuse(path, f"loading the plugin {error}", line) from None
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    """Raise an exception in a thread as soon as it executes Python code. The thread shares no state with others."""
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Abandoned))

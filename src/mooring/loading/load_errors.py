@@ -8,7 +8,7 @@ import msgspec
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One error of a plugin: where it is, what is wrong, and how to fix it."""
+    """One error of a plugin: its location, the problem and the remedy."""
 
     #: The file or folder; "" if there is none.
     path: str
@@ -22,7 +22,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class PluginLoadError(ValueError):
-    """Plugins that cannot be loaded. Each line of the message names the file, the line if known, and the remedy."""
+    """An error while loading plugins. Each line of the message has the file, the line if known, and the remedy."""
 
     def __init__(self, faults: Iterable[Fault] | str) -> None:
         self.faults = (Fault("", 0, faults),) if isinstance(faults, str) else tuple(faults)

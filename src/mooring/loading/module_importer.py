@@ -1,7 +1,7 @@
-"""Imports plugin modules from snapshots. Each import has a unique module name, so that two versions can coexist.
+"""The importer of plugin modules. Each import has a unique module name, so that two versions can coexist.
 
 ``__pycache__`` is neither read nor written: it identifies a source by its size and its modification time in seconds,
-which is too coarse for a file that is edited and reloaded at once.
+which is too coarse for a file that is edited and reloaded within a second.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from mooring.framework.plugin_errors import contain, describe
 from mooring.loading.load_errors import PluginLoadError, refuse
 from mooring.loading.snapshot import Snapshot
 
@@ -46,7 +47,7 @@ class _Sources(importlib.abc.InspectLoader):
         return str(self._snapshot.path / within) if within else str(self._snapshot.path)
 
     def is_package(self, fullname: str) -> bool:
-        """Whether a module is a package."""
+        """Return whether a module is a package."""
         return (self.within(fullname) or "").endswith("__init__.py")
 
     def get_source(self, fullname: str) -> str:
@@ -61,7 +62,7 @@ class _Sources(importlib.abc.InspectLoader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules of loaded snapshots, for relative imports within packages."""
+    """The finder of modules of loaded snapshots, for relative imports within packages."""
 
     def __init__(self) -> None:
         self.loaded: dict[str, _Sources] = {}
@@ -99,9 +100,13 @@ def import_snapshot(snapshot: Snapshot) -> ModuleType:
         raise refuse(path, error.msg or "cannot be parsed", error.lineno or 0) from None
     except BaseException as error:
         unload(name)
-        if isinstance(error, KeyboardInterrupt):
-            raise
+        contain(error)
         raise _import_error(error, snapshot) from error
+
+
+def is_loaded(name: str) -> bool:
+    """Return whether a module belongs to a plugin file or package that is loaded."""
+    return root_of(name) in _finder.loaded
 
 
 def root_of(name: str) -> str:
@@ -134,7 +139,7 @@ def _import_error(error: BaseException, snapshot: Snapshot) -> PluginLoadError:
     for frame in traceback.extract_tb(error.__traceback__):
         if Path(frame.filename) == snapshot.path or snapshot.path in Path(frame.filename).parents:
             place, line = frame.filename, frame.lineno or 0
-    message = f"{type(error).__name__}: {error}"
+    message = describe(error)
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         message += _import_remedy(error.name, snapshot)
     if isinstance(error, SystemExit):

@@ -1,4 +1,4 @@
-"""Loads plugins from files, packages and folders: imports them, finds the plugin classes and checks these."""
+"""Loading of plugins from files, packages and folders: imports them, and finds and checks the plugin classes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from mooring.loading.load_errors import PluginLoadError, refuse
 from mooring.loading.module_importer import import_snapshot, unload
 from mooring.loading.plugin_kinds import KINDS, Kind, plugin_name
 from mooring.loading.requirements import check_requirements
-from mooring.loading.snapshot import Snapshot, check_pin, check_writers, read_snapshot
+from mooring.loading.snapshot import Snapshot, check_pin, data_sha256, read_snapshot, watched_files
 from mooring.loading.static_checks import check_class, check_strays
+from mooring.loading.trusted_paths import distrust
 
 
 class FoundPlugin(msgspec.Struct, frozen=True):
-    """A plugin class and where it was found."""
+    """A plugin class and its source."""
 
     name: str
     cls: type[Any]
@@ -31,6 +32,8 @@ class FoundPlugin(msgspec.Struct, frozen=True):
     path: Path | None = None
     sha256: str = ""
     version: str = ""
+    #: The SHA-256 of the files in ``watch_files``.
+    data_sha256: str = ""
 
 
 def parse_plugin_option(option: str) -> tuple[str, Path]:
@@ -66,13 +69,16 @@ def load_file(
 ) -> list[FoundPlugin]:
     """Load and check all plugins of a file or package. Raises PluginLoadError with all errors.
 
-    ``known`` are the plugins of an earlier load; they are returned if the files have not changed.
+    Unless ``allow_writable`` is set, other users must not be able to change the files or the data files. ``known`` are
+    the plugins of an earlier load; they are returned if the files have not changed.
     """
-    if not allow_writable:
-        check_writers(path)
-    snapshot = read_snapshot(path)
+    snapshot = read_snapshot(path, allow_writable=allow_writable)
     check_pin(snapshot, pin)
-    if known and all(each.sha256 == snapshot.sha256 for each in known):
+    if known and all(
+        each.sha256 == snapshot.sha256 and each.data_sha256 == data_sha256(each.cls, path) for each in known
+    ):
+        if not allow_writable:
+            _check_data(known, path)
         return list(known)
     check_requirements(path)
     module = import_snapshot(snapshot)
@@ -83,11 +89,24 @@ def load_file(
         unload(module.__name__)
     if faults:
         raise PluginLoadError(dict.fromkeys(faults))
+    if not allow_writable:
+        try:
+            _check_data(found, path)
+        except PluginLoadError:
+            unload(module.__name__)
+            raise
     return found
 
 
+def _check_data(found: Sequence[FoundPlugin], path: Path) -> None:
+    """Reject data files that other users can change. Raises PluginLoadError."""
+    faults = [fault for each in found for file in watched_files(each.cls, path) for fault in distrust(file)]
+    if faults:
+        raise PluginLoadError(dict.fromkeys(faults))
+
+
 def pick(name: str, path: Path, found: list[FoundPlugin]) -> FoundPlugin:
-    """Return the plugin of a name among those of a file. Raises PluginLoadError."""
+    """Return the plugin with a name from those of a file. Raises PluginLoadError."""
     for each in found:
         if each.name == name:
             return each
@@ -95,8 +114,14 @@ def pick(name: str, path: Path, found: list[FoundPlugin]) -> FoundPlugin:
     raise refuse(path, f"defines no plugin {name} (it defines {others}); derive a class from Plugin")
 
 
-def in_folder(folder: Path) -> list[Path]:
-    """Return the plugin files and packages of a folder, without tests and names that begin with a dot or underscore."""
+def in_folder(folder: Path, *, allow_writable: bool = True) -> list[Path]:
+    """Return the plugin files and packages of a folder, without tests and names that begin with a dot or underscore.
+
+    Raises PluginLoadError if the folder cannot be read or, unless ``allow_writable`` is set, if others can write it.
+    """
+    faults = [] if allow_writable else distrust(folder)
+    if faults:
+        raise PluginLoadError(faults)
     if not folder.is_dir():
         raise refuse(folder, "no such folder" if not folder.exists() else "is not a folder; use --plugin NAME=FILE")
     try:
@@ -127,4 +152,5 @@ def _plugins(module: ModuleType, snapshot: Snapshot, source: str) -> Iterator[Fo
         if kind is None or cls.__name__.startswith("_"):
             continue
         version = str(getattr(cls, "version", "") or module_version)
-        yield FoundPlugin(plugin_name(cls), cls, kind, source, snapshot.path, snapshot.sha256, version)
+        data = data_sha256(cls, snapshot.path)
+        yield FoundPlugin(plugin_name(cls), cls, kind, source, snapshot.path, snapshot.sha256, version, data)

@@ -25,7 +25,7 @@ _ACTION_METHODS = {"execute": "def execute(self, session)"}
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A kind of plugins."""
+    """A kind of plugin."""
 
     name: str
     #: Whether a class in a plugin file is a plugin of this kind.
@@ -48,7 +48,7 @@ def _is_action(cls: type) -> bool:
 
 
 def _takes_session(function: Any) -> bool:
-    """Whether a method has a parameter ``session``. Unrelated classes may have an ``execute`` method too."""
+    """Return whether a method has a parameter ``session``. Unrelated classes may have an ``execute`` method too."""
     return "session" in getattr(getattr(function, "__code__", None), "co_varnames", ())
 
 
@@ -125,6 +125,35 @@ _SESSION_PLUGINS = frozenset(
         "tdm",
         "usage",
     ]
+)
+#: The methods with which a session plugin registers callbacks.
+REGISTRATIONS = (
+    "add_allocatable",
+    "add_batch_node_order",
+    "add_best_node",
+    "add_event_handler",
+    "add_job_enqueueable",
+    "add_job_enqueued",
+    "add_job_order",
+    "add_job_pipelined",
+    "add_job_ready",
+    "add_job_starving",
+    "add_job_valid",
+    "add_may_evict",
+    "add_node_order",
+    "add_overused",
+    "add_pre_predicate",
+    "add_predicate",
+    "add_preemptable",
+    "add_preemptive",
+    "add_queue_order",
+    "add_reclaimable",
+    "add_reservation",
+    "add_simulation",
+    "add_task_order",
+    "add_unified_evictable",
+    "add_victim_queue_order",
+    "add_victim_tasks",
 )
 _ACTIONS = frozenset(["enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim"])
 

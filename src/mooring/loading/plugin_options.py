@@ -13,7 +13,7 @@ Isolation = Literal["none", "process"]
 
 
 class PluginOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How failures and slow calls of a plugin are handled. Times are in seconds."""
+    """Options for the handling of failures and slow calls of a plugin. Times are in seconds."""
 
     #: The number of consecutive failed attempts that opens the plugin's circuit breaker.
     failure_threshold: int = 5
@@ -36,9 +36,17 @@ class PluginOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.budget if own is None else own
 
     def own_budget_of(self, method: str) -> float | None:
-        """Return the budget that is set for the extension point of a method, or None."""
+        """Return the budget that is set for a callback of sessions, or for the extension point of a method, or None."""
+        if not self.budgets:
+            return None
         point = BY_METHOD.get(method)
-        return self.budgets.get(point.config if point is not None else method)
+        own = self.budgets.get(_camel(method))
+        return self.budgets.get(point.config) if own is None and point is not None else own
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 DEFAULT: Final = PluginOptions()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -23,21 +24,31 @@ class PluginRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     weight: int = 0
     version: str = ""
     sha256: str = ""
-    #: running, idle (in no profile), for batch sessions, or an error.
+    #: The state: running, idle (in no profile), for batch sessions, or an error.
     state: str
     calls: int = 0
     failures: int = 0
     over_budget: int = 0
     #: The mean duration of a call in microseconds; None if unknown.
     mean_micros: float | None = None
+    #: The last failure with its location, and the frames of its traceback in the plugin's code.
+    last_failure: str = ""
+    traceback: str = ""
+    #: Warnings about its results.
+    warnings: tuple[str, ...] = ()
 
 
 def plugin_rows(
-    config: SchedulerConfiguration, catalog: Catalog, *, statistics: dict[str, dict[str, Any]] | None = None
+    config: SchedulerConfiguration,
+    catalog: Catalog,
+    *,
+    statistics: dict[str, dict[str, Any]] | None = None,
+    sessions: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[PluginRow]:
-    """Return a row for each plugin of each profile, and for each plugin in no profile.
+    """Return a row for each plugin of each profile, for each plugin of batch sessions, and for each other plugin.
 
     ``statistics`` has the state, calls, failures, over_budget and mean_micros of plugins in a running scheduler.
+    ``sessions`` has the plugins and actions of batch sessions with their types, by scheduler name.
     """
     rows = []
     enabled: set[str] = set()
@@ -48,6 +59,9 @@ def plugin_rows(
             points = tuple(p for p in CONFIG_POINTS if any(each.name == name for each in profile.plugins.get(p, ())))
             weight = next((each.weight for each in profile.plugins.get("score", ()) if each.name == name), 0)
             rows.append(_row(name, catalog, statistics, profile=profile.scheduler_name, points=points, weight=weight))
+    for scheduler, used in (sessions or {}).items():
+        enabled.update(used)
+        rows += [_row(name, catalog, statistics, profile=scheduler, points=(what,)) for name, what in used.items()]
     for name, found in catalog.found.items():
         if name not in enabled:
             rows.append(_row(name, catalog, statistics, points=tuple(sorted(found.kind.points(found.cls)))))
@@ -72,7 +86,7 @@ def _row(
             points=points,
             weight=weight,
         )
-    if found.kind is not POD:
+    if found.kind is not POD and not profile:
         state = "for batch sessions"
     source = str(found.path) if found.path is not None else found.source
     return PluginRow(

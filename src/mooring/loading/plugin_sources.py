@@ -23,12 +23,18 @@ _IS_SOURCES: Final = re.compile(rf"^kind:[ \t]*[\"']?{KIND}[\"']?[ \t]*(#.*)?$",
 _SEPARATOR: Final = re.compile(r"^---([ \t].*)?$")
 _UNKNOWN: Final = re.compile(r"unknown field `(.+?)`")
 
-#: The least memory for a Python interpreter with NumPy.
+#: The minimum memory for a Python interpreter with NumPy.
 _MIN_MEMORY: Final = 256 << 20
 
 PointName = Literal[
     "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit", "preBind",
-    "bind", "postBind"
+    "bind", "postBind",
+    # The methods and callbacks of session plugins and actions.
+    "onSessionOpen", "onSessionClose", "execute", "allocatable", "allocateHandler", "batchNodeOrder", "bestNode",
+    "deallocateHandler", "jobEnqueueable", "jobEnqueued", "jobOrder", "jobPipelined", "jobReady", "jobStarving",
+    "jobValid", "mayEvict", "nodeOrder", "overused", "prePredicate", "predicate", "preemptable", "preemptive",
+    "queueOrder", "reclaimable", "reservation", "simulation", "taskOrder", "unifiedEvictable", "victimQueueOrder",
+    "victimTasks"
 ]  # fmt: skip
 #: The allowed values of some fields.
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
@@ -77,7 +83,8 @@ class PluginEntry(_Strict, frozen=True, kw_only=True):
     retry_after: Annotated[str, msgspec.Meta(description="How long it stays disabled, such as 30s.")] = "30s"
     budget: Annotated[str, msgspec.Meta(description="The duration after which a call is logged as slow.")] = "100ms"
     budgets: Annotated[
-        dict[PointName, str], msgspec.Meta(description="Budgets of single extension points: {score: 5ms}.")
+        dict[PointName, str],
+        msgspec.Meta(description="Budgets of single extension points, or callbacks of a session plugin: {score: 5ms}."),
     ] = {}
     timeout: Annotated[str, msgspec.Meta(description="The duration after which a call counts as hanging.")] = "5s"
 
@@ -123,7 +130,7 @@ class PluginSources(_Strict, frozen=True, kw_only=True):
         bool, msgspec.Meta(description="Whether to use plugins of installed packages (entry points mooring.plugins).")
     ] = True
     allow_writable: Annotated[
-        bool, msgspec.Meta(description="Whether to accept files and folders that other users can write.")
+        bool, msgspec.Meta(description="Whether to accept files and folders that other users can change or replace.")
     ] = False
 
 
@@ -138,7 +145,7 @@ def _seconds(text: str) -> float:
     return parse_duration(text) / SECOND
 
 
-#: The document of a configuration without one.
+#: The default, for a configuration without the document.
 NO_SOURCES: Final = PluginSources(api_version="mooring.dev/v1alpha1", kind="PluginSources")
 
 

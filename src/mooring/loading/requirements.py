@@ -29,7 +29,7 @@ def requirements_file(path: Path) -> Path:
 
 
 def check_requirements(path: Path) -> None:
-    """Compare a plugin's requirements with the installed packages. Raises PluginLoadError with all that are not met."""
+    """Compare a plugin's requirements with the installed packages. Raises PluginLoadError with all unmet ones."""
     file = requirements_file(path)
     if not file.is_file():
         return
@@ -74,7 +74,7 @@ def misfit(installed: str, versions: str) -> str | None:
 
 
 def fits(installed: str, versions: str) -> bool:
-    """Whether a version matches specifiers such as ``>=1.2,<2``."""
+    """Return whether a version matches specifiers such as ``>=1.2,<2``."""
     clauses = [each.strip() for each in versions.split(",") if each.strip()]
     return all(_holds(installed, match["sign"], match["version"]) for each in clauses if (match := _CLAUSE.match(each)))
 

@@ -1,4 +1,4 @@
-"""Loads a `Setup`: the checked configuration and its plugins, from a configuration file and a command line."""
+"""The setup of a scheduler: the checked configuration and its plugins, from a file and the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mooring.loading.plugin_kinds import POD
 from mooring.loading.plugin_sources import read_sources, split
 from mooring.loading.wasm.guest_config import guests_in
 
-#: The configuration if plugins are given without one: all plugins at all their extension points.
+#: The configuration if plugins are given without a file: it enables all plugins at all their extension points.
 _EVERYWHERE: Final = """\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -48,11 +48,13 @@ def load_setup(
     source: str,
     requested: Requested = NOTHING,
     base: Path | None = None,
+    file: Path | None = None,
     known: Catalog | None = None,
 ) -> Setup:
     """Read the text of a configuration file (None if there is none) and load its plugins and those of the command line.
 
-    ``base`` is the folder of relative paths in the file. Unchanged plugins of a ``known`` catalog are not loaded again.
+    ``base`` is the folder of relative paths in the file, and ``file`` the file itself if it has a path. Unchanged
+    plugins of a ``known`` catalog are not loaded again.
     Raises ConfigError or PluginLoadError.
     """
     if text is None:
@@ -63,7 +65,7 @@ def load_setup(
     document = read_document(rest, source=source)
     guests = guests_in(document)
     wanted = named_in(document)
-    catalog = find_plugins(requested, sources, base=base, wanted=wanted, guests=guests, known=known)
+    catalog = find_plugins(requested, sources, base=base, file=file, wanted=wanted, guests=guests, known=known)
     try:
         config = load_document(document, plugins=catalog.specs())
     except ValueError:
@@ -91,7 +93,7 @@ def config_for(catalog: Catalog) -> SchedulerConfiguration:
 
 
 def named_in(document: Document) -> frozenset[str]:
-    """Return the plugins that a configuration enables or gives arguments."""
+    """Return the plugins that a configuration enables or configures."""
     names: set[str] = set()
     profile: dict[str, Any]
     for profile in document.values.get("profiles") or []:

@@ -1,4 +1,4 @@
-"""The files of a setup: detects changes and reloads what changed."""
+"""The files of a setup, with change detection and reloading."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from mooring.loading.setup import Setup, load_setup
 from mooring.loading.snapshot import package_files
 from mooring.loading.wasm.guest_config import guests_in
 
-#: The most files that a signature includes.
+#: The maximum number of files in a signature.
 _MAX_FILES: Final = 10_000
 
-#: Path, modification time, size and inode of each file. Also changes if a link's target is replaced (a ConfigMap).
+#: The path, modification time, size and inode of each file. The inode changes if a link's target is replaced, as in
+#: a ConfigMap volume.
 Signature = tuple[tuple[str, int, int, int], ...]
 
 
 def signature(paths: Iterable[Path]) -> Signature:
-    """Return the signature of files and of all files below folders. It is equal as long as nothing changed."""
+    """Return the signature of files and of all files below folders. Equal signatures mean that nothing changed."""
     found = []
     for path in itertools.islice(_below(paths), _MAX_FILES):
         try:
@@ -61,6 +62,8 @@ class SetupFiles:
         self.file = file
         self._requested = requested
         self.adjust = adjust
+        #: The data files that the plugins declare in ``watch_files``.
+        self._data: tuple[Path, ...] = ()
         #: The signature of the files just before they were last read.
         self.seen: Signature = ()
 
@@ -70,9 +73,13 @@ class SetupFiles:
         Plugins of ``before`` whose files and arguments have not changed keep their classes. All others are imported as
         new modules.
         """
-        self.seen = signature(self.paths())
+        seen = signature(self._own_paths())
+        self.seen = seen + signature(self._data)
         known = before.catalog if before is not None else None
         setup = self._load(known)
+        # The plugins read these files later, when they are created.
+        self._data = tuple(setup.catalog.data_files())
+        self.seen = seen + signature(self._data)
         if before is not None:
             stale = set(_other_args(before, setup))
             renewed = {
@@ -91,7 +98,8 @@ class SetupFiles:
     def _load(self, known: Catalog | None) -> Setup:
         text = self._text()
         base = self.file.parent if self.file is not None else None
-        setup = load_setup(text, source=str(self.file or ""), requested=self._requested, base=base, known=known)
+        source = str(self.file or "")
+        setup = load_setup(text, source=source, requested=self._requested, base=base, file=self.file, known=known)
         try:
             return msgspec.structs.replace(setup, config=self.adjust(setup.config))
         except ValueError:
@@ -111,6 +119,10 @@ class SetupFiles:
 
     def paths(self) -> list[Path]:
         """Return all files and folders on which the setup depends, according to the current files."""
+        return [*self._own_paths(), *self._data]
+
+    def _own_paths(self) -> list[Path]:
+        """Return the files and folders of the setup, without the data files of plugins."""
         found = [path for _, path in self._requested.plugins]
         found += self._requested.directories
         if self.file is not None:

@@ -1,16 +1,15 @@
-"""Snapshots of plugin files. The code that runs is the code that was hashed, even if a file changes meanwhile."""
+"""Snapshots of plugin files. They ensure that the code that runs is the code that was hashed."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from mooring.loading.load_errors import Fault, PluginLoadError, refuse
+from mooring.loading.trusted_paths import read_trusted
 
 #: The size limit of a package.
 _MAX_BYTES = 256 * 1024 * 1024
@@ -28,29 +27,38 @@ class Snapshot(msgspec.Struct, frozen=True):
     sha256: str
 
 
-def read_snapshot(path: Path) -> Snapshot:
-    """Read a plugin's files. Raises PluginLoadError if they do not exist or are not Python."""
+def read_snapshot(path: Path, *, allow_writable: bool = True) -> Snapshot:
+    """Read a plugin's files. Raises PluginLoadError if they do not exist or are not Python.
+
+    Unless ``allow_writable`` is set, it is also raised for files that other users can change or replace.
+    """
+    read = Path.read_bytes if allow_writable else read_trusted
     try:
         if path.is_dir():
-            return _read_package(path)
+            return _read_package(path, read)
         if not path.is_file():
             raise refuse(path, "no such file")
         if path.suffix != ".py":
             raise refuse(path, "not a Python file; its name must end in .py")
-        data = path.read_bytes()
+        data = read(path)
     except OSError as error:
         raise refuse(error.filename or path, error.strerror or str(error)) from None
     return Snapshot(path, False, {"": data}, hashlib.sha256(data).hexdigest())
 
 
-def _read_package(path: Path) -> Snapshot:
+def _read_package(path: Path, read: Callable[[Path], bytes]) -> Snapshot:
     if not (path / "__init__.py").is_file():
         raise refuse(path, "is a folder without __init__.py; add one, or name the file, or use --plugins-dir")
     sources: dict[str, bytes] = {}
     listing, total = [], 0
+    faults: list[Fault] = []
     for file in package_files(path):
         within = file.relative_to(path).as_posix()
-        data = file.read_bytes()
+        try:
+            data = read(file)
+        except PluginLoadError as error:
+            faults += error.faults
+            continue
         total += len(data)
         if total > _MAX_BYTES:
             raise refuse(
@@ -59,7 +67,29 @@ def _read_package(path: Path) -> Snapshot:
         listing.append(f"{hashlib.sha256(data).hexdigest()}  {within}\n")
         if file.suffix == ".py":
             sources[within] = data
+    if faults:
+        raise PluginLoadError(dict.fromkeys(faults))
     return Snapshot(path, True, sources, hashlib.sha256("".join(listing).encode()).hexdigest())
+
+
+def watched_files(cls: type, path: Path) -> list[Path]:
+    """Return the data files that a plugin class declares in ``watch_files``; ``path`` is its file or package."""
+    folder, names = path if path.is_dir() else path.parent, getattr(cls, "watch_files", ())
+    # `check_class` reports other types.
+    return [folder / name for name in names if isinstance(name, str)] if isinstance(names, list | tuple) else []
+
+
+def data_sha256(cls: type, path: Path) -> str:
+    """Return the SHA-256 of the files in ``watch_files``; empty if the class declares none."""
+    total = None
+    for file in watched_files(cls, path):
+        total = total or hashlib.sha256()
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            data = f"missing: {error.strerror}".encode()
+        total.update(hashlib.sha256(data).digest())
+    return total.hexdigest() if total is not None else ""
 
 
 def package_files(path: Path) -> Iterator[Path]:
@@ -78,44 +108,3 @@ def check_pin(snapshot: Snapshot, wanted: str) -> None:
     if wanted and snapshot.sha256 != wanted.lower().removeprefix("sha256:"):
         text = f"its sha256 is {snapshot.sha256}, but {wanted} is pinned; review the change, then pin the new one"
         raise refuse(snapshot.path, text)
-
-
-# File permissions
-
-
-def check_writers(path: Path) -> None:
-    """Reject files and folders that other users can write. Raises PluginLoadError with all of them."""
-    faults = [fault for each in _checked_paths(path) if (fault := _writable_by_others(each)) is not None]
-    if faults:
-        raise PluginLoadError(faults)
-
-
-def _checked_paths(path: Path) -> Iterator[Path]:
-    resolved = path.resolve()
-    yield resolved.parent
-    yield resolved
-    if resolved.is_dir():
-        for folder, _, files in os.walk(resolved):
-            if Path(folder) != resolved:
-                yield Path(folder)
-            yield from (Path(folder, file) for file in files if file.endswith(".py"))
-
-
-def _writable_by_others(path: Path) -> Fault | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None  # reading the file reports the error
-    if os.statvfs(path).f_flag & os.ST_RDONLY:
-        return None  # such as a mounted ConfigMap, whose folders have all bits set
-    mode = found.st_mode
-    if stat.S_ISDIR(mode) and mode & stat.S_ISVTX:
-        return None  # with the sticky bit, as in /tmp, only the owner of a file can replace it
-    if mode & stat.S_IWOTH:
-        who, remedy = "all users", "chmod o-w"
-    elif mode & stat.S_IWGRP and found.st_gid != os.getegid():
-        who, remedy = f"the group {found.st_gid}", "chmod g-w"
-    else:
-        return None
-    text = f"can be written by {who}, who could run code in the scheduler: {remedy} {path}"
-    return Fault(str(path), 0, f"{text}, or accept it with --allow-writable-plugins")

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import inspect
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
 import msgspec
 
 from mooring import __version__
-from mooring.framework.plugin import Plugin, args_struct, dependence
+from mooring.framework.plugin import Plugin, dependence
+from mooring.framework.plugin_args import args_struct
+from mooring.framework.plugin_errors import contain
 from mooring.framework.points import BY_METHOD
 from mooring.loading.load_errors import Fault
 from mooring.loading.module_importer import root_of
-from mooring.loading.plugin_kinds import Kind, plugin_name
+from mooring.loading.plugin_kinds import REGISTRATIONS, SESSION, Kind, plugin_name
 from mooring.loading.requirements import fits, misfit
+from mooring.loading.snapshot import watched_files
 
 #: Methods that are called only if one of the other methods is defined.
 _NEEDS = {
@@ -35,29 +41,41 @@ _PER_NODE = ("filter", "filter_nodes", "score", "score_nodes")
 def check_class(cls: type, kind: Kind) -> list[Fault]:
     """Return the errors of a plugin class in line order, without running it."""
     source = class_source(cls)
-    path = source.path if source is not None else inspect.getfile(cls) if cls.__module__ in sys.modules else ""
+    path = source.path if source is not None else _file_of(cls)
     found: list[tuple[int, str]] = [(problem.line, problem.message) for problem in kind.check(cls)]
     found += _requires(cls, source)
+    found += _watch_files(cls, source)
     if issubclass(cls, Plugin):
         found += _never_called(cls, source)
         found += _dependences(cls, source)
-        found += _args(cls, source)
+    found += _args(cls, source)
     name = plugin_name(cls)
     faults = [Fault(path, line or _line(source), f"{name}: {message}") for line, message in found]
-    return sorted([*faults, *_blocking(cls)], key=lambda fault: (fault.path != path, fault.path, fault.line))
+    faults += _in_methods(cls, blocking_calls)
+    if kind is SESSION:
+        faults += _in_methods(cls, unknown_registrations)
+    return sorted(faults, key=lambda fault: (fault.path != path, fault.path, fault.line))
 
 
-def _blocking(cls: type) -> Iterator[Fault]:
-    """Yield the blocking calls of a class and of its base classes in the same file or package."""
+def _file_of(cls: type) -> str:
+    """Return the file of a class; empty for one that was defined in a notebook or at a prompt."""
+    try:
+        return inspect.getfile(cls)
+    except (OSError, TypeError):
+        return ""
+
+
+def _in_methods(cls: type, check: Callable[[ClassSource], Iterable[tuple[int, str]]]) -> Iterator[Fault]:
+    """Yield the errors in the methods of a class and of its base classes in the same file or package."""
     for owner in cls.__mro__:
         source = class_source(owner) if root_of(owner.__module__) == root_of(cls.__module__) else None
         if source is not None:
-            for line, message in blocking_calls(source):
+            for line, message in check(source):
                 yield Fault(source.path, line, f"{plugin_name(owner)}: {message}")
 
 
 def check_strays(module: ModuleType) -> list[Fault]:
-    """Return errors for classes that look like plugins but do not derive from Plugin, so that they are not found."""
+    """Return errors for classes that look like plugins but are not found, because they do not derive from Plugin."""
     faults = []
     for cls in list(vars(module).values()):
         if not isinstance(cls, type) or cls.__module__ != module.__name__ or issubclass(cls, Plugin):
@@ -103,6 +121,20 @@ def _requires(cls: type, source: ClassSource | None) -> Iterator[tuple[int, str]
         )
 
 
+def _watch_files(cls: type, source: ClassSource | None) -> Iterator[tuple[int, str]]:
+    """Check the data files that a plugin declares."""
+    names: Any = getattr(cls, "watch_files", ())
+    if not names:
+        return
+    line = _line(source, "watch_files")
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        yield line, f'watch_files is {names!r}; write for example  watch_files = ["nodes.csv"]'
+    elif source is not None and source.path:
+        for file in watched_files(cls, Path(source.path)):
+            if not file.is_file():
+                yield line, f"watch_files: {file} does not exist"
+
+
 def _never_called(cls: type[Plugin], source: ClassSource | None) -> Iterator[tuple[int, str]]:
     for method, others in _NEEDS.items():
         if callable(getattr(cls, method, None)) and not any(callable(getattr(cls, each, None)) for each in others):
@@ -119,8 +151,32 @@ def _dependences(cls: type[Plugin], source: ClassSource | None) -> Iterator[tupl
         yield _line(source, method), f"'{method}' declares depends_on(\"{declared}\"); it can depend on {right}"
 
 
-def _args(cls: type[Plugin], source: ClassSource | None) -> Iterator[tuple[int, str]]:
-    declared: Any = cls.Args
+def unknown_registrations(source: ClassSource) -> Iterator[tuple[int, str]]:
+    """Yield misspelled registrations in the methods that have a session. They would fail in every session."""
+    for method in source.methods():
+        names = {argument.arg for argument in method.args.args if argument.arg in ("session", "ssn")}
+        if method.name in ("on_session_open", "on_session_close"):
+            names |= {argument.arg for argument in method.args.args[1:2]}
+        for node in ast.walk(method):
+            if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names):
+                continue
+            if node.attr in REGISTRATIONS:
+                continue
+            # Volcano's name is AddQueueOrderFn.
+            snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.attr).lower().removesuffix("_fn")
+            close = difflib.get_close_matches(
+                snake, REGISTRATIONS, n=1, cutoff=0.75 if snake.startswith("add") else 0.92
+            )
+            if close:
+                right = f"{node.value.id}.{close[0]}"
+                yield node.lineno, f"'{node.value.id}.{node.attr}' does not exist; did you mean '{right}'?"
+            elif snake.startswith("add_"):
+                known = ", ".join(REGISTRATIONS)
+                yield node.lineno, f"'{node.value.id}.{node.attr}' does not exist; use one of {known}"
+
+
+def _args(cls: type[Any], source: ClassSource | None) -> Iterator[tuple[int, str]]:
+    declared: Any = getattr(cls, "Args", None)
     if declared is None:
         return
     line = _line(source, "Args")
@@ -130,7 +186,8 @@ def _args(cls: type[Plugin], source: ClassSource | None) -> Iterator[tuple[int, 
     try:
         hints = get_type_hints(declared)
         args_struct(cls)
-    except Exception as error:
+    except BaseException as error:
+        contain(error)
         yield line, f"Args is invalid: {error}"
         return
     for name, value in vars(declared).items():
@@ -158,7 +215,7 @@ _BLOCKING |= {f"{library}.{name}": instead for library, instead in _LIBRARIES.it
 
 
 class ClassSource(msgspec.Struct, frozen=True):
-    """The source of a class."""
+    """The source code of a class."""
 
     path: str
     line: int
@@ -167,13 +224,13 @@ class ClassSource(msgspec.Struct, frozen=True):
     imported: dict[str, str]
 
     def methods(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-        """Yield its methods."""
+        """Yield the methods."""
         for node in self.tree.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield node
 
     def line_of(self, method: str) -> int:
-        """Return the line of a method or attribute, or else of the class."""
+        """Return the line of a method or attribute, or of the class if there is no such member."""
         for node in self.tree.body:
             names = [getattr(node, "name", "")]
             if isinstance(node, ast.Assign):

@@ -1,4 +1,4 @@
-"""Trace: timings and answers that one scheduling attempt records for metrics, decision records and reports."""
+"""Trace: the timings and answers that an attempt records for metrics, decision records and reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mooring.observe.decision_records import Candidate
 class ExtenderCall(msgspec.Struct, frozen=True):
     """One call of an extender in an attempt, and its answer."""
 
-    #: Its URL.
+    #: The URL of the extender.
     extender: str
     #: filter, prioritize or preempt.
     verb: str
@@ -55,12 +55,12 @@ class Trace:
         self.pre_filtered = self.filtered = self.pre_scored = self.scored = self.post_filter_started = 0.0
         self.scorers: tuple[str, ...] = ()
         self.candidates: tuple[Candidate, ...] = ()
-        #: In order.
+        #: The extender calls, in order.
         self.extender_calls: tuple[ExtenderCall, ...] = ()
 
 
 class Evaluation(msgspec.Struct):
-    """The answer of every plugin in one attempt, for people: every node is examined and scored by every plugin."""
+    """The answer of every plugin in one attempt, for reports: all plugins examine and score all nodes."""
 
     #: Whether PostFilter runs if no node is feasible.
     runs_post_filter: bool = True

@@ -7,32 +7,41 @@ that many pods have in common, such as the pods of a workload that does not fit,
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-#: Estimated bytes of a record and of each candidate, verdict and name in it; measured and rounded up.
+#: The estimated size in bytes of a record and of each candidate, verdict and name in it; measured and rounded up.
 _RECORD_BYTES, _CANDIDATE_BYTES, _VERDICT_BYTES, _NAME_BYTES = 520, 260, 300, 70
-#: Maximum number of shared sets of verdicts.
+#: The maximum number of shared sets of verdicts.
 _MAX_SHARED = 1024
+#: The number of nodes that are recorded in addition to the chosen one.
+RUNNERS_UP = 3
+_LOWEST = np.iinfo(np.int64).min
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A feasible node, with the plugins' weighted scores in the order of ``Decision.scorers``."""
+    """A feasible node, with the plugins' weighted scores in the order of ``Decision.scorers``.
+
+    Scores are integers; those of batch sessions may be fractions.
+    """
 
     node: str
-    total: int
-    scores: tuple[int, ...]
+    total: int | float
+    scores: tuple[int | float, ...]
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """Nodes that a plugin rejected for the same reasons."""
+    """The nodes that a plugin rejected for the same reasons."""
 
     plugin: str
     code: str
     reasons: tuple[str, ...]
     count: int
-    #: Names of the first few nodes.
+    #: The names of the first few nodes.
     nodes: tuple[str, ...]
 
 
@@ -47,8 +56,32 @@ class Preemption(msgspec.Struct, frozen=True, gc=False):
     victims: tuple[str, ...] = ()
 
 
+class Hold(msgspec.Struct, frozen=True, gc=False):
+    """A plugin that makes a pod wait at Permit."""
+
+    plugin: str
+    #: The timeout in seconds.
+    seconds: float
+    #: When the timeout ends and the pod is rejected, in seconds since the epoch.
+    until: float
+    #: When the plugin allows the pod automatically; None if it does not.
+    allowed_at: float | None = None
+
+
+class Preempted(msgspec.Struct, frozen=True, gc=False):
+    """The preemption of a pod."""
+
+    #: namespace/name of the preemptor.
+    by: str
+    plugin: str
+    #: The node that the pod was evicted from.
+    node: str
+    #: Seconds since the epoch.
+    time: float
+
+
 class Phases(msgspec.Struct, gc=False):
-    """Duration of each phase of an attempt in seconds; None if the phase did not run."""
+    """The duration of each phase of an attempt in seconds; None if the phase did not run."""
 
     pre_filter: float | None = None
     filter: float | None = None
@@ -69,24 +102,32 @@ class Decision(msgspec.Struct, gc=False, kw_only=True):
     #: Seconds since the epoch.
     time: float
     attempt: int
-    #: ``placed`` (being bound), ``bound``, ``unschedulable`` or ``error``.
+    #: ``placed`` (being bound), ``bound``, ``unschedulable`` or ``error``; later ``preempted``; or ``gated`` if a
+    #: PreEnqueue plugin gated the pod until it was deleted.
     outcome: str
     phases: Phases
-    # If the pod was placed:
+    # If the pod was placed
     node: str = ""
     evaluated: int = 0
     feasible: int = 0
-    #: The plugins whose scores the candidates have.
+    #: The plugins whose scores the candidates contain.
     scorers: tuple[str, ...] = ()
     #: The chosen node, then the next best nodes.
     candidates: tuple[Candidate, ...] = ()
     #: Whether the nominated node was chosen without evaluating other nodes.
     was_nominated: bool = False
-    # If it was not:
+    # If the pod was not placed
     message: str = ""
     #: If the pod was placed, only the verdicts of extenders.
     verdicts: tuple[Verdict, ...] = ()
     preemption: Preemption | None = None
+    # In both cases
+    #: The plugins that made the pod wait at Permit in this attempt.
+    permit: tuple[Hold, ...] = ()
+    #: namespace/name of the pods that were selected as victims for this pod, in all its attempts.
+    victims: tuple[str, ...] = ()
+    #: The preemption of the pod, if it has had no other node since.
+    preempted: Preempted | None = None
 
     @property
     def waits(self) -> bool:
@@ -98,7 +139,7 @@ class DecisionRecords:
     """The last decision for each pod.
 
     Records of pending pods are kept while the pods are pending. Of the others, the oldest are evicted if there are more
-    than ``limit``, or if all records together exceed ``max_bytes`` by estimate.
+    than ``limit``, or if the estimated size of all records exceeds ``max_bytes``.
     """
 
     def __init__(self, *, limit: int = 10_000, max_bytes: int = 32 << 20) -> None:
@@ -107,7 +148,7 @@ class DecisionRecords:
         self._finished: OrderedDict[str, Decision] = OrderedDict()
         self._waiting: dict[str, Decision] = {}
         self._shared: OrderedDict[tuple[Verdict, ...], tuple[Verdict, ...]] = OrderedDict()
-        #: Estimated size of all records.
+        #: The estimated size of all records.
         self.bytes = 0
 
     def put(self, decision: Decision) -> None:
@@ -118,6 +159,8 @@ class DecisionRecords:
             old = self._waiting.pop(key, None)
         if old is not None:
             self.bytes -= _size(old)
+            if old.uid == decision.uid:
+                _inherit(decision, old)
         if decision.waits:
             self._waiting[key] = decision
         else:
@@ -127,7 +170,7 @@ class DecisionRecords:
             self._evict()
 
     def share(self, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-        """Return equal verdicts that are stored already, or store these."""
+        """Return equal verdicts that are already stored, or store these."""
         shared = self._shared.get(verdicts)
         if shared is not None:
             self._shared.move_to_end(verdicts)
@@ -137,13 +180,35 @@ class DecisionRecords:
             self._shared.popitem(last=False)
         return verdicts
 
-    def settle(self, key: str, uid: str) -> None:
+    def finish(self, key: str, uid: str) -> None:
         """Allow eviction of the record of a pod that was deleted, or bound by another scheduler."""
         decision = self._waiting.get(key)
         if decision is not None and decision.uid == uid:
             del self._waiting[key]
             self._finished[key] = decision
             self._evict()
+
+    def preempt(self, key: str, uid: str, preempted: Preempted, *, profile: str) -> None:
+        """Record that a pod was preempted, also if no decision for it is stored."""
+        decision = self.get(key)
+        if decision is not None and decision.uid == uid:
+            decision.preempted = preempted
+            if not decision.waits:
+                decision.outcome = "preempted"
+            return
+        self.put(
+            Decision(
+                pod=key,
+                uid=uid,
+                profile=profile,
+                time=preempted.time,
+                attempt=0,
+                outcome="preempted",
+                phases=Phases(),
+                node=preempted.node,
+                preempted=preempted,
+            )
+        )
 
     def get(self, key: str) -> Decision | None:
         """Return the last decision for a pod (namespace/name)."""
@@ -164,12 +229,60 @@ class DecisionRecords:
             self.bytes -= _size(oldest)
 
 
+def _inherit(decision: Decision, old: Decision) -> None:
+    """Copy from the previous record what still applies to the pod."""
+    if old.victims:
+        decision.victims = tuple(dict.fromkeys((*old.victims, *decision.victims)))
+    if not decision.node:
+        decision.preempted = old.preempted
+        if old.attempt == decision.attempt:
+            decision.permit = old.permit
+
+
 def _size(decision: Decision) -> int:
+    size = _RECORD_BYTES + _CANDIDATE_BYTES * len(decision.candidates) + _NAME_BYTES * len(decision.victims)
     if not decision.waits and not decision.verdicts:
-        return _RECORD_BYTES + _CANDIDATE_BYTES * len(decision.candidates)
-    size = _RECORD_BYTES + _CANDIDATE_BYTES * len(decision.candidates) + len(decision.message)
+        return size
+    size += len(decision.message)
     for verdict in decision.verdicts:  # an overestimate if they are shared
         size += _VERDICT_BYTES + _NAME_BYTES * len(verdict.nodes)
     if decision.preemption is not None:
         size += _VERDICT_BYTES + _NAME_BYTES * len(decision.preemption.victims)
     return size
+
+
+def best_places(totals: npt.NDArray[Any], chosen: int, count: int, guess: Sequence[int] = ()) -> list[int]:
+    """Return the chosen place, then the places with the next highest totals.
+
+    Places in ``guess`` (the last result) that are as good as the chosen one are used without a search. The vector is
+    modified temporarily and restored: repeated searches for the maximum are cheaper than sorting.
+    """
+    best, size = totals[chosen], len(totals)
+    places = [chosen]
+    for place in guess:
+        if len(places) < count and place < size and place != chosen and totals[place] == best:
+            places.append(place)
+    missing = min(count, size) - len(places)
+    return places if missing <= 0 else places + _next_best(totals, places, missing)
+
+
+def _next_best(totals: npt.NDArray[Any], taken: list[int], count: int) -> list[int]:
+    """Return the places with the highest totals, except those in ``taken``; the first of equals first."""
+    if not totals.flags.writeable:
+        totals = totals.copy()
+    lowest = -np.inf if totals.dtype.kind == "f" else _LOWEST
+    places = list(taken)
+    values = [totals[place] for place in places]
+    try:
+        totals[places] = lowest
+        for _ in range(count):
+            place = int(totals.argmax())
+            if totals[place] == lowest:
+                break  # the others are not feasible
+            places.append(place)
+            values.append(totals[place])
+            totals[place] = lowest
+    finally:
+        for place, value in zip(places, values, strict=True):
+            totals[place] = value
+    return places[len(taken) :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mooring.api.meta import format_time
-from mooring.observe.decision_records import Decision, Phases
+from mooring.observe.decision_records import Decision, Hold, Phases, Preempted
 
 
 class _View(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -16,13 +16,13 @@ class CandidateView(_View):
     """A feasible node with its scores."""
 
     node: str
-    total: int
+    total: int | float
     #: Plugin -> weighted score.
-    scores: dict[str, int] = {}
+    scores: dict[str, int | float] = {}
 
 
 class VerdictView(_View):
-    """Nodes that a plugin rejected for the same reasons."""
+    """The nodes that a plugin rejected for the same reasons."""
 
     plugin: str = ""
     code: str = ""
@@ -41,14 +41,35 @@ class PreemptionView(_View):
     victims: list[str] = []
 
 
+class HoldView(_View):
+    """A plugin that makes a pod wait at Permit."""
+
+    plugin: str
+    timeout_seconds: float
+    #: When the timeout ends and the pod is rejected, unless the plugin allows it before.
+    until: str
+    #: When the plugin allows the pod automatically, if it does.
+    allowed_at: str = ""
+
+
+class PreemptedView(_View):
+    """The preemption of a pod."""
+
+    #: namespace/name of the preemptor.
+    by: str
+    plugin: str
+    node: str
+    time: str
+
+
 class DecisionView(_View):
-    """One scheduling attempt."""
+    """A scheduling attempt."""
 
     pod: str
     time: str
     profile: str
     outcome: str
-    #: Number of the attempt; 0 for one that was simulated for an explanation.
+    #: The number of the attempt; 0 if it was simulated for an explanation.
     attempt: int = 0
     node: str = ""
     evaluated_nodes: int = 0
@@ -58,6 +79,11 @@ class DecisionView(_View):
     message: str = ""
     verdicts: list[VerdictView] = []
     preemption: PreemptionView | None = None
+    #: The plugins that made the pod wait at Permit in this attempt.
+    permit: list[HoldView] = []
+    #: namespace/name of the pods that were evicted for this pod, in all its attempts.
+    victims: list[str] = []
+    preempted: PreemptedView | None = None
     #: Phase -> duration.
     seconds: dict[str, float] = {}
 
@@ -78,10 +104,10 @@ class WaitingView(_View):
     #: The plugin that gates the pod, and its reasons.
     gated_by: str = ""
     gate_reasons: list[str] = []
-    #: Remaining spec.schedulingGates.
+    #: The remaining spec.schedulingGates.
     gates: list[str] = []
     woken_by: list[WakeView] = []
-    #: End of the backoff; the pod can be retried earlier if the queue is empty.
+    #: The end of the backoff; the pod can be retried earlier if the queue is empty.
     backoff_ends: str = ""
     #: The latest time of the next attempt.
     retried_by: str = ""
@@ -89,16 +115,18 @@ class WaitingView(_View):
 
 
 class Explanation(_View):
-    """Why a pod was placed on its node, or why it is pending."""
+    """The reasons why a pod was placed on its node, or is pending."""
 
     pod: str
-    #: bound, binding, pending, gated, or gone.
+    #: bound, binding, held (at Permit), pending, gated (by a PreEnqueue plugin), or gone.
     state: str
     node: str = ""
     #: The source, if it is not the record of a running scheduler.
     note: str = ""
     decision: DecisionView | None = None
     waiting: WaitingView | None = None
+    #: The plugins that hold the pod at Permit now.
+    held_by: list[HoldView] = []
 
 
 def view(decision: Decision) -> DecisionView:
@@ -140,8 +168,26 @@ def view(decision: Decision) -> DecisionView:
             nominated_node=preemption.nominated_node,
             victims=list(preemption.victims),
         ),
+        permit=[hold_view(each) for each in decision.permit],
+        victims=list(decision.victims),
+        preempted=None if decision.preempted is None else _preempted(decision.preempted),
         seconds=_seconds(decision.phases),
     )
+
+
+def hold_view(hold: Hold) -> HoldView:
+    """Return the view of a plugin that makes a pod wait at Permit."""
+    return HoldView(
+        plugin=hold.plugin,
+        timeout_seconds=hold.seconds,
+        until=format_time(hold.until),
+        allowed_at="" if hold.allowed_at is None else format_time(hold.allowed_at),
+    )
+
+
+def _preempted(preempted: Preempted) -> PreemptedView:
+    time = format_time(preempted.time)
+    return PreemptedView(by=preempted.by, plugin=preempted.plugin, node=preempted.node, time=time)
 
 
 def _seconds(phases: Phases) -> dict[str, float]:

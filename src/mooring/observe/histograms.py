@@ -58,7 +58,7 @@ class Histograms:
         self._children: dict[tuple[str, ...], Histogram] = {}
 
     def child(self, *values: str) -> Histogram:
-        """Return the histogram of some label values; callers in the hot path keep it."""
+        """Return the histogram of some label values; callers in the hot path store it."""
         found = self._children.get(values)
         if found is None:
             found = self._children[values] = Histogram(self._bounds)

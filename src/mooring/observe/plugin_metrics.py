@@ -1,7 +1,7 @@
 """Metrics of plugins: calls, durations, failures, time over budget, and open circuit breakers.
 
-Every call is counted. One cycle in ten is timed, as in kube-scheduler, to keep the cost low. The timed cycles are
-chosen by counting, not at random: observing must not change what is decided with a given seed.
+Every call is counted. One cycle in ten is timed, as in kube-scheduler, to limit the cost. The timed cycles are chosen
+by counting, not at random, because metrics must not change the decisions with a given seed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mooring.observe.histograms import Histograms, exponential
 
 
 class PluginHealth:
-    """Counters by plugin and method; they survive reloads."""
+    """Counters by plugin and method. They survive reloads."""
 
     def __init__(self) -> None:
         self.failures: Counter[tuple[str, str]] = Counter()
@@ -62,12 +62,12 @@ class PluginHealth:
         yield reloads
 
 
-#: One of this number of cycles is timed.
+#: One in this number of cycles is timed.
 _EVERY = 10
 
 
 class PluginTimes:
-    """Counts and times the plugin calls of all profiles."""
+    """Counters and timings of the plugin calls of all profiles."""
 
     def __init__(self) -> None:
         self.durations = Histograms(
@@ -82,7 +82,7 @@ class PluginTimes:
         self._calls: dict[tuple[str, str, str], list[int]] = {}
 
     def begin(self) -> None:
-        """Begin a scheduling cycle."""
+        """Start a scheduling cycle."""
         self._cycles += 1
         self.sampling = self._cycles % _EVERY == 1
 
@@ -112,7 +112,7 @@ class PluginTimes:
         started = perf_counter()
         try:
             answer = call(*args)
-        except Exception:
+        except BaseException:
             self._observe(plugin, point, Code.ERROR.title, started)
             raise
         if inspect.isawaitable(answer):
@@ -123,7 +123,7 @@ class PluginTimes:
     async def _awaited(self, answer: Awaitable[Any], plugin: str, point: str, started: float) -> Any:
         try:
             result = await answer
-        except Exception:
+        except BaseException:
             self._observe(plugin, point, Code.ERROR.title, started)
             raise
         self._observe(plugin, point, status_of(result), started)

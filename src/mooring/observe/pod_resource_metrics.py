@@ -19,7 +19,7 @@ _BYTES = frozenset({"memory", "storage", "ephemeral-storage"})
 
 
 def render_resources(pods: Iterable[Pod], accept: str = "") -> tuple[bytes, str]:
-    """Return the metrics of pods in the format that the client prefers, and the content type."""
+    """Return the metrics of pods in the format that the client prefers, and its content type."""
     registry = CollectorRegistry()
     registry.register(_PodResources(pods))
     encode, content_type = choose_encoder(accept)

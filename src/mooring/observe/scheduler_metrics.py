@@ -1,6 +1,6 @@
-"""Scheduler metrics: kube-scheduler's stable and beta metrics with the same names, labels and buckets, and some more.
+"""SchedulerMetrics: kube-scheduler's stable and beta metrics with their names, labels and buckets, and some more.
 
-Gauges of the queue and the cache are read on a scrape; only durations and results are recorded during scheduling. Each
+Gauges of the queue and the cache are read on a scrape. Only durations and results are recorded during scheduling. Each
 scheduler has its own registry, so that several can run in one process.
 """
 
@@ -22,7 +22,7 @@ from mooring.observe.plugin_metrics import PluginHealth, PluginTimes
 _ATTEMPT_BOUNDS = exponential(0.001, 2, 15)
 #: Attempts from this number on share one label value.
 _MANY_ATTEMPTS = 15
-#: Extension points whose calls are counted.
+#: The extension points whose calls are counted.
 _EVALUATED = frozenset({"PreFilter", "Filter", "PreScore", "Score"})
 _PREEMPTION = ("DefaultPreemption", "PostFilter")
 
@@ -30,7 +30,7 @@ SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 
 
 class Readings:
-    """Functions that are called on a scrape; the owner of the queue and the cache sets them."""
+    """The functions that are called on a scrape. The owner of the queue and the cache sets them."""
 
     def __init__(self) -> None:
         #: queue -> pods.
@@ -128,7 +128,7 @@ class SchedulerMetrics(Collector):
         self.pod_attempts = self._pod_attempts.child()
         self.victims = self._victims.child()
         self.after_flush = 0
-        #: Names of disabled metrics.
+        #: The names of disabled metrics.
         self.disabled: frozenset[str] = frozenset()
         self._profiles: dict[str, ProfileMetrics] = {}
         self.registry = CollectorRegistry()
@@ -159,12 +159,12 @@ class SchedulerMetrics(Collector):
         self._extenders.child(extender, verb, "success" if success else "error").observe(seconds)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
-        """Return all metrics in the format that the client prefers, and the content type."""
+        """Return all metrics in the format that the client prefers, and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the non-empty metric families, as a registry expects."""
+        """Yield the non-empty metric families for a registry."""
         yield from (family for family in self._families() if family.samples and not self._is_disabled(family))
 
     def _is_disabled(self, family: Metric) -> bool:

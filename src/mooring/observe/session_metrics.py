@@ -15,7 +15,7 @@ _BOUNDS = exponential(5, 2, 15)
 
 
 class SessionMetrics(Collector):
-    """Durations and results of sessions, and allocated resources of queues."""
+    """The durations and results of sessions, and the allocated resources of queues."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self._whole = Histograms(

@@ -1,1 +1,1 @@
-"""The built-in plugins, one file each, named as users know them from kube-scheduler."""
+"""Built-in plugins, one module each, named as in kube-scheduler."""

@@ -9,16 +9,15 @@ from mooring.framework import ActionType, ClusterEvent, CycleState, Hint, NodeSt
 from mooring.framework.preemption import AskExtenders, Evaluator
 
 
-class DefaultPreemption(Plugin):
+class DefaultPreemptionArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The minimum number of candidate nodes to evaluate, as a percentage and as a number."""
+
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+
+
+class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
     """Evicts as few pods of as low a priority as possible."""
-
-    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """How many candidate nodes are enough."""
-
-        min_candidate_nodes_percentage: int = 10
-        min_candidate_nodes_absolute: int = 100
-
-    args: Args
 
     def setup(self) -> None:
         """Create the evaluator."""
@@ -29,7 +28,7 @@ class DefaultPreemption(Plugin):
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Allow every pod: the engine gates a preemptor itself, whichever plugin chose the victims."""
+        """Allow every pod: the engine gates a preemptor, regardless of the plugin that chose the victims."""
         return None
 
     def post_filter(

@@ -35,14 +35,15 @@ _UNPREPARED = Status.error("not found")
 _SEEN: StateKey[bool] = StateKey("DynamicResources")
 
 
-class DynamicResources(Plugin):
+class DynamicResourcesArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Timeouts of allocation and binding (durations such as ``10s``); not used yet."""
+
+    filter_timeout: Any = None
+    binding_timeout: Any = None
+
+
+class DynamicResources(Plugin[DynamicResourcesArgs]):
     """Rejects pods that claim dynamic resources."""
-
-    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """Timeouts of allocation and binding (durations such as ``10s``); not used yet."""
-
-        filter_timeout: Any = None
-        binding_timeout: Any = None
 
     @depends_on("template")
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status:
@@ -61,7 +62,7 @@ class DynamicResources(Plugin):
         return _REJECTED if pod.spec.resource_claims else None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Return a constant model: other pods do not matter."""
+        """Return a constant model: the result does not depend on other pods."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: object) -> Status:

@@ -32,7 +32,7 @@ class ImageLocality(Plugin):
         self._cached: dict[Wanted, tuple[int, Ints | int]] = {}
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-        """Score the nodes; nearly free if no node has any of the images or nothing changed."""
+        """Score the nodes; fast if no node has any of the images or nothing changed."""
         wanted = self._wanted(self.handle.template(pod))
         table = nodes.table
         known = [name for name in wanted[0] if table.images.get(name) is not None]

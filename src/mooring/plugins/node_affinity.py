@@ -19,7 +19,6 @@ from mooring.api.node_selectors import (
     WeightedNodeTerm,
     compile_node_selector,
     compile_preferred_terms,
-    required_node_affinity,
 )
 from mooring.api.pod import Pod
 from mooring.framework import (
@@ -58,15 +57,14 @@ class Plan(msgspec.Struct, frozen=True):
     pre_score: Status | None
 
 
-class NodeAffinity(Plugin):
+class NodeAffinityArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Affinity that applies to every pod of the profile."""
+
+    added_affinity: NodeAffinitySpec | None = None
+
+
+class NodeAffinity(Plugin[NodeAffinityArgs]):
     """Rejects nodes that do not match the required affinity, and scores the others by the preferred terms."""
-
-    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """Affinity that applies to every pod of the profile."""
-
-        added_affinity: NodeAffinitySpec | None = None
-
-    args: Args
 
     _plain: Plan | None = None
 
@@ -123,7 +121,7 @@ class NodeAffinity(Plugin):
         return None if required.matches(node.labels, node.name) else _REJECTED
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Return a constant model: other pods do not matter."""
+        """Return a constant model: the result does not depend on other pods."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     # Preferred
@@ -163,7 +161,7 @@ class NodeAffinity(Plugin):
     def _matches_now(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         if self._added is not None and not self._added.matches(new.labels, new.name):
             return Hint.SKIP
-        required = required_node_affinity(pod)
+        required = self.handle.template(pod).node_requirement
         if not required.matches(new.labels, new.name):
             return Hint.QUEUE if _fails_unread(required, new) else Hint.SKIP
         if old is None:
@@ -200,7 +198,7 @@ class NodeAffinity(Plugin):
 
 
 def _narrow(terms: Sequence[NodeSelectorTerm]) -> Status | PreFilterResult | None:
-    """The nodes that the terms ask for by name, if every term does so."""
+    """Return the nodes that the terms select by name; None unless every term does so."""
     names: set[str] = set()
     for term in terms:
         asked = [set(each.values) for each in term.match_fields if each.key == NODE_NAME_FIELD and each.operator == IN]
@@ -213,7 +211,7 @@ def _narrow(terms: Sequence[NodeSelectorTerm]) -> Status | PreFilterResult | Non
 
 
 def _fails_unread(required: RequiredNodeAffinity, node: Node) -> bool:
-    """Whether a node fails because of terms that make no sense: an error, which is worth an attempt."""
+    """Return whether a node is rejected because of invalid terms: that is an error, so the pod is retried."""
     if required.selector is not None and not required.selector.matches(node.labels):
         return False
     return required.affinity is not None and required.affinity.error is not None

@@ -68,7 +68,7 @@ class NodeDeclaredFeatures(Plugin):
         return None if needed.issubset(node.node.status.declared_features) else _REJECTED
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Return a constant model: other pods do not matter."""
+        """Return a constant model: the result does not depend on other pods."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def events_to_register(self) -> list[ClusterEvent]:

@@ -28,7 +28,7 @@ class NodeName(Plugin):
     """
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Filter the nodes; free for pods without ``spec.nodeName``."""
+        """Filter the nodes; does nothing for pods without ``spec.nodeName``."""
         wanted = pod.node_name
         if not wanted:
             return None
@@ -46,7 +46,7 @@ class NodeName(Plugin):
         return _REJECTED if pod.node_name and pod.node_name != node.name else None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Return a constant model: other pods do not matter."""
+        """Return a constant model: the result does not depend on other pods."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def events_to_register(self) -> list[ClusterEvent]:

@@ -53,7 +53,7 @@ class NodePorts(Plugin):
 
     @depends_on("node", "pods")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Filter the nodes; free if no pod uses such a port."""
+        """Filter the nodes; does nothing if no pod uses such a port."""
         ports = state.get(_PORTS)
         if ports is None:
             return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), _UNPREPARED)

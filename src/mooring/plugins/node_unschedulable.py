@@ -38,7 +38,7 @@ class NodeUnschedulable(Plugin):
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Filter the nodes; nearly free if no node is cordoned."""
+        """Filter the nodes; fast if no node is cordoned."""
         if not nodes.table.cordoned or tolerates_cordon(pod):
             return None
         return Verdicts.reject(nodes.unschedulable.copy(), _REJECTED)
@@ -49,7 +49,7 @@ class NodeUnschedulable(Plugin):
         return _REJECTED if node.node.unschedulable and not tolerates_cordon(pod) else None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Return a constant model: other pods do not matter."""
+        """Return a constant model: the result does not depend on other pods."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def events_to_register(self) -> list[ClusterEvent]:
@@ -61,7 +61,7 @@ class NodeUnschedulable(Plugin):
 
 
 def tolerates_cordon(pod: Pod) -> bool:
-    """Whether the pod tolerates cordoned nodes."""
+    """Return whether the pod tolerates cordoned nodes."""
     return any(tolerates(toleration, UNSCHEDULABLE) for toleration in pod.spec.tolerations)
 
 

@@ -68,7 +68,7 @@ class TaintToleration(Plugin):
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Filter the nodes; free if no set of taints rejects the pod."""
+        """Filter the nodes; fast if no set of taints rejects the pod."""
         table = nodes.table
         if not table.taints.code_of:
             return None
@@ -84,7 +84,7 @@ class TaintToleration(Plugin):
         return _REJECTED if taints and untolerated(taints, pod.spec.tolerations) is not None else None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Return a constant model: other pods do not matter."""
+        """Return a constant model: the result does not depend on other pods."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     @depends_on("template")
@@ -110,7 +110,7 @@ class TaintToleration(Plugin):
         return _disliked(node.taints, pod.spec.tolerations) if node.taints else 0
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints | int:
-        """Give the node with the most untolerated taints 0, a node with none 100."""
+        """Invert and scale the counts: 0 for the node with the most untolerated taints, 100 for a node with none."""
         return default_normalize(scores, reverse=True)
 
     def events_to_register(self) -> list[ClusterEvent]:

@@ -199,7 +199,7 @@ class DiskIndex(PodListener):
                 del self._disks[disk.identity]
 
     def is_claim_used(self, namespace: str, name: str) -> bool:
-        """Whether a placed pod uses a claim."""
+        """Return whether a placed pod uses a claim."""
         return (namespace, name) in self._claims
 
     def conflicts(self, disks: tuple[Disk, ...], size: int) -> Ints | None:

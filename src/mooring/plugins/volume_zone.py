@@ -129,7 +129,7 @@ class VolumeZone(Plugin):
         return nodes.take(mask)
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Return a constant model: other pods do not matter."""
+        """Return a constant model: the result does not depend on other pods."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def events_to_register(self) -> list[ClusterEvent]:

@@ -1,1 +1,1 @@
-"""The engine: cache, queue, cycle, preemption, profiles. It does no I/O: events go in, decisions come out."""
+"""The scheduling engine: cache, queue, profiles and attempts. It does no I/O: events go in, decisions come out."""

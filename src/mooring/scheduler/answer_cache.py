@@ -1,8 +1,8 @@
-"""Answers of filters and scorers, cached per pod template.
+"""TemplateAnswerCache: the answers of filters and scorers, cached per pod template.
 
 Hot path. Plugins that declare what they depend on (``depends_on``) are called for all nodes once per template; after
 that only for rows that changed. Changes of the node object (rare) are distinguished from changes of the pods on it
-(every placement). The cache never changes an answer: a property test compares with answers made without it.
+(every placement). The cache never changes an answer: a property test compares it with answers that are not cached.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
 from mooring.framework.plugin import dependence
+from mooring.framework.plugin_errors import contain
+from mooring.framework.score_range import are_fractions
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SUCCESS, Status
 from mooring.framework.verdicts import Verdicts
@@ -36,12 +38,12 @@ from mooring.scheduler.profile import Bound, FilterPlugin, Profile, ScorePlugin
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-#: Up to this many changed rows are evaluated node by node, if the plugin can; more are evaluated in columns.
+#: Up to this many changed rows are evaluated node by node, if the plugin supports it; more are evaluated in columns.
 _FEW = 2
 
 
 class TemplateAnswers(CachedAnswers):
-    """For one template in one profile: which nodes pass the declared filters, and their declared scores."""
+    """The answers for one template in one profile: which nodes pass the declared filters, and their declared scores."""
 
     __slots__ = (
         "_filter_changes",
@@ -62,7 +64,7 @@ class TemplateAnswers(CachedAnswers):
         "raw",
     )
 
-    # Set when all filters, or all scorers, run, which they do the first time.
+    # Set when all filters, or all scorers, run. The first call runs all of them.
     _skip: frozenset[str]
     _node_filters: tuple[FilterPlugin, ...]
     _pod_filters: tuple[FilterPlugin, ...]
@@ -77,12 +79,12 @@ class TemplateAnswers(CachedAnswers):
         super().__init__(key)
         self._table = table
         self._filter_changes, self._score_changes = table.cursor(), table.cursor()
-        #: Which nodes pass the filters that depend on the node alone, and which pass all declared filters.
+        #: Which nodes pass the filters that depend only on the node, and which pass all declared filters.
         self._node_ok = AnswerColumn(True)
         self._ok = AnswerColumn(True)
-        #: Raw scores of declared scorers that normalise, by name.
+        #: The raw scores of declared scorers that normalize, by name.
         self.raw: dict[str, AnswerColumn] = {}
-        #: Weighted sum of the other declared scorers.
+        #: The weighted sum of the other declared scorers.
         self._total = AnswerColumn()
 
     def drop(self) -> None:
@@ -97,7 +99,7 @@ class TemplateAnswers(CachedAnswers):
     # Filters
 
     def passing(self, profile: Profile, state: CycleState, pod: Pod) -> Mask | None:
-        """Return which rows pass the declared filters (None: all). Do not write it."""
+        """Return which rows pass the declared filters (None: all). Do not modify it."""
         self._refresh_filters(profile, state, pod)
         ok = self._ok.values
         return None if ok is True else ok
@@ -134,10 +136,10 @@ class TemplateAnswers(CachedAnswers):
     def _passed(
         filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, nodes: Nodes, base: Mask | bool
     ) -> Mask | bool:
-        """Return which nodes pass some filters, of those that ``base`` allows; True for all of them."""
+        """Return which nodes pass some filters, among those that ``base`` allows; True for all of them."""
         result = base
         for plugin in filters:
-            verdicts = ask_filter(plugin, state, pod, nodes)
+            verdicts = call_filter(plugin, state, pod, nodes)
             if verdicts is not None:
                 passed = verdicts.codes == 0
                 result = passed if result is True else result & passed
@@ -152,7 +154,7 @@ class TemplateAnswers(CachedAnswers):
         column: AnswerColumn,
         base: Mask | None,
     ) -> None:
-        """Run some filters again for those of some rows that ``base`` allows (None: all), and update ``column``."""
+        """Run filters again for the rows that ``base`` allows (None: all), and update ``column``."""
         passed: list[bool] | bool
         if len(rows) <= _FEW and self._filters_singly:
             passed = [
@@ -169,7 +171,7 @@ class TemplateAnswers(CachedAnswers):
     @staticmethod
     def _passes(filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo) -> bool:
         for plugin in filters:
-            if ask_single(plugin, state, pod, node) is not SUCCESS:
+            if call_single_filter(plugin, state, pod, node) is not SUCCESS:
                 return False
         return True
 
@@ -177,12 +179,12 @@ class TemplateAnswers(CachedAnswers):
 
     @property
     def total(self) -> Ints:
-        """The weighted sum of the declared scorers that do not normalise; ``refresh_scores`` must have run."""
+        """The weighted sum of the declared scorers that do not normalize; ``refresh_scores`` must have run."""
         total: Ints = self._total.values
         return total
 
     def refresh_scores(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        """Bring the scores up to date."""
+        """Update the scores of changed rows."""
         size = len(self._table.nodes)
         changed = self._score_changes.changed(size >> 2)
         if changed is None or self._skip_score != state.skip_score & profile.declared:
@@ -208,10 +210,10 @@ class TemplateAnswers(CachedAnswers):
         nodes = Nodes(self._table)
         self.raw = {}
         for plugin in (*self._raw_by_node, *self._raw_by_pods):
-            self.raw[plugin.name] = AnswerColumn(ask_score(plugin, state, pod, nodes), shared=True)
+            self.raw[plugin.name] = AnswerColumn(call_score(plugin, state, pod, nodes), shared=True)
         total: Ints | None = None
         for plugin in self._summed:
-            scores = ask_score(plugin, state, pod, nodes)
+            scores = call_score(plugin, state, pod, nodes)
             if isinstance(scores, int):
                 scores = np.full(len(nodes), scores, dtype=np.int64)
             if plugin.weight != 1:
@@ -228,7 +230,7 @@ class TemplateAnswers(CachedAnswers):
             return
         nodes = Nodes(self._table, np.array(rows))
         for plugin in plugins:
-            self.raw[plugin.name].patch(rows, ask_score(plugin, state, pod, nodes), len(self._table))
+            self.raw[plugin.name].patch(rows, call_score(plugin, state, pod, nodes), len(self._table))
 
     def _summed_scores(self, state: CycleState, pod: Pod, rows: list[int]) -> list[int] | Ints | int:
         scorers = self._summed
@@ -237,20 +239,20 @@ class TemplateAnswers(CachedAnswers):
             for row in rows:
                 node, score = self._table.nodes[row], 0
                 for plugin in scorers:
-                    score += plugin.weight * ask_single_score(plugin, state, pod, node)
+                    score += plugin.weight * call_single_score(plugin, state, pod, node)
                 totals.append(score)
             return totals
         some = Nodes(self._table, np.array(rows))
         total: Ints | int = 0
         for plugin in scorers:
-            total = total + ask_score(plugin, state, pod, some) * plugin.weight
+            total = total + call_score(plugin, state, pod, some) * plugin.weight
         return total
 
 
 class TemplateAnswerCache:
     """The cached answers of one profile, shared by templates with equal signatures.
 
-    What plugins cache for a template is dropped when the template was not used for long.
+    The least recently used templates are dropped, together with what plugins have cached for them.
     """
 
     def __init__(self, profile: Profile, *, budget_bytes: int = 128 << 20, templates: int = 8192) -> None:
@@ -260,12 +262,12 @@ class TemplateAnswerCache:
             lambda key: TemplateAnswers(table, key), table.__len__, budget_bytes=budget_bytes
         )
         self._by_template: OrderedDict[PodTemplate, TemplateAnswers] = OrderedDict()
-        #: The template of the last call and its answers: filters and scorers of an attempt ask for the same.
+        #: The template of the last call and its answers: the filters and scorers of an attempt use the same.
         self._last: tuple[PodTemplate | None, TemplateAnswers | None] = (None, None)
         self._signers = tuple(profile.signer(name) for name in sorted(profile.declared))
 
     def of(self, template: PodTemplate) -> TemplateAnswers:
-        """Return the answers for a template, without any if they are new."""
+        """Return the answers for a template; new answers are empty."""
         last, found = self._last
         if last is template and found is not None and found.alive:
             return found
@@ -283,25 +285,28 @@ class TemplateAnswerCache:
         return found
 
 
-def ask_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-    """A filter's verdicts for some nodes, whichever form it has."""
+def call_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+    """Return a filter's verdicts for some nodes, with either of its methods. Raises PluginFailure."""
     if plugin.filter_nodes is None:
-        return Verdicts.of([ask_single(plugin, state, pod, node) for node in nodes])
+        return Verdicts.of([call_single_filter(plugin, state, pod, node) for node in nodes])
     try:
         verdicts = plugin.filter_nodes(state, pod, nodes)
         if verdicts is None:
             return None
         if type(verdicts) is not Verdicts or len(verdicts.codes) != len(nodes):
-            raise BadAnswerError(f"filter_nodes returned {_shape(verdicts)}; return None or Verdicts, one a node")
+            raise BadAnswerError(
+                f"filter_nodes returned {_shape(verdicts)}; return None or Verdicts with one entry per node"
+            )
         if verdicts.may_fail:
             _raise_error(plugin, verdicts)
-    except Exception as error:
+    except BaseException as error:
+        contain(error)
         raise failure(f'running "{plugin.name}" filter plugin', plugin.name, error) from error
     return verdicts
 
 
 def _raise_error(plugin: FilterPlugin, verdicts: Verdicts) -> None:
-    """An Error about any node ends the attempt."""
+    """Raise PluginFailure if the verdict on any node is an Error."""
     for code in np.unique(verdicts.codes[verdicts.codes != 0]).tolist():
         status = verdicts.status(code)
         if not status.is_rejected:
@@ -309,18 +314,19 @@ def _raise_error(plugin: FilterPlugin, verdicts: Verdicts) -> None:
 
 
 def filter_error(plugin: str, status: Status) -> Status:
-    """A filter's Error as kube-scheduler words it."""
+    """Return a filter's Error with the message of kube-scheduler."""
     return Status.error(f'running "{plugin}" filter plugin: {status.message}').by(plugin)
 
 
-def ask_single(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
-    """A per-node filter's verdict; an Error ends the attempt."""
+def call_single_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+    """Return a filter's status for one node. Raises PluginFailure."""
     try:
         answer = plugin.filter(state, pod, node)  # type: ignore[misc]  # asked only where the plugin has this form
         if answer is None:
             return SUCCESS
         status = as_status(answer)
-    except Exception as error:
+    except BaseException as error:
+        contain(error)
         raise failure(f'running "{plugin.name}" filter plugin', plugin.name, error) from error
     if status.is_success:
         return SUCCESS
@@ -329,22 +335,30 @@ def ask_single(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo
     return status
 
 
-def ask_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
-    """A scorer's raw scores for some nodes, whichever form it has."""
+def call_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
+    """Return a scorer's raw scores for some nodes, with either of its methods. Raises PluginFailure."""
     try:
         if plugin.score_nodes is None:
             call: Callable[..., Any] = plugin.score  # type: ignore[assignment]  # it has one of the two forms
-            return np.fromiter((as_score(call(state, pod, node)) for node in nodes), dtype=np.int64, count=len(nodes))
-        return checked_scores(plugin.score_nodes(state, pod, nodes), len(nodes))
-    except Exception as error:
+            values = [call(state, pod, node) for node in nodes]
+            scores: Ints | int = np.fromiter(map(as_score, values), dtype=np.int64, count=len(nodes))
+        else:
+            values = plugin.score_nodes(state, pod, nodes)
+            scores = checked_scores(values, len(nodes))
+    except BaseException as error:
+        contain(error)
         raise failure(f'running Score plugin "{plugin.name}"', plugin.name, error) from error
+    if plugin.on_fractions is not None and are_fractions(values):
+        plugin.on_fractions("score" if plugin.score_nodes is None else "score_nodes")
+    return scores
 
 
-def ask_single_score(plugin: ScorePlugin, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-    """A per-node scorer's score."""
+def call_single_score(plugin: ScorePlugin, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+    """Return a scorer's raw score for one node. Raises PluginFailure."""
     try:
         return as_score(plugin.score(state, pod, node))  # type: ignore[misc]  # asked only where the plugin has this form
-    except Exception as error:
+    except BaseException as error:
+        contain(error)
         raise failure(f'running Score plugin "{plugin.name}"', plugin.name, error) from error
 
 
@@ -353,46 +367,46 @@ def _shape(answer: object) -> str:
     return f"{type(answer).__name__}{size}"
 
 
-# PreFilter and PreScore: most of these plugins read nothing but the pod, so that their answers and cycle state entries
-# are cached per template. A plugin declares this with ``@depends_on("template")`` or by returning
-# ``Status.skip(template=True)``.
+# PreFilter and PreScore: most of these plugins read only the pod, so their answers and cycle state entries are cached
+# per template. A plugin declares this with ``@depends_on("template")`` or by returning ``Status.skip(template=True)``.
 
 
 class Calls:
-    """The plugins to call for pods of one template; of the others, the names of those that skip and their entries."""
+    """The plugins to call for pods of one template, and the cached skips and state entries of the others."""
 
-    __slots__ = ("asked", "constant", "entries", "lasting", "skipped")
+    __slots__ = ("constant", "entries", "lasting", "plugins", "skipped")
 
-    def __init__(self, asked: tuple[Bound, ...], constant: frozenset[str] = frozenset(), *, lasting: bool) -> None:
-        self.asked = asked
-        #: Plugins whose answer depends on the template alone, if answers are cached.
+    def __init__(self, plugins: tuple[Bound, ...], constant: frozenset[str] = frozenset(), *, lasting: bool) -> None:
+        self.plugins = plugins
+        #: The plugins whose answer depends only on the template, if answers are cached.
         self.constant = constant
         self.lasting = lasting
         self.skipped: frozenset[str] = frozenset()
         self.entries: dict[StateKey[Any], Any] = {}
 
     def cache(self, cached: list[str], skipped: list[str], entries: dict[StateKey[Any], Any]) -> None:
-        """Cache the answers of some plugins, which are not called again."""
+        """Cache the answers of some plugins. These plugins are not called again."""
         self.entries.update(entries)
         self.skipped = self.skipped.union(skipped)
-        self.asked = tuple([bound for bound in self.asked if bound.name not in cached])
+        self.plugins = tuple([bound for bound in self.plugins if bound.name not in cached])
 
 
 class TemplateCalls:
-    """The calls of one point, by template."""
+    """The calls at one extension point, by template."""
 
     def __init__(self, plugins: tuple[Bound, ...]) -> None:
         self._plugins = plugins
-        #: Plugins whose answer, if it is None or Skip, depends on the template alone.
+        #: The calls for the first pod of a template; nothing is cached for it.
         self._first = Calls(plugins, lasting=False)
         self._second = object()
+        #: The plugins whose answer, if it is None or Skip, depends only on the template.
         self.constant = frozenset(bound.name for bound in plugins if dependence(bound.call) == "template")
 
     def of(self, template: PodTemplate, state: CycleState) -> Calls:
         """Return the calls for a template; cached entries are added to the state."""
         calls = template.cache.get(self)
         if calls is None:
-            # Many templates have only one pod: caching begins with the second.
+            # Many templates have only one pod, so caching starts with the second.
             template.cache[self] = self._second
             return self._first
         if calls is self._second:

@@ -1,4 +1,4 @@
-"""Plugins' answers: conversion to one form, and checks of what a user's plugin returns."""
+"""Plugins' answers: conversion to one form, and validation of what a user's plugin returns."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mooring.framework.events import Hint
+from mooring.framework.plugin_errors import failure_text
 from mooring.framework.preemption.candidate import AskExtenders
 from mooring.framework.status import SUCCESS, Code, PermitWait, PostFilterResult, PreFilterResult, Status
 from mooring.framework.verdicts import Verdicts
@@ -70,7 +72,7 @@ def permit_answer(answer: object) -> Status | PermitWait:
 
 
 def as_score(answer: object) -> int:
-    """A per-node score: a whole number, or one that truncates to it."""
+    """Convert a per-node score to an integer; floats are truncated."""
     if type(answer) is int:
         return answer
     if isinstance(answer, (int, float, np.integer, np.floating)) and not isinstance(answer, bool):
@@ -81,7 +83,7 @@ def as_score(answer: object) -> int:
 
 
 def checked_scores(answer: object, count: int, method: str = "score_nodes") -> Ints | int:
-    """Scores of many nodes: an integer for all, or a vector with one a node (floats are truncated)."""
+    """Validate the scores of nodes: one integer for all, or a vector with one score per node (floats are truncated)."""
     if isinstance(answer, int):
         return answer
     if not isinstance(answer, np.ndarray) or answer.shape != (count,):
@@ -96,31 +98,40 @@ def checked_scores(answer: object, count: int, method: str = "score_nodes") -> I
 
 
 def check_columns(answer: object, count: int) -> None:
-    """Check the answer of ``filter_nodes`` about a number of nodes."""
+    """Validate the answer of ``filter_nodes`` for a number of nodes."""
     if answer is not None and (type(answer) is not Verdicts or len(answer.codes) != count):
         size = f" of {len(answer)}" if hasattr(answer, "__len__") else ""
         raise BadAnswerError(
-            f"filter_nodes returned {type(answer).__name__}{size}; return None or Verdicts, one a node"
+            f"filter_nodes returned {type(answer).__name__}{size}; return None or Verdicts with one entry per node"
         )
 
 
+def hint_result(answer: object) -> str:
+    """Return the name of a hint's answer in metrics."""
+    if answer is Hint.SKIP:
+        return "QueueSkip"
+    if answer is Hint.QUEUE:
+        return "Queue"
+    raise BadAnswerError(f"hint returned {type(answer).__name__}; return Hint.QUEUE or Hint.SKIP")
+
+
 class PluginFailure(Exception):
-    """A plugin raised or returned an Error: the attempt fails."""
+    """The failure of an attempt because a plugin raised or returned an Error."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
         self.status = status
 
 
-def failure(where: str, plugin: str, error: Exception) -> PluginFailure:
-    """Convert an exception in a plugin to the failure of the attempt."""
+def failure(where: str, plugin: str, error: BaseException) -> PluginFailure:
+    """Convert an exception of a plugin to the failure of the attempt."""
     if isinstance(error, PluginFailure):
         return error
-    return PluginFailure(Status.error(f"{where}: {type(error).__name__}: {error}").by(plugin))
+    return PluginFailure(Status.error(f"{where}: {failure_text(error)}").by(plugin))
 
 
-# Checks run right after a user's plugin returns, so that errors are attributed to it. They raise what the reader
-# of the answer would raise, or return a message: the plugin's own Error, or a score that is out of range.
+# Checks run right after a user's plugin returns, so that errors are attributed to it. They raise the exception that the
+# conversion of the answer would raise, or return a message: the plugin's own Error, or a score that is out of range.
 
 _MAX_SCORE = 100
 
@@ -146,7 +157,7 @@ def _pre_filter(answer: object, _args: tuple[Any, ...]) -> str | None:
 
 def _post_filter(answer: object, _args: tuple[Any, ...]) -> str | None:
     if isinstance(answer, AskExtenders):
-        return None  # what comes of it is read when the extenders have answered
+        return None  # its result is checked once the extenders have replied
     return _error(post_filter_answer(answer)[1])
 
 
@@ -156,8 +167,14 @@ def _permit(answer: object, _args: tuple[Any, ...]) -> str | None:
 
 
 def _outside(answer: object, args: tuple[Any, ...]) -> str | None:
-    """In the binding cycle a method that is not ``async`` may answer with something to await all the same."""
+    """Check an answer in the binding cycle, where a method that is not ``async`` may return an awaitable."""
     return None if inspect.isawaitable(answer) else _status(answer, args)
+
+
+def _yes_or_no(answer: object, _args: tuple[Any, ...]) -> str | None:
+    if not isinstance(answer, (bool, np.bool_)):
+        raise BadAnswerError(f"may_evict returned {type(answer).__name__}; return True or False")
+    return None
 
 
 def _columns(answer: object, args: tuple[Any, ...]) -> str | None:
@@ -172,7 +189,7 @@ def _score(answer: object, _args: tuple[Any, ...]) -> str | None:
 
 def _ranged_score(answer: object, _args: tuple[Any, ...]) -> str | None:
     score = as_score(answer)
-    return None if 0 <= score <= _MAX_SCORE else f"invalid score {score}"
+    return None if 0 <= score <= _MAX_SCORE else _invalid(score)
 
 
 def _scores(answer: object, args: tuple[Any, ...]) -> str | None:
@@ -191,7 +208,16 @@ def _normalized(answer: object, args: tuple[Any, ...]) -> str | None:
 def _in_range(scores: Ints | int) -> str | None:
     low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
     wrong = low if low < 0 else high if high > _MAX_SCORE else None
-    return None if wrong is None else f"invalid score {wrong}"
+    return None if wrong is None else _invalid(wrong)
+
+
+def _invalid(score: int) -> str:
+    return f"invalid score {score}; return 0 to {_MAX_SCORE}"
+
+
+def _hint(answer: object, _args: tuple[Any, ...]) -> str | None:
+    hint_result(answer)
+    return None
 
 
 _CHECKS: dict[str, Check] = {
@@ -200,6 +226,8 @@ _CHECKS: dict[str, Check] = {
     "pre_filter": _pre_filter,
     "post_filter": _post_filter,
     "permit": _permit,
+    "may_evict": _yes_or_no,
+    "hint": _hint,
     "filter_nodes": _columns,
     "score": _score,
     "score_nodes": _scores,

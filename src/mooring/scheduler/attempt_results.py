@@ -7,11 +7,12 @@ import msgspec
 from mooring.api.pod import Pod
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.state import CycleState
-from mooring.framework.status import PostFilterResult, Status
+from mooring.framework.status import NO_NOMINATION, Code, PostFilterResult, Status
 from mooring.observe.decision_records import Decision
 from mooring.scheduler.extenders import Request, Steps
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.queue import QueuedPod
+from mooring.unexpected_errors import error_text
 
 
 class ScheduleResult(msgspec.Struct, frozen=True):
@@ -24,7 +25,7 @@ class ScheduleResult(msgspec.Struct, frozen=True):
 
 
 class ScheduleFailure(msgspec.Struct, frozen=True):
-    """No node is feasible, or the attempt failed with an error."""
+    """The reason why an attempt found no node: no node is feasible, or an error occurred."""
 
     #: The message of the pod's condition and event.
     message: str
@@ -40,7 +41,7 @@ class ScheduleFailure(msgspec.Struct, frozen=True):
 
 
 class AssumedPod(msgspec.Struct, frozen=True):
-    """A pod with a node: assumed there, reserved, and permitted or waiting at Permit. It is to be bound."""
+    """A pod with a node: assumed there, reserved, and permitted or waiting at Permit. It is bound next."""
 
     queued: QueuedPod
     #: The pod with its node name set.
@@ -63,9 +64,9 @@ class FailedAttempt(msgspec.Struct, frozen=True):
 
     queued: QueuedPod
     failure: ScheduleFailure
-    #: The uids of pods to evict so that the pod fits.
+    #: The uids of pods to evict so that the pod fits, without those that are already being evicted.
     victims: tuple[str, ...] = ()
-    #: The nomination to publish: None leaves it, "" clears it.
+    #: The nomination to publish: None keeps it, "" clears it.
     nominated_node: str | None = None
 
     @property
@@ -77,5 +78,21 @@ class FailedAttempt(msgspec.Struct, frozen=True):
 class PendingAttempt(msgspec.Struct, frozen=True):
     """A scheduling cycle that waits for extenders."""
 
+    queued: QueuedPod
     steps: Steps[AssumedPod | FailedAttempt]
     requests: tuple[Request, ...]
+
+
+def internal_error(error: Exception) -> ScheduleFailure:
+    """Describe an attempt that raised."""
+    message = f"internal error: {error_text(error)}"
+    return ScheduleFailure(message, Status.error(message), CycleState(), result=NO_NOMINATION)
+
+
+def rejected_after_filter(status: Status, state: CycleState) -> ScheduleFailure:
+    """Describe a failure after a node was chosen."""
+    message = f"0/1 nodes are available: 1 {status.message}." if status.is_rejected else status.message
+    plugins = frozenset((status.plugin,)) if status.is_rejected and status.plugin else frozenset()
+    if status.code is Code.PENDING:
+        return ScheduleFailure(message, status, state, result=NO_NOMINATION, pending=plugins)
+    return ScheduleFailure(message, status, state, result=NO_NOMINATION, rejectors=plugins)

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from mooring.api.pod import Pod
+from mooring.framework.plugin_errors import contain
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, PermitWait, Status
 from mooring.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
@@ -24,7 +25,7 @@ _WAITING = "one or more plugins asked to wait and no plugin rejected pod"
 
 
 def reserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
-    """Run the Reserve plugins; the first failure ends it."""
+    """Run the Reserve plugins until one fails."""
     for bound in profile.reserve:
         status = _call(bound, "Reserve", state, pod, node_name)
         if not status.is_success:
@@ -46,7 +47,8 @@ def permit(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Sta
     for bound in profile.permit:
         try:
             answer = permit_answer(bound.call(state, pod, node_name))
-        except Exception as error:
+        except BaseException as error:
+            contain(error)
             return failure(f'running Permit plugin "{bound.name}"', bound.name, error).status
         if isinstance(answer, PermitWait):
             seconds = min(answer.seconds, MAX_WAIT_SECONDS)
@@ -115,7 +117,7 @@ def observe(points: ProfileMetrics | None, point: str, status: Status, started: 
 async def pre_bind(
     pre_binders: tuple[Bound, ...], state: CycleState, pod: Pod, node_name: str, pre_binds: PreBinds
 ) -> Status:
-    """Run the PreBind plugins that have something to do; the first failure ends it."""
+    """Run PreBind plugins until one fails."""
     for bound in pre_binders:
         status = await pre_binds.run(pod.uid, bound.name, _call_async(bound, "PreBind", state, pod, node_name))
         if not status.is_success:
@@ -133,21 +135,21 @@ async def bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) ->
 
 
 async def post_bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
-    """Run the PostBind plugins; errors are ignored, as upstream does."""
+    """Run the PostBind plugins. Errors are ignored, as upstream does."""
     for plugin in profile.post_bind:
         await _call_async(plugin, "PostBind", state, pod, node_name)
 
 
 class PreBinds:
-    """The PreBind plugins that are running, by the uid of the pod. Belongs to one event loop."""
+    """The running PreBind plugins by the uid of the pod. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._running: dict[str, asyncio.Task[Status]] = {}
-        #: Why pods were cancelled.
+        #: Why the binding of pods was cancelled, by uid.
         self._causes: dict[str, str] = {}
 
     def cancel(self, uid: str, cause: str) -> bool:
-        """Cancel the binding of a pod. Return False if no PreBind plugin runs for it: it is bound by now, or soon."""
+        """Cancel the binding of a pod. Return False if no PreBind plugin runs for it: it is bound, or soon will be."""
         task = self._running.get(uid)
         if task is None:
             return False
@@ -168,14 +170,15 @@ class PreBinds:
         finally:
             del self._running[uid]
             cause = self._causes.pop(uid, "")
-        # A plugin may return in the moment of the cancellation, which ``cancel`` has already reported as done.
+        # A plugin may return just when it is cancelled, and ``cancel`` has already returned True.
         return Status.error(f'running PreBind plugin "{plugin}": {cause}').by(plugin) if cause else status
 
 
 def _call(bound: Bound, point: str, state: CycleState, pod: Pod, node_name: str, *, skip: bool = False) -> Status:
     try:
         answer = bound.call(state, pod, node_name)
-    except Exception as error:
+    except BaseException as error:
+        contain(error)
         return failure(f'running {point} plugin "{bound.name}"', bound.name, error).status
     return _checked(answer, bound, point, skip=skip)
 
@@ -185,7 +188,8 @@ async def _call_async(bound: Bound, point: str, state: CycleState, pod: Pod, nod
         answer = bound.call(state, pod, node_name)
         if inspect.isawaitable(answer):
             answer = await answer
-    except Exception as error:
+    except BaseException as error:
+        contain(error)
         return failure(f'running {point} plugin "{bound.name}"', bound.name, error).status
     return _checked(answer, bound, point, skip=point == "Bind")
 

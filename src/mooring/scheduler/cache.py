@@ -1,7 +1,7 @@
-"""The cache: the scheduler's view of the cluster, fed by events and by its own decisions.
+"""Cache: the scheduler's view of the cluster, updated by events and by its own decisions.
 
-The table is the one account of what nodes have left. The pod-by-pod engine, batch sessions and simulations all read it,
-so a pod that one of them has assumed on a node counts for the others too.
+The table is the only account of node usage. The pod-by-pod engine, batch sessions and simulations all read it, so a
+pod that one of them has assumed on a node counts for the others too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mooring.framework.listers import ObjectStore
 
 
 class CacheError(RuntimeError):
-    """A request contradicts what the cache holds."""
+    """A request that contradicts the contents of the cache."""
 
 
 class Cache:
-    """Nodes and placed pods in the table, nominated pods, pods (placed or not) and all other objects in listers."""
+    """The cached cluster: nodes and placed pods in the table, nominated pods, and listers of all pods and objects."""
 
     def __init__(self) -> None:
         self.table = NodeTable()
@@ -69,16 +69,16 @@ class Cache:
             self.assumed.discard(pod.uid)
             self.table.add_pod(pod)
             if pod.uid in self.table.evicting:
-                self._touch(pod)  # it was assumed, and counts as releasing from now on
+                self._touch(pod)  # it was assumed, and counts as releasing now
         elif pod.status.nominated_node_name and pod.uid not in self.table.pods and not pod.spec.scheduling_gates:
-            self.nominate(pod, pod.status.nominated_node_name)  # a gated pod has no claim yet
+            self.nominate(pod, pod.status.nominated_node_name)  # a gated pod reserves no room yet
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """Reserve room for a pod on a node."""
         self.nominator.add(PodInfo(pod, self.table.template(pod)), node_name)
 
     def assume(self, pod: Pod, node_name: str) -> PodInfo:
-        """Count a pod on a node before its binding is observed; a batch session may have placed it there already."""
+        """Count a pod on a node before its binding is observed. A batch session may already have placed it there."""
         uid = pod.uid
         known = self.table.pods.get(uid)
         if known is not None and known.pod.node_name:
@@ -91,10 +91,11 @@ class Cache:
         """Undo an assumption."""
         if pod.uid in self.assumed:
             self.assumed.discard(pod.uid)
+            self.table.evicting.discard(pod.uid)
             self.table.remove_pod(pod.uid)
 
     def start_eviction(self, pod: Pod) -> None:
-        """Count a pod as being evicted until it is deleted, or ``eviction_failed``."""
+        """Count a pod as being evicted until it is deleted or ``eviction_failed`` is called."""
         known = self.objects.lister(Pod).get(pod.name, pod.namespace)
         if known is not None and known.uid == pod.uid:
             self.table.evicting.add(pod.uid)
@@ -106,14 +107,14 @@ class Cache:
         self._touch(pod)
 
     def _touch(self, pod: Pod) -> None:
-        """Log a change of the pod's row."""
+        """Mark the pod's row as changed."""
         info = self.table.pods.get(pod.uid)
         if info is not None and info.node is not None:
             self.table.changes.mark(info.node.row)
 
 
 def placed(pod: Pod, node_name: str) -> Pod:
-    """Return the pod as it will be once it is bound, with its compiled template."""
+    """Return a copy of the pod as it will be once it is bound, with its compiled template."""
     copy = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
     copy.__dict__.update(pod.__dict__)
     return copy

@@ -1,8 +1,8 @@
-"""The lock that a decision holds while it spans several steps of the event loop.
+"""DecisionLock: the lock that a decision holds while it spans several steps of the event loop.
 
 A synchronous attempt runs within one step and needs no lock. An attempt that awaits extenders and a batch session do:
 both read the node table from beginning to end, so nothing else may change it meanwhile. While the lock is held, object
-events are deferred, and whoever wants to undo an assumption, exchange plugins or make another decision waits.
+events are deferred. To undo an assumption, replace plugins or make another decision, wait for the lock.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from mooring.unexpected_errors import report_unexpected
+
 
 class DecisionLock:
     """A fair lock for one event loop that also defers calls until it is released."""
@@ -19,7 +21,7 @@ class DecisionLock:
     __slots__ = ("_deferred", "_waiters", "held", "on_release")
 
     def __init__(self) -> None:
-        #: Whether a decision is in progress. Read it before every synchronous attempt.
+        #: Whether a decision is in progress. Check it before every synchronous attempt.
         self.held = False
         #: Called after each release, once the deferred calls have been made.
         self.on_release: Callable[[], None] | None = None
@@ -33,7 +35,7 @@ class DecisionLock:
         self.held = True
 
     async def acquire(self) -> None:
-        """Acquire the lock; waiters get it in order of arrival."""
+        """Acquire the lock. Waiters acquire it in order of arrival."""
         if not self.held:
             self.held = True
             return
@@ -43,23 +45,24 @@ class DecisionLock:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self.release()  # it was handed over just before the cancellation
+                self.release()  # the lock was passed to this waiter just before the cancellation
             raise
 
     def release(self) -> None:
-        """Make the deferred calls, then pass the lock to the next waiter."""
-        try:
-            while self._deferred:
-                function, arguments = self._deferred.popleft()
+        """Make the deferred calls, then pass the lock to the next waiter. Exceptions of deferred calls are reported."""
+        while self._deferred:
+            function, arguments = self._deferred.popleft()
+            try:
                 function(*arguments)
-        finally:
-            self.held = False
-            while self._waiters:
-                waiter = self._waiters.popleft()
-                if not waiter.done():
-                    self.held = True
-                    waiter.set_result(None)
-                    break
+            except Exception as error:
+                report_unexpected("a deferred change failed", error)
+        self.held = False
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                self.held = True
+                waiter.set_result(None)
+                break
         if self.on_release is not None:
             self.on_release()
 

@@ -1,31 +1,30 @@
-"""The decision log: attempts, bindings and, with ``-v=5``, every plugin's answer about every node.
+"""DecisionLog: logs attempts, bindings and, with ``-v=5``, every plugin's answer about every node.
 
 An attempt is evaluated again for the log, with its own cycle state, so that an engine without a log does no extra
-work. For many nodes the lines are summarized.
+work. For many nodes, the log contains a summary.
 """
 
 from __future__ import annotations
 
-import structlog
-
 from mooring.api.pod import Pod
 from mooring.framework.node_statuses import NodeStatuses
+from mooring.logs import get_logger
 from mooring.observe.attempt_trace import Evaluation, ExtenderCall
 from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.queue import QueuedPod
 from mooring.scheduler.schedule_one import schedule_pod
 
-log = structlog.get_logger("mooring.scheduler")
+log = get_logger("mooring.scheduler")
 
-#: The most nodes that get a line each.
+#: The maximum number of nodes that are logged one by one.
 _LINES = 50
-#: From these verbosities on: pods and attempts, bindings, nodes and scores. As kube-scheduler's, where it has them.
+#: The verbosity at which attempts, bindings, and nodes and scores are logged; as in kube-scheduler where it logs them.
 _ATTEMPTS, _BINDINGS, _NODES = 3, 4, 5
 
 
 class DecisionLog:
-    """Logs what happens to pods, depending on the verbosity."""
+    """A log of scheduling decisions at a verbosity."""
 
     def __init__(self, verbosity: int) -> None:
         self._verbosity = verbosity
@@ -35,12 +34,12 @@ class DecisionLog:
         """Return a log, or None if nothing is logged at this verbosity."""
         return cls(verbosity) if verbosity >= _ATTEMPTS else None
 
-    def noticed(self, pod: Pod) -> None:
+    def unscheduled_pod_added(self, pod: Pod) -> None:
         """Log an added pod without a node."""
         log.info("Add event for unscheduled pod", pod=pod.key, scheduler=pod.scheduler_name)
 
-    def settled(self, pod: Pod, *, waited: bool) -> None:
-        """Log a pod with a node; ``waited`` if it was unscheduled before."""
+    def scheduled_pod_added(self, pod: Pod, *, waited: bool) -> None:
+        """Log a pod with a node; ``waited`` is true if it was unscheduled before."""
         if waited:
             log.info("Delete event for unscheduled pod", pod=pod.key)
         log.info("Add event for scheduled pod", pod=pod.key)
@@ -114,7 +113,7 @@ class DecisionLog:
 
 
 def _verdicts(pod: Pod, statuses: NodeStatuses, passing: frozenset[int] = frozenset()) -> None:
-    """Log each rejected node; for many nodes, each reason."""
+    """Log each rejected node, or each reason if there are many nodes."""
     nodes = statuses.table.nodes
     each = len(nodes) <= _LINES
     for status, rows in statuses.groups():

@@ -1,41 +1,38 @@
-"""A dry run of a plugin: scheduling attempts on a small made-up cluster, up to Permit, that find the plugin's faults.
+"""Dry run of a plugin: scheduling attempts on a small example cluster that find the plugin's faults.
 
-PostFilter and the binding cycle are not run: they have effects outside the scheduler.
+The plugin is called as in real attempts whose binding then fails: PreEnqueue, PreFilter to Permit, and Unreserve. A
+rejection or a Skip has its usual effect. PostFilter and the binding cycle do not run, because they may have effects
+outside the scheduler.
 """
 
 from __future__ import annotations
 
 import functools
 import random
-import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from mooring.api.codec import decode_object
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
-from mooring.columns.table import NodeTable
 from mooring.config import ConfigError, SchedulerConfiguration, load_config
-from mooring.framework.plugin import ArgsError, Plugin, decode_args
-from mooring.framework.state import CycleState
+from mooring.framework.plugin import Plugin
+from mooring.framework.plugin_args import ArgsError, decode_args
+from mooring.framework.plugin_errors import PluginSaysError, contain, describe
+from mooring.framework.points import CONFIG_POINTS, POINTS, points_of
 from mooring.framework.status import Code, Status
-from mooring.loading import POD, Fault, FoundPlugin, plugin_spec
+from mooring.loading import Fault, FoundPlugin, plugin_spec
 from mooring.loading.circuit_breaker import Check, Fallback, Guard, Guards
-from mooring.loading.deadline import HangsError, within
-from mooring.loading.plugin_options import PluginOptions
-from mooring.loading.static_checks import class_source
-from mooring.observe.attempt_trace import Evaluation
+from mooring.loading.dry_run import DryRun, Recorder, missing_arguments, plugin_fault, run_in_time
 from mooring.scheduler import binding
-from mooring.scheduler.answer_cache import ask_single
 from mooring.scheduler.answers import BadAnswerError, PluginFailure, as_status
-from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
+from mooring.scheduler.attempt_results import AssumedPod
 from mooring.scheduler.binding import PreBinds
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_lock import DecisionLock
-from mooring.scheduler.profile import FilterPlugin, ProfileError
+from mooring.scheduler.profile import ProfileError
 from mooring.scheduler.profiles import Profiles
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.schedule_one import ScheduleOne, run_without_extenders
@@ -52,113 +49,61 @@ profiles:
 _NOW = 1_700_000_000.0
 
 
-class DryFault(msgspec.Struct, frozen=True):
-    """A fault that a dry run found."""
-
-    #: The file and line in the plugin's own code, if the fault was there.
-    path: str
-    line: int
-    message: str
-
-
-def dry_run(cls: type[Plugin], args: Any = None) -> list[DryFault]:
-    """Return the faults of a plugin on a small cluster. A plugin whose arguments are missing is not called."""
+def dry_run(cls: type[Plugin], args: Any = None) -> DryRun:
+    """Run a plugin on a small cluster. A plugin whose required arguments are missing is not called."""
     try:
         decode_args(cls, args)
-    except ArgsError:
-        return []
+    except ArgsError as error:
+        return DryRun(not_called=_points(cls), reason=missing_arguments(error))
     try:
         run = _DryRun(cls, args)
     except ProfileError as error:
-        return [_fault(str(error).partition(": ")[2], error.__cause__, cls, "setup")]
+        cause = error.__cause__
+        text = describe(cause) if cause is not None else str(error).partition(": ")[2]
+        return DryRun((plugin_fault(cls.name, cls, "setup", text, cause),), not_called=_points(cls))
     except ConfigError as error:
-        return [DryFault("", 0, error.errors[0].describe())]
+        return DryRun((Fault("", 0, f"{cls.name}: {error.errors[0].describe()}"),), not_called=_points(cls))
     for pod in _pods():
         run.check(pod)
-    return list(run.faults.values())
+    run.close()
+    return run.result()
 
 
-def dry_run_fault(found: FoundPlugin, args: Any, seconds: float) -> list[Fault]:
-    """Return the faults of a plugin that was found. A call that exceeds the timeout is a fault."""
-    if found.kind is not POD:
-        return []
-    place = str(found.path or "")
-    try:
-        problems = within(seconds, lambda: dry_run(found.cls, args))
-    except HangsError as hangs:
-        path, line = hangs.place_in(found.cls)
-        return [Fault(path or place, line, f"{found.name}: {hangs}")]
-    return [Fault(each.path or place, each.line, f"{found.name}: {each.message}") for each in problems]
+def dry_run_found(found: FoundPlugin, args: Any, seconds: float) -> DryRun:
+    """Run a discovered plugin on a small cluster. A call that exceeds the timeout is a fault."""
+    return run_in_time(found, seconds, lambda: dry_run(found.cls, args))
 
 
-class _FaultRecorder(Guard):
-    """Records the call that fails, so that an attempt can be repeated past it.
-
-    A method whose fault is reported is still called, but a neutral answer replaces a further fault. With ``accept``, a
-    neutral answer also replaces rejections, so that an attempt reaches Score, Reserve and Permit.
-    """
-
-    def __init__(self, name: str, guards: Guards) -> None:
-        super().__init__(name, PluginOptions(failure_policy="Ignore"), guards)
-        self.reported: set[str] = set()
-        self.accept = False
-        #: The first method that failed in the attempt, and the exception that it raised.
-        self.method = ""
-        self.cause: Exception | None = None
+class _Recorder(Recorder):
+    """A recorder of the plugin's calls that does not call PostFilter."""
 
     def wrap(
         self, call: Callable[..., Any], method: str, *, check: Check | None = None, fallback: Fallback | None = None
     ) -> Callable[..., Any]:
         """Return the same call, recorded."""
-
-        @functools.wraps(call)
-        def recorded(*args: Any) -> Any:
-            try:
-                answer = call(*args)
-                wrong = check(answer, args) if check is not None else None
-            except Exception as error:
-                if method in self.reported:
-                    return self._neutral(method, args)
-                if not self.method:
-                    self.method, self.cause = method, error
-                raise
-            if wrong is not None:
-                if method in self.reported:
-                    return self._neutral(method, args)
-                self.method = self.method or method
-                return answer
-            if self.accept and method in _REJECTING and not _is_skip(answer):
-                return self._neutral(method, args)
-            return answer
-
-        return recorded
-
-    def _neutral(self, method: str, args: tuple[Any, ...]) -> Any:
-        """Return an answer that lets the attempt continue."""
-        if method == "normalize_scores":
-            return np.zeros(len(args[2]), dtype=np.int64)  # the raw scores may be out of range
-        return self._skip(method, args, None)
+        if method == "post_filter":
+            return lambda *_: Status.unschedulable()
+        return super().wrap(call, method, check=check, fallback=fallback)
 
 
-class _FaultRecorders(Guards):
-    """The recorder of the one plugin that is under test."""
+class _Recorders(Guards):
+    """Guards that return the recorder of the plugin under test."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, cls: type[Plugin]) -> None:
         super().__init__(clock=lambda: _NOW)
-        self.recorder = _FaultRecorder(name, self)
+        self.recorder = _Recorder(cls.name, cls, self)
 
     def of(self, name: str, callback: str = "") -> Guard:
-        """Return the recorder: no other plugin is guarded."""
+        """Return the recorder. Other plugins are not guarded."""
         return self.recorder
 
 
 class _DryRun(ScheduleOne):
-    """Scheduling attempts on a small cluster, repeated until the plugin under test has no further faults."""
+    """Scheduling attempts on a small cluster."""
 
     def __init__(self, cls: type[Plugin], args: Any) -> None:
         self._cls = cls
-        self.faults: dict[str, DryFault] = {}
-        guards = _FaultRecorders(cls.name)
+        guards = _Recorders(cls)
         self.guards, self._recorder = guards, guards.recorder
         self.cache = Cache()
         for item in _cluster():
@@ -171,71 +116,66 @@ class _DryRun(ScheduleOne):
         self.queue = SchedulingQueue(clock=lambda: _NOW)
         self.observer = self._extenders = self._expect = None
         self._evicts_later = False
-        self.pre_binds, self.lock, self.preempting = PreBinds(), DecisionLock(), set()
+        self.pre_binds, self.lock, self.preempting = PreBinds(), DecisionLock(), {}
+        self._call("events_to_register", self._profile.events)
 
     def check(self, pod: Pod) -> None:
-        """Call the plugin for one pod: at PreEnqueue, in attempts, and at QueueSort."""
-        name, profile = self._cls.name, self._profile
-        self._recorder.reported.clear()
-        self._recorder.accept = False
-        for bound in profile.pre_enqueue:
-            if bound.name == name:
-                self._call("pre_enqueue", lambda call=bound.call: as_status(call(pod)))  # type: ignore[misc]
-        while self._attempt(pod):
-            pass
-        for plugin in profile.filters:
-            if plugin.name == name and plugin.filter_nodes is not None and plugin.filter is not None:
-                # An attempt uses this form only for nodes that have changed since the last one.
-                self._call("filter", functools.partial(_filter_each, plugin, pod, self.cache.table))
-        self._call("events_to_register", profile.events)
-        for bound in profile.queue_sort:
-            self._call("less", functools.partial(_less, bound.call, pod))
+        """Call the plugin for one pod: at QueueSort, at PreEnqueue, and in an attempt if the pod is not gated."""
+        for bound in self._profile.queue_sort:
+            if bound.name == self._cls.name:
+                self._call("less", functools.partial(_less, bound.call, pod))
+        for bound in self._profile.pre_enqueue:
+            if bound.name == self._cls.name and not self._passes(bound.call, pod):
+                return
+        self._call("", functools.partial(self._attempt, pod))
 
-    def _attempt(self, pod: Pod) -> bool:
-        """Run one attempt and record its fault. Return whether another attempt may reach more of the plugin."""
-        runner, recorder = self.profiles.first, self._recorder
-        recorder.method, recorder.cause = "", None
-        evaluation = Evaluation(runs_post_filter=False)
+    def result(self) -> DryRun:
+        """Return the result."""
+        recorder, points = self._recorder, _points(self._cls)
+        called = {point.config for point in POINTS if point.method in recorder.called}
+        warnings = [recorder.fault(method, text, None) for method, text in recorder.warnings.items()]
+        return DryRun(
+            tuple(recorder.faults.values()),
+            tuple(warnings),
+            tuple(point for point in points if point in called),
+            tuple(point for point in points if point not in called),
+        )
+
+    def close(self) -> None:
+        """Close the plugin."""
+        self._profile.close()
+
+    def _passes(self, pre_enqueue: Callable[..., Any], pod: Pod) -> bool:
         try:
-            outcome = run_without_extenders(self.scheduling_cycle(QueuedPod.new(pod, _NOW), runner, evaluation))
-        except Exception as error:
-            self._record(f"{type(error).__name__}: {error}", error, recorder.method)
+            return as_status(pre_enqueue(pod)).is_success
+        except BaseException as error:
+            contain(error)  # the recorder has recorded it
             return False
+
+    def _attempt(self, pod: Pod) -> None:
+        """Run one attempt, and roll it back."""
+        before = self._recorder.counted
+        outcome = run_without_extenders(self.scheduling_cycle(QueuedPod.new(pod, _NOW), self.profiles.first))
         if isinstance(outcome, AssumedPod):
             self.profiles.waiting_pods.remove(pod.uid)
-            statuses = binding.unreserve(self._profile, outcome.state, outcome.pod, outcome.node_name)
+            binding.unreserve(self._profile, outcome.state, outcome.pod, outcome.node_name)
             self.cache.forget(outcome.pod)
-        else:
-            statuses = [outcome.failure.status]
-        for status in statuses:
-            if status.code is Code.ERROR and status.plugin == self._cls.name:
-                self._record(status.message, recorder.cause, recorder.method)
-                again = recorder.method not in recorder.reported
-                recorder.reported.add(recorder.method)
-                return again
-        again = isinstance(outcome, FailedAttempt) and not recorder.accept
-        recorder.accept = True
-        return again
+            return
+        status = outcome.failure.status
+        if status.code is Code.ERROR and status.plugin == self._cls.name and self._recorder.counted == before:
+            self._recorder.count("", PluginSaysError(status.message))  # a method without guard returned it
 
     def _call(self, method: str, call: Callable[[], object]) -> None:
-        """Call a method that is not part of an attempt."""
+        """Call a method that is not guarded."""
         try:
             call()
-        except PluginFailure as failure:
-            self._record(failure.status.message, failure.__cause__, method)
-        except Exception as error:
-            self._record(f"{type(error).__name__}: {error}", error, method)
-
-    def _record(self, message: str, cause: BaseException | None, method: str) -> None:
-        self.faults.setdefault(message, _fault(message, cause, self._cls, method))
+        except BaseException as error:
+            contain(error)
+            self._recorder.count(method, error.__cause__ or error if isinstance(error, PluginFailure) else error)
 
 
-#: The methods whose answer can reject a pod or a node in an attempt.
-_REJECTING = frozenset(("pre_filter", "filter", "filter_nodes", "reserve", "permit"))
-
-
-def _is_skip(answer: object) -> bool:
-    return isinstance(answer, Status) and answer.code is Code.SKIP
+def _points(cls: type[Plugin]) -> tuple[str, ...]:
+    return tuple(point for point in CONFIG_POINTS if point in points_of(cls))
 
 
 def _config(cls: type[Plugin], args: Any) -> SchedulerConfiguration:
@@ -248,11 +188,6 @@ def _config(cls: type[Plugin], args: Any) -> SchedulerConfiguration:
     return config
 
 
-def _filter_each(plugin: FilterPlugin, pod: Pod, table: NodeTable) -> None:
-    for node in table.nodes:
-        ask_single(plugin, CycleState(), pod, node)
-
-
 def _less(call: Callable[..., Any], pod: Pod) -> None:
     a, b = (QueuedPod.new(pod, _NOW + age) for age in (0, 1))
     for answer in (call(a, b), call(b, a)):
@@ -260,22 +195,11 @@ def _less(call: Callable[..., Any], pod: Pod) -> None:
             raise BadAnswerError(f"less returned {type(answer).__name__}; return True or False")
 
 
-def _fault(message: str, cause: BaseException | None, cls: type[Plugin], method: str) -> DryFault:
-    """Return the fault at the last line of the plugin's code in the traceback, or at its method."""
-    source = class_source(cls)
-    path = source.path if source is not None else ""
-    for frame in reversed(traceback.extract_tb(cause.__traceback__ if cause is not None else None)):
-        if frame.filename == path:
-            return DryFault(path, frame.lineno or 0, message)
-    line = source.line_of(method if method in vars(cls) else "") if source is not None else 0
-    return DryFault(path, line, message)
-
-
 # The cluster
 
 
 def _cluster() -> Iterator[KubeObject]:
-    for number, zone in enumerate(("a", "a", "b")):
+    for number, zone in enumerate("aaaabbbb"):
         name = f"node-{number}"
         yield _object(
             {
@@ -285,19 +209,21 @@ def _cluster() -> Iterator[KubeObject]:
                 "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "50Gi", "pods": "110"}},
             }
         )  # fmt: skip
-    placed = _pod("placed", {"cpu": "1", "memory": "1Gi"}, node="node-1")
+    placed = _pod("placed", "placed-1", {"cpu": "1", "memory": "1Gi"}, node="node-1")
     yield _object(placed)
 
 
 def _pods() -> Iterator[Pod]:
-    for raw in (_pod("plain", {}), _pod("requests-7", {"cpu": "500m", "memory": "256Mi"})):
-        pod = _object(raw)
-        assert isinstance(pod, Pod)
-        yield pod
+    """Yield two pods of each template: for the second, cached results are updated only for nodes that changed."""
+    for app, requests in (("plain", {}), ("requests", {"cpu": "500m", "memory": "256Mi"})):
+        for number in (1, 2):
+            pod = _object(_pod(app, f"{app}-{number}", requests))
+            assert isinstance(pod, Pod)
+            yield pod
 
 
-def _pod(name: str, requests: dict[str, str], node: str = "") -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": {"app": name}}
+def _pod(app: str, name: str, requests: dict[str, str], node: str = "") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": {"app": app}}
     container = {"name": "c", "image": "registry.example/app:1", "resources": {"requests": requests}}
     return {
         "apiVersion": "v1",

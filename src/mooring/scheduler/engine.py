@@ -33,7 +33,7 @@ from mooring.scheduler.schedule_one import ScheduleOne
 
 
 class Engine(ScheduleOne):
-    """Schedules pods with the profiles of a configuration. It does no I/O of its own."""
+    """A scheduler for the profiles of a configuration. It does no I/O of its own."""
 
     def __init__(
         self,
@@ -50,15 +50,17 @@ class Engine(ScheduleOne):
         observer: Observer | None = None,
         extenders: Extenders | None = None,
         options: Mapping[str, PluginOptions] | None = None,
-        tell: Log | None = None,
+        warn: Log | None = None,
+        guards: Guards | None = None,
         expect: Callable[[Pod, str], Awaitable[None]] | None = None,
         evicts_later: bool = False,
     ) -> None:
-        """Without ``extenders`` (and a way to reach them), those of the configuration are left out.
+        """Without ``extenders``, which also send the requests, the extenders of the configuration are ignored.
 
-        ``options`` say how users' plugins are guarded, and ``tell`` is told when one fails, is slow or is switched off.
-        ``expect`` is told where a pod will be whose binding takes a while. With ``evicts_later`` a preemptor waits
-        outside the queue until its uid is removed from ``preempting``.
+        ``options`` configures the guards of users' plugins, and ``warn`` is called when a plugin fails, is slow or is
+        disabled; ``guards`` replaces the guards that are built from these.
+        ``expect`` is called with the node of a pod whose binding takes a while. With ``evicts_later``, the victims of
+        an attempt count as being evicted, and the preemptor is gated until its uid is removed from ``preempting``.
         """
         self._expect = expect
         self._evicts_later = evicts_later
@@ -69,12 +71,11 @@ class Engine(ScheduleOne):
         self.pre_binds = PreBinds()
         #: Held by an attempt that awaits extenders and by a batch session.
         self.lock = DecisionLock()
-        #: Pods, by uid, whose preemption is in progress: their victims are being evicted.
-        self.preempting: set[str] = set()
+        self.preempting: dict[str, str] = {}
         metrics = observer.metrics if observer is not None else None
         health = metrics.health if metrics is not None else None
         #: The circuit breakers of users' plugins.
-        self.guards = Guards(options, clock=clock, health=health, log=tell)
+        self.guards = guards if guards is not None else Guards(options, clock=clock, health=health, log=warn)
         self._on_error = on_error
         self.profiles = Profiles(
             config,
@@ -84,6 +85,7 @@ class Engine(ScheduleOne):
             rng=rng,
             recorder=recorder,
             activate=self._activate,
+            retry=self._retry,
             binder=binder,
             volumes=volumes,
             api=api,
@@ -118,11 +120,28 @@ class Engine(ScheduleOne):
         else:
             self._handlers.remove(item)
 
+    def eviction_failed(self, victim: Pod) -> None:
+        """Stop counting a pod as being evicted, and retry the pods that are nominated to its node."""
+        self.lock.defer(self._eviction_failed, victim)
+
+    def preemption_failed(self, preemptor: Pod, victims: Iterable[Pod]) -> None:
+        """Stop counting the victims as being evicted, and retry the preemptor after a backoff."""
+        self.lock.defer(self.queue.preemption_failed, preemptor)
+        for victim in victims:
+            self.eviction_failed(victim)
+
+    def _eviction_failed(self, victim: Pod) -> None:
+        self.cache.eviction_failed(victim)
+        self.queue.requeue([info.pod.key for info in self.cache.nominator.on_node(victim.node_name)])
+
     def _activate(self, keys: Iterable[str]) -> None:
         self.queue.activate(keys)
 
+    def _retry(self, profile: str, plugin: str) -> None:
+        self.queue.retry(profile, plugin)
+
     def adopt(self, profiles: Profiles, queue: dict[str, Any]) -> None:
-        """Activate other profiles (built by ``swap``) and their queue settings."""
+        """Activate the profiles that ``swap`` has built, and their queue settings."""
         self.profiles = profiles
         profiles.activate()
         if self.observer is not None:
@@ -131,7 +150,7 @@ class Engine(ScheduleOne):
         self.queue.renew(**queue)
         self._handlers.replace_profiles(profiles)
 
-    def report_broken(self, plugin: str, what: str, pod: Pod, error: Exception) -> None:
+    def report_broken(self, plugin: str, what: str, pod: Pod, error: BaseException) -> None:
         """Handle an exception of a plugin in the queue: a hint, a gate, or the order of pods."""
         self.guards.failed(plugin, what, error)
         if self._on_error is not None:

@@ -1,4 +1,4 @@
-"""Event handlers: update the cache and the queue when objects change, as kube-scheduler's do."""
+"""Event handlers: update the cache and the queue when objects change, as in kube-scheduler."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mooring.framework.events import ActionType
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.profiles import Profiles
-from mooring.scheduler.queue import SchedulingQueue
+from mooring.scheduler.queue import Place, SchedulingQueue
 from mooring.scheduler.queue.queueing_hints import node_update_actions
 
 
 class EventHandlers:
-    """Updates the cache and the queue when objects are added, changed or deleted."""
+    """Handlers that update the cache and the queue when objects are added, changed or deleted."""
 
     def __init__(self, cache: Cache, queue: SchedulingQueue, profiles: Profiles, observer: Observer | None) -> None:
         self.cache = cache
@@ -73,16 +73,23 @@ class EventHandlers:
         if held is not None:
             held.reject("", "removed")
         self.cache.remove(pod)
-        self.queue.delete(pod)
         if self.observer is not None:
+            self._record_gate(pod)
             self.observer.left(pod)
+        self.queue.delete(pod)
         if placed is not None:
             self.queue.assigned_pod_deleted(placed.pod)
         elif nominated:
             self._nomination_ended(pod)
 
+    def _record_gate(self, pod: Pod) -> None:
+        """Record which PreEnqueue plugin gated a pod that was deleted."""
+        found = self.queue.find(pod.key) if not pod.node_name else None
+        if self.observer is not None and found is not None and found[0] is Place.GATED and found[1].uid == pod.uid:
+            self.observer.left_gated(found[1])
+
     def _nomination_ended(self, pod: Pod) -> None:
-        """Requeue pods of the same or a lower priority: the nomination kept them off the node."""
+        """Requeue pods of the same or a lower priority: the nomination had reserved room on the node."""
         self.queue.assigned_pod_deleted(pod, only=lambda other: other.priority <= pod.priority)
 
     def _put_pod(self, pod: Pod) -> None:
@@ -98,18 +105,18 @@ class EventHandlers:
             if self.observer is not None:
                 self.observer.left(pod)
                 if old is None or was_assumed:
-                    self.observer.settled(pod, waited=waited)
+                    self.observer.scheduled_pod_added(pod, waited=waited)
             if old is None or was_assumed:
-                self.queue.assigned_pod_added(pod)  # as in kube-scheduler, when the binding is observed and not before
+                self.queue.assigned_pod_added(pod)  # as in kube-scheduler, only when the binding is observed
             else:
                 self.queue.assigned_pod_updated(old, pod)
         elif pod.scheduler_name in self.profiles.runners:
             self._put_unscheduled(pod)
         else:
-            self.cache.objects.put(pod)  # of another scheduler, but plugins may count it
+            self.cache.objects.put(pod)  # another scheduler's pod, but plugins may count it
 
     def _unscheduled(self, pod: Pod) -> Pod | None:
-        """Return the cached version of a pod if that has no node and an active profile."""
+        """Return the cached version of a pod if it has no node and an active profile."""
         old = self.cache.objects.lister(Pod).get(pod.name, pod.namespace)
         if old is None or old.uid != pod.uid or old.node_name or old.scheduler_name not in self.profiles.runners:
             return None
@@ -136,7 +143,7 @@ class EventHandlers:
     def _add_unscheduled(self, pod: Pod) -> None:
         self.cache.put(pod)  # with its nomination, if it has one
         if self.observer is not None:
-            self.observer.noticed(pod)
+            self.observer.unscheduled_pod_added(pod)
         self.queue.add(pod)
 
     def _assumed_pod_terminates(self, pod: Pod) -> None:

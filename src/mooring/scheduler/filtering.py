@@ -1,8 +1,9 @@
-"""Filtering: the feasible nodes, and why the others are not.
+"""Filtering: finds the feasible nodes, and the reasons why the others are not feasible.
 
-Hot path. Declared filters are cached per template; the others run on columns. Plugins that evaluate single nodes run
-last, on the remaining nodes in sampling order, until enough are found. If no node is feasible, ``diagnose`` runs the
-plugins in their configured order and attributes each node to the first that rejected it, as kube-scheduler reports.
+Hot path. Answers of declared filters are cached per template; the other filters run on columns. Plugins that evaluate
+single nodes run last, on the remaining nodes in sampling order, until enough are found. If no node is feasible,
+``diagnose`` runs the plugins in their configured order and attributes each node to the first plugin that rejected it,
+as kube-scheduler does.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes, WhatIfNodes
 from mooring.columns.templates import PodTemplate
 from mooring.framework.node_statuses import NodeStatuses, Rejections
+from mooring.framework.plugin_errors import contain
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Status
-from mooring.scheduler.answer_cache import TemplateAnswerCache, ask_filter, ask_single
+from mooring.scheduler.answer_cache import TemplateAnswerCache, call_filter, call_single_filter
 from mooring.scheduler.answers import PluginFailure, as_status, failure
 from mooring.scheduler.profile import FilterPlugin, Profile
 from mooring.scheduler.sampling import Sampler
@@ -27,23 +29,23 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Filtering:
-    """Runs a profile's Filter plugins."""
+    """The Filter plugins of a profile."""
 
-    def __init__(self, profile: Profile, sampler: Sampler, findings: TemplateAnswerCache) -> None:
+    def __init__(self, profile: Profile, sampler: Sampler, answers: TemplateAnswerCache) -> None:
         self.profile = profile
         self.table = profile.handle.table
         self.nominator = profile.handle.nominator
         self._sampler = sampler
-        self._findings = findings
+        self._answers = answers
         self._columns = tuple(f for f in profile.filters if f.depends is None and not f.per_node)
         self._singles = tuple(f for f in profile.filters if f.per_node)
 
     def feasible(
         self, state: CycleState, pod: Pod, template: PodTemplate, among: Rows | None, wanted: int | None
     ) -> tuple[Rows | None, int]:
-        """The rows that pass (None for all of them), and how many nodes were examined.
+        """Return the feasible rows (None for all), and how many nodes were examined.
 
-        ``among`` restricts to rows that PreFilter left; ``wanted`` stops the search when so many were found.
+        ``among`` limits the search to the rows that PreFilter left; ``wanted`` ends it when that many are found.
         """
         ok = self._column_mask(state, pod, template, among)
         if self.nominator:
@@ -58,23 +60,23 @@ class Filtering:
         return np.ones(len(self.table), dtype=np.bool_) if ok is None else ok
 
     def _column_mask(self, state: CycleState, pod: Pod, template: PodTemplate, among: Rows | None) -> Mask | None:
-        """Which rows pass all filters that answer in columns (None: all). It may be a live mask: do not write it."""
+        """Return which rows pass all filters that work on columns (None: all). Do not modify it: it may be cached."""
         if among is not None:
             return self._mask_among(state, pod, among)
-        ok = self._findings.of(template).passing(self.profile, state, pod)
+        ok = self._answers.of(template).passing(self.profile, state, pod)
         nodes, skip = None, state.skip_filter
         for plugin in self._columns:
             if plugin.name in skip:
                 continue
             nodes = nodes or Nodes(self.table)
-            verdicts = ask_filter(plugin, state, pod, nodes)
+            verdicts = call_filter(plugin, state, pod, nodes)
             if verdicts is not None:
                 passed = verdicts.codes == 0
                 ok = passed if ok is None else ok & passed
         return ok
 
     def _without_crowded(self, state: CycleState, pod: Pod, ok: Mask) -> Mask:
-        """Leave out rows that will not do once the pods nominated to them are there."""
+        """Exclude the rows that are not feasible with the pods nominated to them."""
         ok = ok.copy()
         for row in self._with_nominated(pod):
             if ok[row] and not self._nominated_verdict(state, pod, self.table.nodes[row]).is_success:
@@ -86,7 +88,7 @@ class Filtering:
         for plugin in self.profile.filters:
             if plugin.name in state.skip_filter or plugin in self._singles:
                 continue
-            verdicts = ask_filter(plugin, state, pod, nodes)
+            verdicts = call_filter(plugin, state, pod, nodes)
             if verdicts is not None:
                 inside &= verdicts.codes == 0
         ok = np.zeros(len(self.table), dtype=np.bool_)
@@ -114,14 +116,14 @@ class Filtering:
         in_bulk = [f for f in singles if f.filter_nodes is not None]
         singles = [f for f in singles if f.filter_nodes is None]
         start = 0
-        while start < len(places):  # few of many nodes are needed: do not convert or evaluate all of them
+        while start < len(places):  # few of many nodes are needed: do not evaluate all of them
             size = min(_CHUNK, limit - len(chosen)) if in_bulk else _CHUNK
             chunk = self._passing(in_bulk, state, pod, order, places[start : start + size])
             start += size
             for place, row in zip(chunk.tolist(), order[chunk].tolist(), strict=True):
                 node = nodes[row]
                 for plugin in singles:
-                    if ask_single(plugin, state, pod, node) is not SUCCESS:
+                    if call_single_filter(plugin, state, pod, node) is not SUCCESS:
                         break
                 else:
                     chosen.append(row)
@@ -130,9 +132,9 @@ class Filtering:
         return np.array(chosen, dtype=np.intp), len(order)
 
     def _passing(self, in_bulk: list[FilterPlugin], state: CycleState, pod: Pod, order: Rows, places: Rows) -> Rows:
-        """The places whose nodes pass filters that take several nodes at a time."""
+        """Return the places whose nodes pass the filters that take several nodes at a time."""
         for plugin in in_bulk:
-            verdicts = ask_filter(plugin, state, pod, Nodes(self.table, order[places]))
+            verdicts = call_filter(plugin, state, pod, Nodes(self.table, order[places]))
             if verdicts is not None:
                 places = places[verdicts.codes == 0]
             if not len(places):
@@ -152,7 +154,7 @@ class Filtering:
         return rows
 
     def _rivals(self, pod: Pod, node_name: str) -> list[PodInfo]:
-        """The pods nominated to a node that go before this one."""
+        """Return the pods nominated to a node with the same or a higher priority."""
         return [
             info
             for info in self.nominator.on_node(node_name)
@@ -160,7 +162,7 @@ class Filtering:
         ]
 
     def _nominated_verdict(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
-        """The verdict on a node as if the pods nominated to it were there already."""
+        """Run the filters on a node with the pods nominated to it."""
         what_if = self._copy(node)
         clone = state.clone()
         for rival in self._rivals(pod, node.name):
@@ -181,7 +183,7 @@ class Filtering:
     # One node, real or hypothetical
 
     def verdict(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
-        """What the filters say of one node, nominated pods included."""
+        """Run the filters on one node, nominated pods included."""
         if self.nominator and self._rivals(pod, node.name):
             status = self._nominated_verdict(state, pod, node)
             if not status.is_success:
@@ -189,7 +191,7 @@ class Filtering:
         return self._verdict(state, pod, node)
 
     def filter_what_if(self, state: CycleState, pod: Pod, node: WhatIfNode) -> Status:
-        """What the filters say of a node with other pods on it, nominated pods included."""
+        """Run the filters on a hypothetical node, nominated pods included."""
         return self.verdict(state, pod, node)
 
     def _verdict(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
@@ -197,25 +199,25 @@ class Filtering:
         for plugin in self.profile.filters:
             if plugin.name in state.skip_filter:
                 continue
-            status = self._ask_one(plugin, state, pod, node, nodes)
+            status = self._filter_one(plugin, state, pod, node, nodes)
             if not status.is_success:
                 return status.by(plugin.name)
         return SUCCESS
 
-    def _ask_one(self, plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo, nodes: Nodes) -> Status:
+    def _filter_one(self, plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo, nodes: Nodes) -> Status:
         if plugin.filter_nodes is None:
-            return ask_single(plugin, state, pod, node)
-        verdicts = ask_filter(plugin, state, pod, nodes)
+            return call_single_filter(plugin, state, pod, node)
+        verdicts = call_filter(plugin, state, pod, nodes)
         if verdicts is None or not verdicts.codes[0]:
             return SUCCESS
         return verdicts.status(int(verdicts.codes[0]))
 
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
-        """Tell the PreFilter plugins that a pod was added to a node."""
+        """Notify the PreFilter plugins that a pod was added to a node."""
         self._extension("add_pod", "AddPod", state, pod, added, node)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
-        """Tell the PreFilter plugins that a pod was removed from a node."""
+        """Notify the PreFilter plugins that a pod was removed from a node."""
         self._extension("remove_pod", "RemovePod", state, pod, removed, node)
 
     def _extension(self, method: str, title: str, state: CycleState, pod: Pod, other: PodInfo, node: NodeInfo) -> None:
@@ -226,7 +228,8 @@ class Filtering:
             where = f'running {title} on PreFilter plugin "{bound.name}"'
             try:
                 status = as_status(call(state, pod, other, node))
-            except Exception as error:
+            except BaseException as error:
+                contain(error)
                 raise failure(where, bound.name, error) from error
             if not status.is_success:
                 raise PluginFailure(Status.error(f"{where}: {status.message}").by(bound.name))
@@ -236,7 +239,7 @@ class Filtering:
     def diagnose(
         self, state: CycleState, pod: Pod, among: Rows | None, absent: Status | None
     ) -> tuple[NodeStatuses, Rows]:
-        """Each node's verdict, the first rejecting plugin's in configured order; and the rows that pass."""
+        """Return the status of each node, from the first plugin in order that rejected it, and the feasible rows."""
         statuses = NodeStatuses(self.table, absent) if absent is not None else NodeStatuses(self.table)
         rows = np.arange(len(self.table)) if among is None else among
         for plugin in self.profile.filters:
@@ -244,7 +247,7 @@ class Filtering:
                 break
             if plugin.name in state.skip_filter:
                 continue
-            verdicts = ask_filter(plugin, state, pod, Nodes(self.table, rows))
+            verdicts = call_filter(plugin, state, pod, Nodes(self.table, rows))
             if verdicts is None:
                 continue
             rejected = verdicts.codes != 0
@@ -270,5 +273,5 @@ class Filtering:
         return passing[~np.isin(passing, refused)] if refused else passing
 
 
-#: Nodes looked at between two looks at the bound.
+#: How many nodes are evaluated before the limit is checked.
 _CHUNK = 512

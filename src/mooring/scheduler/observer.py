@@ -1,6 +1,6 @@
-"""Observer: what the engine tells of its decisions, made into metrics, records and the story in the log.
+"""Observer: records the engine's decisions as metrics, decision records and log messages.
 
-Part of the hot path when it is on. The engine works without one; whoever wants to see something passes one in.
+Hot path if an engine has one. The engine also works without an observer.
 """
 
 from __future__ import annotations
@@ -11,8 +11,18 @@ from time import perf_counter
 
 from mooring.api.pod import Pod
 from mooring.framework.status import Code, Status
+from mooring.framework.waiting_pods import WaitingPod
 from mooring.observe.attempt_trace import ExtenderCall, Trace
-from mooring.observe.decision_records import Decision, DecisionRecords, Phases, Preemption, Verdict
+from mooring.observe.decision_records import (
+    RUNNERS_UP,
+    Decision,
+    DecisionRecords,
+    Hold,
+    Phases,
+    Preempted,
+    Preemption,
+    Verdict,
+)
 from mooring.observe.plugin_metrics import PluginTimes
 from mooring.observe.scheduler_metrics import ERROR, SCHEDULED, UNSCHEDULABLE, ProfileMetrics, SchedulerMetrics
 from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
@@ -21,8 +31,6 @@ from mooring.scheduler.decision_log import DecisionLog
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 
-#: How many nodes are recorded with their scores beside the chosen one.
-_RUNNERS_UP = 3
 #: How many nodes are named for each reason.
 _NAMES = 5
 
@@ -42,7 +50,7 @@ class Observer:
         self.metrics = metrics
         self.decision_log = decision_log
         self._clock = clock
-        self._trace = Trace(ranks=1 + _RUNNERS_UP if records is not None else 0)
+        self._trace = Trace(ranks=1 + RUNNERS_UP if records is not None else 0)
         self._cache: Cache
         self._profiles: dict[str, ProfileMetrics] = {}
         self._lap = 0.0
@@ -53,7 +61,7 @@ class Observer:
         return self.metrics.plugins if self.metrics is not None else None
 
     def attach(self, cache: Cache, queue: SchedulingQueue, runners: Mapping[str, PluginRunner]) -> None:
-        """Begin to observer."""
+        """Start observing an engine."""
         self._cache = cache
         for runner in runners.values():
             runner.trace = self._trace
@@ -75,20 +83,45 @@ class Observer:
 
     # Pods
 
-    def noticed(self, pod: Pod) -> None:
+    def unscheduled_pod_added(self, pod: Pod) -> None:
         """Log an added pod without a node."""
         if self.decision_log is not None:
-            self.decision_log.noticed(pod)
+            self.decision_log.unscheduled_pod_added(pod)
 
-    def settled(self, pod: Pod, *, waited: bool) -> None:
-        """Log a pod with a node; ``waited`` if it was unscheduled before."""
+    def scheduled_pod_added(self, pod: Pod, *, waited: bool) -> None:
+        """Log a pod with a node; ``waited`` is true if it was unscheduled before."""
         if self.decision_log is not None:
-            self.decision_log.settled(pod, waited=waited)
+            self.decision_log.scheduled_pod_added(pod, waited=waited)
 
     def left(self, pod: Pod) -> None:
-        """Mark the record of a pod that was deleted or bound."""
+        """Finish the record of a pod that was deleted or bound."""
         if self.records is not None:
-            self.records.settle(pod.key, pod.uid)
+            self.records.finish(pod.key, pod.uid)
+
+    def left_gated(self, queued: QueuedPod) -> None:
+        """Record that a pod was deleted while a PreEnqueue plugin gated it."""
+        if self.records is None:
+            return
+        code, reasons = Code.UNSCHEDULABLE_AND_UNRESOLVABLE.title, queued.gating_reasons
+        self.records.put(
+            Decision(
+                pod=queued.key,
+                uid=queued.uid,
+                profile=queued.profile,
+                time=self._clock(),
+                attempt=queued.attempts,
+                outcome="gated",
+                phases=Phases(),
+                message=", ".join(reasons),
+                verdicts=self.records.share((Verdict(queued.gating_plugin, code, reasons, 0, ()),)),
+            )
+        )
+
+    def preempted(self, victim: Pod, preemptor: Pod, node: str, plugin: str) -> None:
+        """Record that a pod was evicted for another one."""
+        if self.records is not None:
+            found = Preempted(by=preemptor.key, plugin=plugin, node=node, time=self._clock())
+            self.records.preempt(victim.key, victim.uid, found, profile=victim.scheduler_name)
 
     # The scheduling cycle
 
@@ -139,7 +172,7 @@ class Observer:
             scorers=trace.scorers,
             candidates=trace.candidates,
             was_nominated=nominated,
-            verdicts=_said(trace.extender_calls) if trace.extender_calls else (),
+            verdicts=_rejections(trace.extender_calls) if trace.extender_calls else (),
         )
         self.records.put(decision)
         return decision
@@ -156,6 +189,11 @@ class Observer:
         if decision is not None:
             decision.phases.reserve = (decision.phases.reserve or 0.0) + now - self._lap
         self._lap = now
+
+    def held(self, decision: Decision | None, waiting: WaitingPod | None) -> None:
+        """Record which plugins make a pod wait at Permit."""
+        if decision is not None and waiting is not None:
+            decision.permit = holds(waiting)
 
     # Outcomes
 
@@ -180,7 +218,7 @@ class Observer:
         metrics.after_flush += queued.was_flushed
 
     def failed(self, queued: QueuedPod, failure: ScheduleFailure, started: float, *, in_cycle: bool) -> None:
-        """Record a failed attempt; ``in_cycle`` if it failed in the scheduling cycle."""
+        """Record a failed attempt; ``in_cycle`` is true if it failed in the scheduling cycle."""
         now, profile = perf_counter(), queued.profile
         outcome = UNSCHEDULABLE if failure.status.is_rejected else ERROR
         if self.decision_log is not None and in_cycle:
@@ -207,6 +245,8 @@ class Observer:
             verdicts=self.records.share(verdicts(failure)),
             preemption=self._preemption(failure),
         )
+        if decision.preemption is not None:
+            decision.victims = decision.preemption.victims
         self.records.put(decision)
 
     def _failed_points(self, points: ProfileMetrics, failure: ScheduleFailure, now: float) -> None:
@@ -246,6 +286,14 @@ class Observer:
         return Preemption(status.plugin, status.code.title, status.message, result.nominated_node or "", victims)
 
 
+def holds(waiting: WaitingPod) -> tuple[Hold, ...]:
+    """Return the plugins that have not yet allowed a pod that waits at Permit."""
+    automatic = waiting.automatic
+    return tuple(
+        Hold(plugin, seconds, until, automatic.get(plugin)) for plugin, (seconds, until) in waiting.timeouts.items()
+    )
+
+
 def verdicts(failure: ScheduleFailure) -> tuple[Verdict, ...]:
     """Group the statuses of a failed attempt, each with the number of nodes and some names."""
     statuses = failure.statuses
@@ -258,13 +306,13 @@ def verdicts(failure: ScheduleFailure) -> tuple[Verdict, ...]:
     )
 
 
-def _said(said: tuple[ExtenderCall, ...]) -> tuple[Verdict, ...]:
-    """Group the nodes that extenders rejected although a node was found."""
-    return grouped((status, 1, [node]) for each in said for node, status in each.rejected.items())
+def _rejections(calls: tuple[ExtenderCall, ...]) -> tuple[Verdict, ...]:
+    """Group the nodes that extenders rejected in a successful attempt."""
+    return grouped((status, 1, [node]) for call in calls for node, status in call.rejected.items())
 
 
 def grouped(verdicts: Iterable[tuple[Status, int, list[str]]], *, names_kept: int = _NAMES) -> tuple[Verdict, ...]:
-    """Merge equal statuses; add up their nodes and keep some names."""
+    """Merge equal statuses; add up the numbers of their nodes and keep some names."""
     found: dict[tuple[str, str, tuple[str, ...]], tuple[int, list[str]]] = {}
     for status, count, names in verdicts:
         key = (status.plugin, status.code.title, status.reasons)

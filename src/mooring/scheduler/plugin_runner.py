@@ -14,6 +14,7 @@ from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes
 from mooring.columns.templates import PodTemplate
 from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.plugin_errors import contain
 from mooring.framework.preemption.candidate import AskExtenders, Candidate
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import NO_NOMINATION, SKIP_TEMPLATE, SUCCESS, Code, PostFilterResult, Status
@@ -32,7 +33,7 @@ class PreFiltered(msgspec.Struct, frozen=True):
     """The outcome of PreFilter."""
 
     status: Status
-    #: Names of the remaining nodes; None for all.
+    #: The names of the remaining nodes; None for all.
     names: frozenset[str] | None = None
     narrowed_by: tuple[str, ...] = ()
 
@@ -55,7 +56,7 @@ class Filtered(msgspec.Struct, frozen=True):
 
 
 class PluginRunner:
-    """Runs the plugins of one profile. The table may change between two attempts, but not within one."""
+    """A runner of the plugins of one profile. The table may change between two attempts, but not within one."""
 
     def __init__(self, profile: Profile, sampler: Sampler, percentage: int | None = None) -> None:
         self.profile = profile
@@ -64,7 +65,7 @@ class PluginRunner:
         self._sampler = sampler
         self._percentage = percentage
         self.clear_cached_answers()
-        #: Where an attempt records its timings, if anything reads them.
+        #: Where an attempt records its timings; None if they are not needed.
         self.trace: Trace | None = None
 
     def activate(self) -> None:
@@ -72,10 +73,10 @@ class PluginRunner:
         self.handle.runner = self
 
     def clear_cached_answers(self) -> None:
-        """Drop all cached answers: a plugin was switched off or on."""
-        findings = TemplateAnswerCache(self.profile)
-        self.filtering = Filtering(self.profile, self._sampler, findings)
-        self.scoring = Scoring(self.profile, findings)
+        """Drop all cached answers, because a plugin was disabled or enabled."""
+        answers = TemplateAnswerCache(self.profile)
+        self.filtering = Filtering(self.profile, self._sampler, answers)
+        self.scoring = Scoring(self.profile, answers)
         self._pre_filter = TemplateCalls(self.profile.pre_filter)
 
     # PreFilter
@@ -92,7 +93,7 @@ class PluginRunner:
         calls = self._pre_filter.of(self.table.templates.of(pod), state)
         constant = calls.constant
         state.skip_filter |= calls.skipped
-        for bound in calls.asked:
+        for bound in calls.plugins:
             before = len(state) if bound.name in constant else None
             try:
                 answer = bound.call(state, pod, nodes)
@@ -102,7 +103,8 @@ class PluginRunner:
                         entries |= state.written_since(before)
                     continue
                 status, result = (answer, None) if type(answer) is Status else pre_filter_answer(answer)
-            except Exception as error:
+            except BaseException as error:
+                contain(error)
                 raise failure(f'running PreFilter plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
                 state.skip_filter.add(bound.name)
@@ -136,7 +138,7 @@ class PluginRunner:
     ) -> Filtered:
         """Run the Filter plugins on some rows (None for all). Raises PluginFailure.
 
-        ``sample`` examines no more nodes than kube-scheduler would.
+        With ``sample``, examine no more nodes than kube-scheduler would.
         """
         wanted = self._wanted(len(self.table.nodes) if among is None else len(among), sample=sample)
         rows, examined = self.filtering.feasible(state, pod, template, among, wanted)
@@ -176,9 +178,9 @@ class PluginRunner:
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> Generator[Sequence[Candidate], Sequence[Candidate] | Status, tuple[PostFilterResult, Status | None]]:
-        """Run the PostFilter plugins until one succeeds, gives up for good, or fails.
+        """Run the PostFilter plugins until one succeeds, returns UnschedulableAndUnresolvable, or fails.
 
-        Preemption candidates that extenders have to approve are yielded; the approved ones are sent back.
+        Candidates that extenders have to approve are yielded; the approved candidates are sent back.
         """
         reasons: list[str] = []
         first, rejected = "", PostFilterResult()
@@ -188,7 +190,8 @@ class PluginRunner:
                 if isinstance(answer, AskExtenders):
                     answer = answer.then((yield answer.candidates))
                 result, status = post_filter_answer(answer)
-            except Exception as error:
+            except BaseException as error:
+                contain(error)
                 broken = failure(f'running PostFilter plugin "{bound.name}"', bound.name, error)
                 return rejected, broken.status
             if status.is_success or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -203,7 +206,7 @@ class PluginRunner:
             return NO_NOMINATION, None
         return rejected, Status.unschedulable(*reasons).by(first)
 
-    # The handle's runner, for plugins that evaluate hypothetical placements (preemption)
+    # The handle's runner, for plugins that evaluate hypothetical placements, such as preemption
 
     def filter_what_if(self, state: CycleState, pod: Pod, node: WhatIfNode) -> Status:
         """Run the Filter plugins on a node with other pods on it, nominated pods included."""
@@ -223,6 +226,15 @@ class PluginRunner:
     def filter_plugins(self, state: CycleState) -> tuple[object, ...]:
         """Return the Filter plugins that run in this attempt, in order."""
         return tuple(f.plugin for f in self.profile.filters if f.name not in state.skip_filter)
+
+    @property
+    def restricts_evictions(self) -> bool:
+        """Whether a plugin defines ``may_evict``."""
+        return bool(self.profile.may_evict)
+
+    def may_evict(self, pod: Pod, victim: Pod) -> bool:
+        """Return whether all plugins that define ``may_evict`` allow the eviction of a pod for another."""
+        return all(bound.call(pod, victim) for bound in self.profile.may_evict)
 
 
 _ALL_NODES = PreFiltered(SUCCESS)

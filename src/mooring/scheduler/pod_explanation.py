@@ -1,4 +1,4 @@
-"""Explains the state of one pod from an engine's records, queue and cache."""
+"""Explanation of the state of one pod from an engine's records, queue and cache."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import math
 from mooring.api.meta import format_time
 from mooring.api.pod import Pod
 from mooring.framework.events import ActionType, ClusterEvent
-from mooring.observe.explanation import DecisionView, Explanation, WaitingView, WakeView, view
+from mooring.observe.explanation import DecisionView, Explanation, WaitingView, WakeView, hold_view, view
 from mooring.scheduler.engine import Engine
+from mooring.scheduler.observer import holds
 from mooring.scheduler.queue import Place, QueuedPod
 
 
@@ -16,13 +17,16 @@ def explain(engine: Engine, key: str) -> Explanation | None:
     """Explain the state of a pod (namespace/name); None if the pod is unknown."""
     records = engine.observer.records if engine.observer is not None else None
     decision = records.get(key) if records is not None else None
-    shown = view(decision) if decision is not None else None
     found = engine.queue.find(key)
     placed = _placed(engine, key, decision.uid if decision is not None else "")
+    current = placed.uid if placed is not None else found[1].uid if found is not None else ""
+    if decision is not None and current not in ("", decision.uid):
+        decision = None  # the record of an earlier pod with the same name
+    shown = view(decision) if decision is not None else None
     if found is not None:
         place, queued = found
         if place is Place.IN_FLIGHT and placed is not None:
-            return Explanation(pod=key, state="binding", node=placed.node_name, decision=shown)
+            return _in_flight(engine, placed, shown)
         state = "gated" if place is Place.GATED else "pending"
         return Explanation(pod=key, state=state, decision=shown, waiting=waiting(engine, place, queued))
     if placed is not None:
@@ -30,18 +34,27 @@ def explain(engine: Engine, key: str) -> Explanation | None:
     if decision is None or shown is None:
         return None
     if decision.waits and decision.profile not in engine.profiles.runners:
-        return None  # it is for others to say what it waits for: batch sessions decide about whole gangs
+        return None  # the batch engine explains it: sessions decide about whole gangs
     return Explanation(
         pod=key,
         state="gone",
         node=shown.node,
         decision=shown,
-        note="The pod is not there any more; this was its last attempt.",
+        note="The pod was deleted; this was its last attempt.",
     )
 
 
+def _in_flight(engine: Engine, pod: Pod, shown: DecisionView | None) -> Explanation:
+    """Explain a pod that has a node and is not bound yet."""
+    waiting = engine.profiles.waiting_pods.get(pod.uid)
+    if waiting is None or waiting.verdict is not None:
+        return Explanation(pod=pod.key, state="binding", node=pod.node_name, decision=shown)
+    held_by = [hold_view(each) for each in holds(waiting)]
+    return Explanation(pod=pod.key, state="held", node=pod.node_name, decision=shown, held_by=held_by)
+
+
 def _placed(engine: Engine, key: str, uid: str) -> Pod | None:
-    """Return the pod of a name that is on a node, assumed ones included; ``uid`` is a guess that avoids a search."""
+    """Return the pod with a name that is on a node, or assumed there; ``uid`` is a guess that avoids a search."""
     pods = engine.cache.table.pods
     known = pods.get(uid)
     if known is not None and known.pod.key == key:
@@ -50,12 +63,14 @@ def _placed(engine: Engine, key: str, uid: str) -> Pod | None:
 
 
 def _on_node(engine: Engine, pod: Pod, shown: DecisionView | None) -> Explanation:
-    state = "binding" if pod.uid in engine.cache.assumed and (shown is None or shown.outcome != "bound") else "bound"
+    settled = shown is not None and shown.outcome in ("bound", "preempted")
+    state = "binding" if pod.uid in engine.cache.assumed and not settled else "bound"
     note = ""
-    # A pod that a session bound is counted before the watch tells its node.
+    # A pod that a session has bound is counted before its binding is observed.
     node = pod.node_name or (shown.node if shown is not None else "")
-    if shown is None or (shown.node and shown.node != node) or shown.outcome in ("unschedulable", "error"):
-        note = "It was bound by somebody else, or so long ago that the record is gone."
+    of_another = shown is None or (shown.node and shown.node != node) or shown.outcome in ("unschedulable", "error")
+    if of_another or (shown is not None and not shown.attempt):
+        note = "Another scheduler bound it, or its record was removed."
     return Explanation(pod=pod.key, state=state, node=node, decision=shown, note=note)
 
 

@@ -1,6 +1,6 @@
-"""Profile: the plugins of one scheduler name, instantiated and sorted into the points they serve.
+"""Profile: the plugins of one scheduler name, instantiated and sorted by extension point.
 
-All look-ups happen here, once: the hot loop runs over tuples of bound methods.
+All lookups happen once, here. The hot path iterates over tuples of bound methods.
 """
 
 from __future__ import annotations
@@ -14,9 +14,13 @@ from mooring.columns.templates import PodTemplate
 from mooring.framework.declarations import declared_events
 from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
-from mooring.framework.plugin import ArgsError, Dependence, Plugin, dependence
+from mooring.framework.listers import ListenerError
+from mooring.framework.plugin import Dependence, Plugin, dependence
+from mooring.framework.plugin_args import ArgsError
+from mooring.framework.plugin_errors import contain, failure_text
 from mooring.framework.points import check_methods, points_of
-from mooring.loading.circuit_breaker import Guards
+from mooring.framework.score_range import scaled_score, scaled_scores
+from mooring.loading.circuit_breaker import Guards, SwitchedOffError
 from mooring.observe.plugin_metrics import PluginTimes
 from mooring.scheduler.answers import check_of, failure
 
@@ -29,23 +33,23 @@ EXTENDER = "Extender"
 
 
 class ProfileError(ValueError):
-    """A profile that cannot be built; the message says which plugin and why."""
+    """A profile that cannot be built. The message names the plugin and the reason."""
 
 
 class FilterPlugin(msgspec.Struct, frozen=True):
-    """A Filter plugin: its forms, and what its answer depends on."""
+    """A Filter plugin: its methods, and what its answer depends on."""
 
     name: str
     plugin: Plugin
     filter_nodes: Callable[..., Any] | None
     filter: Callable[..., Any] | None
     depends: Dependence | None
-    #: Whether it is expensive per node, so that it runs last and on few nodes.
+    #: Whether a call per node is expensive, so that the plugin runs last and on few nodes.
     per_node: bool
 
 
 class ScorePlugin(msgspec.Struct, frozen=True):
-    """A Score plugin: its forms, its weight, and what its answer depends on."""
+    """A Score plugin: its methods, its weight, and what its answer depends on."""
 
     name: str
     plugin: Plugin
@@ -54,8 +58,12 @@ class ScorePlugin(msgspec.Struct, frozen=True):
     score: Callable[..., Any] | None
     normalize: Callable[..., Any] | None
     depends: Dependence | None
-    #: Whether the scores need no check (a built-in plugin's are right by construction).
+    #: Whether scores are not validated, because the plugin is built in.
     trusted: bool
+    #: ``score`` without guard and metrics.
+    bare_score: Callable[..., Any] | None
+    #: Called with the method whose scores are fractions between 0 and 1.
+    on_fractions: Callable[[str], None] | None
 
 
 DeclaredFilters = tuple[tuple[FilterPlugin, ...], tuple[FilterPlugin, ...], bool]
@@ -63,7 +71,7 @@ DeclaredScorers = tuple[tuple[ScorePlugin, ...], tuple[ScorePlugin, ...], tuple[
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """One method of one plugin."""
+    """A method of a plugin."""
 
     name: str
     plugin: Plugin
@@ -83,7 +91,7 @@ class Profile:
         guards: Guards | None = None,
         reused: Mapping[str, tuple[Plugin, Handle]] | None = None,
     ) -> None:
-        """``reused`` contains existing plugins with their handles. Raises ProfileError."""
+        """Build the plugins; ``reused`` contains existing ones with their handles. Raises ProfileError."""
         self.config = config
         self.name = config.scheduler_name
         self.handle = handle
@@ -106,6 +114,7 @@ class Profile:
         self.pre_filter = self._bound("preFilter", "pre_filter")
         self.filters = tuple(map(self._filter, self._at("filter")))
         self.post_filter = self._bound("postFilter", "post_filter")
+        self.may_evict = tuple(map(self._may_evict, self._at("postFilter", "may_evict")))
         self.pre_score = self._bound("preScore", "pre_score")
         self.scorers = tuple(self._score(plugin, weight) for plugin, weight in self._weighted("score"))
         self.reserve = self._bound("reserve", "reserve")
@@ -117,7 +126,7 @@ class Profile:
         #: Plugins that declare what their verdicts or scores depend on.
         declared = [f.name for f in self.filters if f.depends] + [s.name for s in self.scorers if s.depends]
         self.declared = frozenset(declared)
-        #: Whether some plugin answers node by node, so that looking at a sample of the nodes pays.
+        #: Whether a plugin is called node by node, so that sampling saves time.
         self.per_node = any(f.filter_nodes is None or f.per_node for f in self.filters) or any(
             s.score_nodes is None or s.plugin.per_node for s in self.scorers
         )
@@ -130,35 +139,56 @@ class Profile:
             if name in reused:
                 self.plugins[name], self.plugin_handles[name] = reused[name]
             else:
-                self.plugin_handles[name] = handle = self.handle.for_plugin()
+                self.plugin_handles[name] = handle = self.handle.for_plugin(name, self._listener_errors(name))
                 self.plugins[name] = self._make(registry[name], self.config.plugin_config.get(name), handle)
 
     def _make(self, cls: type[Plugin], args: Any, handle: Handle) -> Plugin:
         problems = [] if cls.name in self._builtin else check_methods(cls)
+        if self._guards is not None and cls.name not in self._builtin:
+            self._guards.add_code(cls, cls.name)
         if problems:
             raise ProfileError(f'profile "{self.name}": plugin "{cls.name}": {problems[0].message}')
         try:
-            return cls(args, handle)
+            if self._guards is None or cls.name in self._builtin:
+                return cls(args, handle)
+            with self._guards.leaks.opening(cls.__module__):
+                return cls(args, handle)
         except ArgsError as error:
             raise ProfileError(f'profile "{self.name}": initializing plugin "{cls.name}": {error}') from None
-        except Exception as error:
-            text = f'profile "{self.name}": initializing plugin "{cls.name}": {type(error).__name__}: {error}'
+        except BaseException as error:
+            contain(error)
+            text = f'profile "{self.name}": initializing plugin "{cls.name}": {failure_text(error)}'
             raise ProfileError(text) from error
 
+    def _listener_errors(self, name: str) -> ListenerError | None:
+        """Return the function that counts the errors of a user's listeners; None if errors are raised."""
+        return None if self._guards is None or name in self._builtin else self._guards.of(name).count
+
     def close(self, keep: Collection[Handle] = ()) -> None:
-        """Close the handles of all plugins but some."""
-        for handle in self.plugin_handles.values():
+        """Close all plugins, except those with the handles in ``keep``."""
+        for name, handle in self.plugin_handles.items():
             if handle not in keep:
                 handle.close()
+                if name in self.plugins and name not in self._builtin:
+                    self._close(self.plugins[name])
+
+    def _close(self, plugin: Plugin) -> None:
+        try:
+            plugin.close()
+        except BaseException as error:
+            contain(error)
+            if self._guards is not None:
+                self._guards.of(plugin.name).count("close", error)
 
     def _weighted(self, point: str) -> list[tuple[Plugin, int]]:
-        """Return the plugins enabled at a point; an old configuration may name plugins that no longer exist."""
+        """Return the plugins enabled at a point. Plugins of an old configuration that no longer exist are ignored."""
         entries = self.config.plugins.get(point, ())
         found = [(self.plugins[entry.name], entry.weight or 1) for entry in entries if entry.name in self.plugins]
         return [(plugin, weight) for plugin, weight in found if point in points_of(type(plugin))]
 
-    def _at(self, point: str) -> list[Plugin]:
-        return [plugin for plugin, _ in self._weighted(point)]
+    def _at(self, point: str, method: str = "") -> list[Plugin]:
+        """Return the plugins enabled at a point; with ``method``, those that define it."""
+        return [plugin for plugin, _ in self._weighted(point) if not method or hasattr(plugin, method)]
 
     def _bound(self, point: str, method: str) -> tuple[Bound, ...]:
         found = []
@@ -168,6 +198,18 @@ class Profile:
                 guarded = self._guarded(call, plugin, method)
                 found.append(Bound(plugin.name, plugin, self._watched(guarded, plugin, method)))
         return tuple(found)
+
+    def _may_evict(self, plugin: Plugin) -> Bound:
+        """Return the ``may_evict`` of a plugin. A failure denies the eviction, unless failures are ignored."""
+        if self._guards is None or plugin.name in self._builtin:
+            return Bound(plugin.name, plugin, plugin.may_evict)
+        guard = self._guards.of(plugin.name)
+
+        def fallback(error: BaseException, _args: tuple[Any, ...]) -> bool:
+            return isinstance(error, SwitchedOffError) and guard.options.failure_policy == "Ignore"
+
+        call = guard.wrap(plugin.may_evict, "may_evict", check=check_of("may_evict"), fallback=fallback)
+        return Bound(plugin.name, plugin, call)
 
     def _filter(self, plugin: Plugin) -> FilterPlugin:
         columns, single = getattr(plugin, "filter_nodes", None), getattr(plugin, "filter", None)
@@ -183,11 +225,18 @@ class Profile:
         depends = dependence(columns or single)
         trusted = plugin.name in self._builtin
         ranged = normalize is None
+        if plugin.score_range is not None:
+            columns = None if columns is None else scaled_scores(columns, plugin.score_range)
+            single = None if single is None else scaled_score(single, plugin.score_range)
+        bare = single
         columns = self._watched(self._guarded(columns, plugin, "score_nodes", ranged=ranged), plugin, "score")
         single = self._watched(self._guarded(single, plugin, "score", ranged=ranged), plugin, "score")
         normalize = self._guarded(normalize, plugin, "normalize_scores", ranged=True)
         normalize = self._watched(normalize, plugin, "normalize_scores")
-        return ScorePlugin(plugin.name, plugin, weight, columns, single, normalize, depends, trusted)
+        on_fractions = None if trusted or self._guards is None else self._guards.of(plugin.name).found_fractions
+        return ScorePlugin(
+            plugin.name, plugin, weight, columns, single, normalize, depends, trusted, bare, on_fractions
+        )
 
     def _guarded(self, call: Any, plugin: Plugin, method: str, *, ranged: bool = False) -> Any:
         """Wrap the call of a user's plugin with its guard."""
@@ -204,15 +253,17 @@ class Profile:
 
     def signer(self, name: str) -> Callable[[PodTemplate], Hashable]:
         """Return the function that computes a plugin's cache key for a template."""
-        sign = self.plugins[name].signature
+        plugin = self.plugins[name]
         if name in self._builtin:
-            return sign
+            return plugin.signature
+        sign = self._guarded(plugin.signature, plugin, "signature")
 
         def guarded(template: PodTemplate) -> Hashable:
             try:
-                answer = sign(template)
+                answer: Hashable = sign(template)
                 hash(answer)
-            except Exception as error:
+            except BaseException as error:
+                contain(error)
                 raise failure(f'asking plugin "{name}" for its signature', name, error) from error
             return answer
 
@@ -226,10 +277,10 @@ class Profile:
         return self._times.wrap(call, plugin.name, point, self.name)
 
     def declared_filters(self, skip: frozenset[str]) -> DeclaredFilters:
-        """The filters that declare what they depend on, but for some.
+        """Return the active filters that declare what they depend on, without those in ``skip``.
 
-        Those that depend on the node alone; those that depend on its pods too; and whether all can be asked about a
-        single node.
+        The first tuple depends only on the node, the second also on its pods. The flag is true if all of them have a
+        method for a single node.
         """
         found = self._filters_without.get(skip)
         if found is None:
@@ -242,10 +293,10 @@ class Profile:
         return found
 
     def declared_scorers(self, skip: frozenset[str]) -> DeclaredScorers:
-        """The scorers that declare what they depend on, but for some.
+        """Return the active scorers that declare what they depend on, without those in ``skip``.
 
-        Those that do not normalise; those that do, by what they depend on (node alone, pods too); and whether all of
-        the first kind can be asked about a single node.
+        The first tuple does not normalize. The others do: the second depends only on the node, the third also on its
+        pods. The flag is true if all of the first tuple have a method for a single node.
         """
         found = self._scorers_without.get(skip)
         if found is None:
@@ -266,10 +317,20 @@ class Profile:
             for plugin in self._at(point):
                 register = getattr(plugin, "events_to_register", None)
                 registered = tuple(register()) if register is not None else CATCH_ALL
-                found[plugin.name] = (*registered, *declared_events(plugin, registered))
+                found[plugin.name] = self._guarded_hints(plugin, (*registered, *declared_events(plugin, registered)))
         if self.handle.extenders is not None:
             found[EXTENDER] = CATCH_ALL
         return found
+
+    def _guarded_hints(self, plugin: Plugin, events: tuple[ClusterEvent, ...]) -> tuple[ClusterEvent, ...]:
+        if self._guards is None or plugin.name in self._builtin:
+            return events
+        return tuple(
+            event
+            if event.hint is None
+            else msgspec.structs.replace(event, hint=self._guarded(event.hint, plugin, "hint"))
+            for event in events
+        )
 
 
 #: Methods with metrics -> the extension point's name in metrics.

@@ -1,4 +1,4 @@
-"""The profiles of a configuration: building them, and replacing them while the scheduler runs."""
+"""Profiles: the profiles of a configuration, and their replacement while the scheduler runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import functools
 import random
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mooring.api.meta import KubeObject
@@ -18,6 +18,7 @@ from mooring.framework.declarations import CustomKinds, custom_kinds, declared_k
 from mooring.framework.events import ActionType, ClusterEvent, Hint
 from mooring.framework.handle import EventRecorder, Handle
 from mooring.framework.plugin import Plugin
+from mooring.framework.plugin_errors import contain, failure_text
 from mooring.framework.preemption.candidate import PreemptionExtenders
 from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPods
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def known_kinds(plugins: Mapping[str, type[Plugin]] | None) -> CustomKinds:
-    """Return the custom resources that built-in and other plugins read."""
+    """Return the custom resources that the built-in plugins and others read."""
     return custom_kinds((*BUILTIN.values(), *(plugins or {}).values()))
 
 
@@ -60,7 +61,7 @@ def enabled_kinds(
 def _reusable(
     old: Profile, config: ProfileConfiguration, registry: Mapping[str, type[Plugin]]
 ) -> dict[str, tuple[Plugin, Handle]]:
-    """Return the plugins of a profile, with their handles, of which neither the class nor the arguments change."""
+    """Return the plugins of a profile, with their handles, whose class and arguments do not change."""
     before, now = old.config.plugin_config, config.plugin_config
     return {
         name: (plugin, old.plugin_handles[name])
@@ -82,6 +83,7 @@ class Profiles:
         rng: random.Random | None = None,
         recorder: EventRecorder | None = None,
         activate: Callable[[Iterable[str]], None] | None = None,
+        retry: Callable[[str, str], None] | None = None,
         binder: Binder | None = None,
         volumes: VolumeWriter | None = None,
         api: ApiReader | None = None,
@@ -101,6 +103,7 @@ class Profiles:
             clock=clock,
             rng=rng,
             activate=activate,
+            retry=retry,
             binder=binder,
             volumes=volumes,
             api=api,
@@ -114,7 +117,7 @@ class Profiles:
         self.activate()
 
     def activate(self) -> None:
-        """Make these the active profiles: each handle uses their runner from now on."""
+        """Make these the active profiles: each handle uses their runner."""
         for runner in self.runners.values():
             runner.activate()
 
@@ -134,7 +137,7 @@ class Profiles:
         return other
 
     def close(self, keep: Profiles) -> None:
-        """Close the handles of all plugins that other profiles do not use."""
+        """Close the handles of all plugins that the other profiles do not use."""
         used = {handle for runner in keep.runners.values() for handle in runner.profile.plugin_handles.values()}
         for runner in self.runners.values():
             runner.profile.close(used)
@@ -160,8 +163,13 @@ class Profiles:
 
     @property
     def plugins(self) -> list[Plugin]:
-        """The plugins of all profiles; one that two profiles enable occurs twice."""
+        """The plugins of all profiles. A plugin that two profiles enable occurs twice."""
         return [plugin for runner in self.runners.values() for plugin in runner.profile.plugins.values()]
+
+    @property
+    def eviction_rules(self) -> list[Callable[[Pod, Pod], bool]]:
+        """The ``may_evict`` methods of the plugins of all profiles."""
+        return [bound.call for runner in self.runners.values() for bound in runner.profile.may_evict]
 
     @property
     def kinds(self) -> tuple[type[KubeObject], ...]:
@@ -182,7 +190,7 @@ def swap(
 ) -> None:
     """Activate another configuration and other plugins between two attempts; the caller holds the decision lock.
 
-    ``plugins`` are all that are not built in. Raises ProfileError if one cannot be built; nothing has changed then.
+    ``plugins`` contains all plugins that are not built in. Raises ProfileError, without effect, if one cannot be built.
     Otherwise the subscriptions of replaced plugins end.
     """
     before = engine.profiles
@@ -198,24 +206,34 @@ def swap(
     before.close(keep=after)
 
 
-def queue_settings(profiles: Profiles, on_error: Callable[..., None], preempting: Container[str]) -> dict[str, Any]:
-    """Return the queue's settings; pods in ``preempting`` (uids) are gated."""
+def queue_settings(profiles: Profiles, on_error: Callable[..., None], preempting: Mapping[str, str]) -> dict[str, Any]:
+    """Return the queue's settings; the preemptors in ``preempting`` are gated until their last victim terminates."""
     sorter, config = profiles.first.profile.queue_sort[0], profiles.config
     try:
         hints = {name: _events(runner.profile) for name, runner in profiles.runners.items()}
-    except Exception as error:
-        raise ProfileError(f"asking plugins for their events: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        contain(error)
+        raise ProfileError(f"asking plugins for their events: {failure_text(error)}") from error
 
     def less(a: Any, b: Any) -> bool:
-        """Call a user's QueueSort; if it fails, order by time."""
+        """Call a user's QueueSort; order by time if it fails."""
         try:
             return bool(sorter.call(a, b))
-        except Exception as error:
+        except BaseException as error:
+            contain(error)
             on_error(sorter.name, "less", a.pod, error)
             return bool(a.timestamp < b.timestamp)
 
+    def is_preempting(pod: Pod) -> bool:
+        """Return whether victims of a pod are being evicted; False once the last one is deleted or terminating."""
+        last = preempting.get(pod.uid)
+        if not last:
+            return last is not None
+        victim = profiles.cache.table.pods.get(last)
+        return victim is not None and not victim.pod.is_terminating
+
     return {
-        "pre_enqueue": {name: _gates(runner.profile, preempting) for name, runner in profiles.runners.items()},
+        "pre_enqueue": {name: _gates(runner.profile, is_preempting) for name, runner in profiles.runners.items()},
         "hint_map": hints,
         "less": None if sorter.name == "PrioritySort" else less,
         "pod_initial_backoff": config.pod_initial_backoff_seconds,
@@ -224,28 +242,28 @@ def queue_settings(profiles: Profiles, on_error: Callable[..., None], preempting
 
 
 def _preemption_plugins(profile: Profile) -> list[str]:
-    """Return the plugins in whose name preemptors are gated."""
+    """Return the plugins on whose behalf preemptors are gated."""
     # The PostFilter of DynamicResources deallocates claims and evicts no pods.
     names = [bound.name for bound in profile.post_filter if bound.name != "DynamicResources"]
     return ["DefaultPreemption"] if "DefaultPreemption" in names else names
 
 
-def _gates(profile: Profile, preempting: Container[str]) -> dict[str, PreEnqueue]:
-    """Return the PreEnqueue plugins, and the gate of preemptors whose victims are being evicted."""
+def _gates(profile: Profile, is_preempting: Callable[[Pod], bool]) -> dict[str, PreEnqueue]:
+    """Return the PreEnqueue plugins and the gate of preemptors whose victims are being evicted."""
     gates: dict[str, PreEnqueue] = {bound.name: bound.call for bound in profile.pre_enqueue}
     for name in _preemption_plugins(profile):
-        gates[name] = functools.partial(_unless_preempting, preempting, gates.get(name))
+        gates[name] = functools.partial(_unless_preempting, is_preempting, gates.get(name))
     return gates
 
 
-def _unless_preempting(preempting: Container[str], gate: PreEnqueue | None, pod: Pod) -> Status | str | None:
-    if pod.uid in preempting:
+def _unless_preempting(is_preempting: Callable[[Pod], bool], gate: PreEnqueue | None, pod: Pod) -> Status | str | None:
+    if is_preempting(pod):
         return Status.unresolvable("waiting for the preemption for this pod to be finished")
     return gate(pod) if gate is not None else None
 
 
 def _events(profile: Profile) -> dict[str, tuple[ClusterEvent, ...]]:
-    """Return the events that plugins registered for. Deleted pods concern gated preemptors in any case."""
+    """Return the events that plugins registered for. Gated preemptors always need deletions of pods."""
     events = profile.events()
     for name in _preemption_plugins(profile):
         registered = events.get(name, ())
@@ -265,7 +283,7 @@ def _changed(
     before = {plugin.name: type(plugin) for plugin in engine.profiles.plugins}
     old = engine.guards.options
     names = {name for name, cls in before.items() if plugins.get(name, cls) is not cls}
-    names |= {name for name in engine.guards.all() if name not in plugins}
+    names |= {name for name in engine.guards.by_plugin() if name not in plugins}
     names |= {name for name in {*old, *options} if old.get(name, DEFAULT) != options.get(name, DEFAULT)}
     return frozenset(names)
 
@@ -280,6 +298,7 @@ def _hand_over(before: Profiles, after: Profiles) -> None:
                 continue
             try:
                 plugin.take_state(last.keep_state())
-            except Exception as error:
+            except BaseException as error:
+                contain(error)
                 text = f'profile "{name}": handing over the state of plugin "{plugin.name}"'
-                raise ProfileError(f"{text}: {type(error).__name__}: {error}") from error
+                raise ProfileError(f"{text}: {failure_text(error)}") from error

@@ -1,4 +1,4 @@
-"""How many nodes to look at, and in which order: kube-scheduler's rules."""
+"""Node sampling: how many nodes an attempt examines, and in which order, as in kube-scheduler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REGION_KEYS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes
 
 
 def nodes_to_find(total: int, percentage: int) -> int:
-    """How many feasible nodes are enough; percentage 0 adapts to the size of the cluster."""
+    """Return how many feasible nodes are enough; percentage 0 adapts to the size of the cluster."""
     if total < _MIN_FEASIBLE:
         return total
     if percentage == 0:
@@ -35,7 +35,7 @@ class Sampler:
         self._built_for = (-1, -1)
 
     def rotated(self) -> npt.NDArray[np.intp]:
-        """All rows in the order of this attempt."""
+        """Return all rows in the order of this attempt."""
         version = (self._table.structure, self._table.node_changes.position)
         if version != self._built_for:
             self._order = self._zone_order()
@@ -45,7 +45,7 @@ class Sampler:
         return np.concatenate((order[start:], order[:start]))
 
     def advance(self, examined: int) -> None:
-        """Begin the next attempt behind the nodes that this one examined."""
+        """Start the next attempt after the nodes that this one examined."""
         if len(self._table):
             self.start = (self.start + examined) % len(self._table)
 

@@ -1,4 +1,4 @@
-"""One scheduling attempt, from the pod that the queue pops to its binding, as kube-scheduler's schedule_one.go.
+"""ScheduleOne: one scheduling attempt, from the pod that the queue pops to its binding, as in schedule_one.go.
 
 The scheduling cycle is a generator without I/O: it yields requests to extenders, is sent the replies in the same order,
 and returns the outcome. If no extender is interested in the pod, it never yields. The binding cycle is a coroutine and
@@ -7,14 +7,13 @@ runs concurrently with the attempts that follow.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import structlog
 
 from mooring.api.pod import Pod
 from mooring.columns.node_info import NodeInfo
@@ -24,6 +23,7 @@ from mooring.framework.preemption.candidate import Candidate
 from mooring.framework.state import CycleState
 from mooring.framework.status import NO_NOMINATION, SUCCESS, Code, PostFilterResult, Status
 from mooring.loading.circuit_breaker import Guards
+from mooring.logs import get_logger
 from mooring.observe.attempt_trace import Evaluation, ExtenderCall
 from mooring.scheduler import binding
 from mooring.scheduler.answers import PluginFailure
@@ -33,6 +33,8 @@ from mooring.scheduler.attempt_results import (
     PendingAttempt,
     ScheduleFailure,
     ScheduleResult,
+    internal_error,
+    rejected_after_filter,
 )
 from mooring.scheduler.binding import PreBinds
 from mooring.scheduler.cache import Cache
@@ -42,6 +44,7 @@ from mooring.scheduler.plugin_runner import Filtered, PluginRunner, PreFiltered
 from mooring.scheduler.profile import EXTENDER
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.scoring import pick
+from mooring.unexpected_errors import report_unexpected
 
 if TYPE_CHECKING:
     from mooring.scheduler.observer import Observer
@@ -50,13 +53,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Rows = npt.NDArray[np.intp]
 
-log = structlog.get_logger("mooring.scheduler")
+log = get_logger("mooring.scheduler")
 
 NO_NODES = "no nodes available to schedule pods"
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """Why no node is feasible."""
+    """The reasons why no node is feasible."""
 
     statuses: NodeStatuses
     #: The message of PreFilter, if PreFilter rejected the pod.
@@ -66,7 +69,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 def run_without_extenders(steps: Steps[T]) -> T:
-    """Run an attempt in which no extender takes part to its end."""
+    """Run an attempt without extenders to its end."""
     try:
         next(steps)
     except StopIteration as done:
@@ -83,7 +86,7 @@ def schedule_pod(
 
 
 class SchedulePod:
-    """Finds a node for one pod: filter, score, select; or PostFilter if no node is feasible."""
+    """The search for a node for one pod: filter, score, select; or PostFilter if no node is feasible."""
 
     __slots__ = ("_evaluation", "_extender_statuses", "_extenders", "_pod", "_runner", "_trace", "state")
 
@@ -94,7 +97,7 @@ class SchedulePod:
         extenders: Sequence[Extender] = (),
         evaluation: Evaluation | None = None,
     ) -> None:
-        """``evaluation`` records the answer of every plugin about every node, which the attempt then asks for."""
+        """With ``evaluation``, run all plugins on all nodes and record their answers there."""
         self._runner = runner
         self._pod = pod
         self._extenders = extenders
@@ -174,7 +177,7 @@ class SchedulePod:
         try:
             status = runner.filter_node(self.state, self._pod, node)
         except PluginFailure:
-            return None  # as in kube-scheduler: the other nodes are evaluated before anything is reported
+            return None  # as in kube-scheduler: errors are reported only if they recur with the other nodes
         return node if status.is_success else None
 
     def _extenders_accept(self, node: NodeInfo) -> Steps[bool]:
@@ -289,7 +292,7 @@ class SchedulePod:
             return outcome
 
     def _preempt_with_extenders(self, candidates: Sequence[Candidate]) -> Steps[Sequence[Candidate] | Status]:
-        """Return the candidates, with their victims, that the extenders leave; or an error."""
+        """Return the candidates that the extenders keep, with their victims; or an error."""
         table = self._runner.table
         left = {table.nodes[each.row].name: each for each in candidates}
         for extender in self._extenders:
@@ -330,7 +333,7 @@ class SchedulePod:
 
 
 class ScheduleOne:
-    """Schedules the pods of the queue one at a time. The engine adds event handlers and profiles to this."""
+    """A scheduler of the pods in the queue, one at a time. The engine adds event handlers and profiles."""
 
     cache: Cache
     queue: SchedulingQueue
@@ -342,19 +345,20 @@ class ScheduleOne:
     _extenders: Extenders | None
     #: Publishes the node of a pod whose binding takes a while.
     _expect: Callable[[Pod, str], Awaitable[None]] | None
-    #: Whether a preemptor waits outside the queue until its uid is removed from ``preempting``.
+    #: Whether victims are evicted by requests that take a while. Otherwise they disappear before the next attempt.
     _evicts_later: bool
     #: Held while an attempt awaits extenders.
     lock: DecisionLock
-    #: The uids of preemptors whose victims are being evicted.
-    preempting: set[str]
+    #: The preemptors whose victims are being evicted, by uid. The value is the uid of the last victim if no other
+    #: eviction is in progress, or empty.
+    preempting: dict[str, str]
 
     # The scheduling cycle
 
     def schedule_one(self) -> AssumedPod | FailedAttempt | PendingAttempt | None:
-        """Run the scheduling cycle of the next pod; None if the queue has none, or if the pod is to be skipped.
+        """Run the scheduling cycle of the next pod. Return None if the queue is empty, or if the pod is skipped.
 
-        The lock must be free. A PendingAttempt holds it until ``complete`` is done.
+        The lock must be free. A PendingAttempt holds it until ``complete`` returns.
         """
         queued = self.queue.pop()
         if queued is None:
@@ -371,16 +375,32 @@ class ScheduleOne:
         except StopIteration as done:
             outcome: AssumedPod | FailedAttempt = done.value
             return outcome
+        except Exception as error:
+            return self._attempt_failed(queued, error)
         self.lock.take()
-        return PendingAttempt(steps, requests)
+        return PendingAttempt(queued, steps, requests)
 
     async def complete(self, pending: PendingAttempt) -> AssumedPod | FailedAttempt:
         """Finish an attempt that awaits extenders, and release the lock."""
         assert self._extenders is not None
         try:
             return await self._extenders.run(pending.steps, pending.requests)
+        except Exception as error:
+            return self._attempt_failed(pending.queued, error)
         finally:
             self.lock.release()
+
+    def _attempt_failed(self, queued: QueuedPod, error: Exception) -> FailedAttempt:
+        """Fail an attempt that raised, so that only this pod is affected. Plugins' exceptions are handled elsewhere."""
+        report_unexpected("a scheduling attempt failed", error, pod=queued.pod.key)
+        failure = internal_error(error)
+        try:
+            self.cache.forget(queued.pod)
+            return self.handle_failure(queued, failure, perf_counter())
+        except Exception as again:
+            report_unexpected("a failed attempt cannot be recorded", again, pod=queued.pod.key)
+            self.queue.add_unschedulable(queued)
+            return FailedAttempt(queued, failure)
 
     def _skip(self, pod: Pod, runner: PluginRunner) -> bool:
         if pod.is_terminating:
@@ -431,15 +451,17 @@ class ScheduleOne:
                 observer.lap(profile.name, "Permit", status.code, record)
         if not status.is_success and status.code is not Code.WAIT:
             self.undo(runner, state, pod, node_name)
-            return self.handle_failure(queued, _rejected_after_filter(status, state), started)
+            return self.handle_failure(queued, rejected_after_filter(status, state), started)
         if state.pods_to_activate:
             self.queue.activate(state.pods_to_activate)
         waits = status.code is Code.WAIT
+        if waits and observer is not None:
+            observer.held(record, self.profiles.waiting_pods.get(pod.uid))
         evaluated, feasible, now = result.evaluated, result.feasible, perf_counter()
         return AssumedPod(queued, pod, node_name, state, runner, evaluated, feasible, waits, started, now, record)
 
     def _clear_cached_answers(self) -> None:
-        """Drop cached answers after a plugin was switched off or on."""
+        """Drop cached answers after a plugin was disabled or enabled."""
         self.guards.stale = False
         for runner in self.profiles.runners.values():
             runner.clear_cached_answers()
@@ -447,7 +469,23 @@ class ScheduleOne:
     # The binding cycle
 
     async def bind(self, assumed: AssumedPod) -> FailedAttempt | None:
-        """Run the binding cycle: wait for Permit, then PreBind, Bind and PostBind; None when the pod is bound."""
+        """Run the binding cycle: wait for Permit, then PreBind, Bind and PostBind. Return None if the pod is bound."""
+        runner, state, pod, node_name = assumed.runner, assumed.state, assumed.pod, assumed.node_name
+        try:
+            status, rejected = await self._run_binding_cycle(assumed)
+        except Exception as error:
+            report_unexpected("a binding cycle failed", error, pod=pod.key)
+            status, rejected = internal_error(error).status, False
+        if status.is_success:
+            return None
+        async with self.lock:  # a decision in progress counts the pod on its node
+            self.undo(runner, state, pod, node_name)
+            failed = self.handle_failure(assumed.queued, rejected_after_filter(status, state), assumed.started)
+            self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
+            return failed
+
+    async def _run_binding_cycle(self, assumed: AssumedPod) -> tuple[Status, bool]:
+        """Run the plugins of the binding cycle; return the status, and whether the pod was rejected at Permit."""
         runner, state, pod, node_name, observer = (
             assumed.runner,
             assumed.state,
@@ -467,7 +505,7 @@ class ScheduleOne:
             if observer is not None and assumed.waits:
                 observer.waited(status.code, assumed.assumed_at)
         if status.is_success:
-            # From here on only an error can bring the pod back, and that needs no events to be replayed.
+            # From here on, only an error returns the pod to the queue, and that needs no replay of events.
             self.queue.done(assumed.queued.uid)
             started = perf_counter()
             status = await binding.pre_bind(pre_binders, state, pod, node_name, self.pre_binds)
@@ -477,21 +515,19 @@ class ScheduleOne:
             status = bound if bound is not None else await binding.bind(profile, state, pod, node_name)
             started = binding.observe(points, "Bind", status, started)
         if status.is_success:
-            await binding.post_bind(profile, state, pod, node_name)
-            binding.observe(points, "PostBind", SUCCESS, started)
-            if observer is not None:
-                observer.bound(assumed.queued, assumed.started, assumed.assumed_at, assumed.record)
-            if state.pods_to_activate:
-                self.queue.activate(state.pods_to_activate)
-            return None
-        async with self.lock:  # a decision in progress counts the pod on its node
-            self.undo(runner, state, pod, node_name)
-            failed = self.handle_failure(assumed.queued, _rejected_after_filter(status, state), assumed.started)
-            self.queue.assigned_pod_deleted(pod, only=(lambda other: other.uid != pod.uid) if rejected else None)
-            return failed
+            try:
+                await binding.post_bind(profile, state, pod, node_name)
+                binding.observe(points, "PostBind", SUCCESS, started)
+                if observer is not None:
+                    observer.bound(assumed.queued, assumed.started, assumed.assumed_at, assumed.record)
+                if state.pods_to_activate:
+                    self.queue.activate(state.pods_to_activate)
+            except Exception as error:  # the pod is bound nevertheless
+                report_unexpected("a step after the bind failed", error, pod=pod.key)
+        return status, rejected
 
     async def _bind_with_extender(self, pod: Pod, node_name: str) -> Status | None:
-        """Bind a pod by the first extender that binds it; None if no extender does."""
+        """Bind a pod with the first extender that binds it. Return None if no extender does."""
         extenders = self._extenders
         if extenders is None:
             return None
@@ -520,7 +556,7 @@ class ScheduleOne:
     def handle_failure(
         self, queued: QueuedPod, failure: ScheduleFailure, started: float, *, in_cycle: bool = False
     ) -> FailedAttempt:
-        """Record a failed attempt, update the pod's nomination and put the pod back into the queue."""
+        """Record a failed attempt, update the pod's nomination and return the pod to the queue."""
         result, pod, observer = failure.result, queued.pod, self.observer
         if observer is not None:
             observer.failed(queued, failure, started, in_cycle=in_cycle)
@@ -528,8 +564,11 @@ class ScheduleOne:
             self.cache.nominate(pod, result.nominated_node)
         elif result.nominated_node == "":
             self.cache.nominator.remove(pod.uid)
-        if result.victims and self._evicts_later:
-            self.preempting.add(pod.uid)  # before an event requeues it: another attempt would evict more pods
+        victims = result.victims
+        if victims and self._evicts_later:
+            victims = self._start_evictions(victims)
+            if victims:
+                self.preempting[pod.uid] = ""  # before an event requeues it: another attempt would evict more pods
         latest = self.cache.objects.lister(Pod).get(pod.name, pod.namespace)
         if self._is_waiting(latest, pod.uid):
             self.queue.add_unschedulable(
@@ -539,17 +578,16 @@ class ScheduleOne:
             self.queue.done(pod.uid)
             if observer is not None:
                 observer.left(pod)
-        return FailedAttempt(queued, failure, result.victims, result.nominated_node)
+        return FailedAttempt(queued, failure, victims, result.nominated_node)
+
+    def _start_evictions(self, victims: Iterable[str]) -> tuple[str, ...]:
+        """Mark victims as being evicted. Return those that no earlier preemption or session evicts."""
+        table = self.cache.table
+        new = tuple(uid for uid in victims if uid in table.pods and uid not in table.evicting)
+        for uid in new:
+            self.cache.start_eviction(table.pods[uid].pod)
+        return new
 
     def _is_waiting(self, pod: Pod | None, uid: str) -> bool:
-        """Whether a pod is still to be scheduled: neither deleted nor bound, and of an active profile."""
+        """Return whether a pod is still to be scheduled: neither deleted nor bound, and of an active profile."""
         return pod is not None and pod.uid == uid and not pod.node_name and pod.scheduler_name in self.profiles.runners
-
-
-def _rejected_after_filter(status: Status, state: CycleState) -> ScheduleFailure:
-    """Describe a failure after a node was chosen."""
-    message = f"0/1 nodes are available: 1 {status.message}." if status.is_rejected else status.message
-    plugins = frozenset((status.plugin,)) if status.is_rejected and status.plugin else frozenset()
-    if status.code is Code.PENDING:
-        return ScheduleFailure(message, status, state, result=NO_NOMINATION, pending=plugins)
-    return ScheduleFailure(message, status, state, result=NO_NOMINATION, rejectors=plugins)

@@ -1,4 +1,4 @@
-"""The scheduling loop: runs scheduling cycles one after another, and binding cycles concurrently with them."""
+"""SchedulingLoop: runs scheduling cycles one after another, and binding cycles concurrently with them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from typing import Any, Protocol
 from mooring.api.pod import Pod
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, PendingAttempt
 from mooring.scheduler.engine import Engine
+from mooring.unexpected_errors import report_unexpected
 
 #: How long attempts run before the event loop handles other tasks.
 _SLICE_SECONDS = 0.005
-#: The most binds that wait for the API server at a time; deciding more would only queue them.
+#: The pause after a failure of the loop itself.
+_FAILURE_SECONDS = 1.0
+#: The maximum number of binds that wait for the API server at a time. More decisions would only queue their binds.
 _MAX_IN_FLIGHT = 64
 
 
 class OutcomeReporter(Protocol):
-    """Publishes the outcome of attempts."""
+    """A publisher of the outcomes of attempts."""
 
     async def flushed(self, uid: str) -> None:
-        """Wait until everything reported about a pod is written."""
+        """Wait until all reports about a pod are written."""
 
     def bound(self, assumed: AssumedPod) -> None:
         """Report a bound pod."""
@@ -32,7 +35,7 @@ class OutcomeReporter(Protocol):
 
 
 class SchedulingLoop:
-    """Runs the attempts of an engine until cancelled. Belongs to one event loop."""
+    """A loop that runs the attempts of an engine until cancelled. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class SchedulingLoop:
         latest: Callable[[str], Pod | None],
         in_flight: Callable[[], int],
     ) -> None:
-        """``evict`` evicts victims, ``latest`` finds a pod by namespace/name, ``in_flight`` counts unanswered binds."""
+        """``evict`` evicts victims, ``latest`` returns a pod by namespace/name, ``in_flight`` counts pending binds."""
         self._engine = engine
         self._reporter = reporter
         self._evict = evict
@@ -58,25 +61,33 @@ class SchedulingLoop:
         engine.lock.on_release = self.wake
 
     def wake(self) -> None:
-        """Check the queue now: something changed."""
+        """Check the queue now."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
+        """Schedule until cancelled. A failure is reported, and the loop continues."""
+        while True:
+            try:
+                await self._run()
+            except Exception as error:
+                report_unexpected("the scheduling loop failed", error)
+                await asyncio.sleep(_FAILURE_SECONDS)
+
+    async def _run(self) -> None:
+        """Run attempts while pods are ready, and wait for events, until cancelled."""
         while True:
             queue, waiting = self._engine.queue, self._engine.profiles.waiting_pods
             self._wake.clear()
             queue.tick()
             waiting.expire(time.time())
             if self._pending is not None and self._pending.done():
-                self._pending.result()  # an error in an attempt ends the scheduler
                 self._pending = None
             self._run_slice()
             if self._may_decide:
                 await asyncio.sleep(0)
                 continue
             with contextlib.suppress(TimeoutError):
-                # Not wait_for, which in Python 3.11 loses a cancellation that comes together with the event.
+                # Not wait_for: in Python 3.11 it loses a cancellation that arrives together with the event.
                 next_event = min(queue.next_tick, waiting.next_deadline)
                 async with asyncio.timeout(min(1.0, max(0.01, next_event - time.time()))):
                     await self._wake.wait()
@@ -117,8 +128,13 @@ class SchedulingLoop:
         """Start a task that ``finish`` waits for."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            report_unexpected("a task of the scheduler failed", error)
 
     async def _bind(self, assumed: AssumedPod) -> None:
         engine = self._engine
@@ -137,14 +153,14 @@ class SchedulingLoop:
             await self._fail(failed)
 
     async def _fail(self, failed: FailedAttempt) -> None:
-        if failed.victims:
+        if failed.failure.result.victims:
             self.start(self._evict(failed))
         pod = self._latest(failed.queued.pod.key) or failed.queued.pod
-        if pod.uid == failed.queued.uid:  # otherwise the pod was deleted, and another one has its name
+        if pod.uid == failed.queued.uid:  # otherwise the pod was deleted, and another pod has its name
             await self._reporter.failed(failed, pod)
 
     async def finish(self, seconds: float) -> None:
-        """Wait for running tasks up to a timeout, then cancel them. Pods at Permit are cancelled at once."""
+        """Wait for running tasks up to a timeout, then cancel them. Pods that wait at Permit are cancelled at once."""
         waiting = {pod.pod.uid for pod in self._engine.profiles.waiting_pods}
         for task in self._tasks:
             if task.get_name() in waiting:

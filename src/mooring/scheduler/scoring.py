@@ -1,4 +1,4 @@
-"""Scoring: PreScore, Score, the selection of the best node, and the scores for decision records.
+"""Scoring: PreScore, Score, the selection of the best node, and the scores in decision records.
 
 Hot path. Cached scores are reused; the other scorers run on the feasible nodes only. All arithmetic is on integers, as
 in kube-scheduler.
@@ -7,7 +7,7 @@ in kube-scheduler.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -18,54 +18,55 @@ from mooring.api.pod import Pod
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
+from mooring.framework.plugin_errors import contain
+from mooring.framework.score_range import are_fractions
 from mooring.framework.state import CycleState, StateKey
 from mooring.framework.status import SKIP_TEMPLATE, SUCCESS, Code, Status
 from mooring.observe.attempt_trace import Trace
-from mooring.observe.decision_records import Candidate
-from mooring.scheduler.answer_cache import TemplateAnswerCache, TemplateCalls, ask_score
+from mooring.observe.decision_records import Candidate, best_places
+from mooring.scheduler.answer_cache import TemplateAnswerCache, TemplateCalls, call_score
 from mooring.scheduler.answers import PluginFailure, as_status, checked_scores, failure
 from mooring.scheduler.profile import Profile, ScorePlugin
 
 Rows = npt.NDArray[np.intp]
 Ints = npt.NDArray[np.int64]
 MAX_NODE_SCORE = 100
-#: A plugin's weighted scores of all feasible nodes; a number where they are all the same.
+#: The weighted scores of all feasible nodes, by plugin; a number if all nodes have the same score.
 Weighted = list[tuple[str, Ints | int]]
-
-_LOWEST = np.iinfo(np.int64).min
 
 
 class Scoring:
-    """Runs a profile's PreScore and Score plugins."""
+    """The PreScore and Score plugins of a profile."""
 
-    def __init__(self, profile: Profile, findings: TemplateAnswerCache) -> None:
+    def __init__(self, profile: Profile, answers: TemplateAnswerCache) -> None:
         self.profile = profile
         self.table = profile.handle.table
-        self._findings = findings
+        self._answers = answers
         self._pre_score = TemplateCalls(profile.pre_score)
-        #: What built-in plugins make of a score that all nodes have.
+        #: The normalized score of built-in plugins if all nodes have the same score, by plugin and score.
         self._same: dict[tuple[str, int], int] = {}
         self._others = tuple(s for s in profile.scorers if s.depends is None)
         self._normalized = tuple(s for s in profile.scorers if s.depends is not None and s.normalize is not None)
         self._ranking = Ranking(profile, self.table)
-        #: What plugins gave in the last call of ``totals``, if its trace wanted to know.
+        #: The scores of the last call of ``totals`` by plugin, if its trace ranks nodes.
         self._kept: Weighted = []
-        #: The places that ``rank`` found last.
+        #: The places that the last call of ``rank`` found.
         self._places: list[int] = []
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
-        """Run the PreScore plugins; those that return Skip do not score. Raises PluginFailure."""
+        """Run the PreScore plugins. Plugins that return Skip do not score. Raises PluginFailure."""
         calls = self._pre_score.of(self.table.templates.of(pod), state)
         state.skip_score |= calls.skipped
-        settled: list[str] = []
+        constant_answers: list[str] = []
         skipped: list[str] = []
         entries: dict[StateKey[Any], Any] = {}
-        for bound in calls.asked:
+        for bound in calls.plugins:
             before = len(state) if bound.name in calls.constant else None
             try:
                 answer = bound.call(state, pod, nodes)
                 status = SUCCESS if answer is None else answer if type(answer) is Status else as_status(answer)
-            except Exception as error:
+            except BaseException as error:
+                contain(error)
                 raise failure(f'running PreScore plugin "{bound.name}"', bound.name, error) from error
             if status.code is Code.SKIP:
                 state.skip_score.add(bound.name)
@@ -75,30 +76,30 @@ class Scoring:
                 text = f'running PreScore plugin "{bound.name}": {status.message}'
                 raise PluginFailure(Status.error(text).by(bound.name))
             if before is not None or status is SKIP_TEMPLATE:
-                settled.append(bound.name)
+                constant_answers.append(bound.name)
                 entries |= state.written_since(before) if before is not None else {}
-        if settled and calls.lasting:
-            calls.cache(settled, skipped, entries)
+        if constant_answers and calls.lasting:
+            calls.cache(constant_answers, skipped, entries)
 
     def totals(
         self, state: CycleState, pod: Pod, template: PodTemplate, rows: Rows | None, trace: Trace | None = None
     ) -> tuple[Ints, int]:
-        """The weighted sum of all scores for each feasible row (None: all rows), but for what all rows get alike.
+        """Return the weighted sum of each feasible row's scores (None: all rows), and the score that all rows share.
 
-        That part comes second: it has no say in which node is best, and adding it to every row would cost.
-        The vector may be a live one: read it, do not keep it.
+        The shared score is separate because it does not affect the choice of a node, and adding it to every row takes
+        time. Do not modify or store the vector: it may be cached.
         """
         nodes = Nodes(self.table, rows)
         self.pre_score(state, pod, nodes)
         if trace is not None:
             trace.pre_scored = perf_counter()
         kept: Weighted | None = [] if trace is not None and trace.ranks else None
-        findings = self._findings.of(template)
-        findings.refresh_scores(self.profile, state, pod)
-        total: Ints = findings.total if rows is None else findings.total[rows]
-        same = 0  # what all nodes get alike
+        answers = self._answers.of(template)
+        answers.refresh_scores(self.profile, state, pod)
+        total: Ints = answers.total if rows is None else answers.total[rows]
+        same = 0  # the score that all nodes share
         for plugin in self._normalized:
-            column = findings.raw.get(plugin.name)
+            column = answers.raw.get(plugin.name)
             if column is None:
                 continue
             raw = column.values
@@ -113,7 +114,7 @@ class Scoring:
         for plugin in self._others:
             if plugin.name in state.skip_score:
                 continue
-            score = self._finish(plugin, state, pod, ask_score(plugin, state, pod, nodes))
+            score = self._finish(plugin, state, pod, call_score(plugin, state, pod, nodes))
             if kept is not None:
                 kept.append((plugin.name, score))
             if isinstance(score, int):
@@ -125,7 +126,7 @@ class Scoring:
         return total, same
 
     def note(self, name: str, scores: Ints) -> None:
-        """Record scores that extenders added to the last ``totals``."""
+        """Record scores that extenders have added to the last ``totals``."""
         self._kept.append((name, scores))
 
     def rank(
@@ -157,7 +158,7 @@ class Scoring:
         return scores * plugin.weight
 
     def _normalize_same(self, plugin: ScorePlugin, state: CycleState, pod: Pod, score: int) -> int:
-        """Normalize a score that all nodes share by normalizing one."""
+        """Normalize a score that all nodes share by normalizing it once."""
         known = self._same.get((plugin.name, score)) if plugin.trusted else None
         if known is None:
             one = self._normalize(plugin, state, pod, np.full(1, score, dtype=np.int64))
@@ -169,18 +170,21 @@ class Scoring:
     def _normalize(plugin: ScorePlugin, state: CycleState, pod: Pod, scores: Ints) -> Ints | int:
         try:
             answer = plugin.normalize(state, pod, scores)  # type: ignore[misc]
+            if plugin.on_fractions is not None and are_fractions(answer):
+                plugin.on_fractions("normalize_scores")
             return checked_scores(answer, len(scores), "normalize_scores")
-        except Exception as error:
+        except BaseException as error:
+            contain(error)
             raise failure(f'normalizing scores of plugin "{plugin.name}"', plugin.name, error) from error
 
     def by_plugin(self, state: CycleState, pod: Pod, rows: Rows | None) -> dict[str, Ints]:
-        """Return each plugin's weighted scores without the cache; not for the hot path. PreScore must have run."""
+        """Return each plugin's weighted scores without the cache. Not for the hot path; PreScore must have run."""
         nodes = Nodes(self.table, rows)
         found: dict[str, Ints] = {}
         for plugin in self.profile.scorers:
             if plugin.name in state.skip_score:
                 continue
-            scores = self._finish(plugin, state, pod, ask_score(plugin, state, pod, nodes))
+            scores = self._finish(plugin, state, pod, call_score(plugin, state, pod, nodes))
             found[plugin.name] = np.full(len(nodes), scores, dtype=np.int64) if isinstance(scores, int) else scores
         return found
 
@@ -203,41 +207,7 @@ def pick(totals: Ints, rng: random.Random) -> int:
     return best if len(tied) == 1 else tied.item(int(rng.random() * len(tied)))
 
 
-# The best nodes of an attempt with each plugin's score, for its record
-
-
-def best_places(totals: Ints, chosen: int, count: int, guess: Sequence[int] = ()) -> list[int]:
-    """The chosen place, which has the highest total, then places with the next highest ones.
-
-    Places of ``guess`` (the last answer) that are as good as the chosen one are taken without looking further. The
-    vector is written to meanwhile, and restored: looking for the highest again and again is cheaper than sorting.
-    """
-    best, size = totals[chosen], len(totals)
-    places = [chosen]
-    for place in guess:
-        if len(places) < count and place < size and place != chosen and totals[place] == best:
-            places.append(place)
-    missing = min(count, size) - len(places)
-    return places if missing <= 0 else places + _next_best(totals, places, missing)
-
-
-def _next_best(totals: Ints, taken: list[int], count: int) -> list[int]:
-    """The places with the highest totals besides those that are taken, the first of equals first."""
-    if not totals.flags.writeable:
-        totals = totals.copy()
-    places = list(taken)
-    values = [totals[place] for place in places]
-    try:
-        totals[places] = _LOWEST
-        for _ in range(count):
-            place = int(totals.argmax())
-            places.append(place)
-            values.append(totals[place])
-            totals[place] = _LOWEST
-    finally:
-        for place, value in zip(places, values, strict=True):
-            totals[place] = value
-    return places[len(taken) :]
+# The best nodes of an attempt with the score of each plugin, for decision records
 
 
 class _Known:
@@ -252,14 +222,14 @@ class _Known:
 
 
 class Ranking:
-    """Builds the candidates of decision records for one profile."""
+    """The candidates in the decision records of one profile."""
 
     def __init__(self, profile: Profile, table: NodeTable) -> None:
         self._table = table
-        #: Those whose scores are part of the findings' sum. The plugin's own method is asked: these are no evaluations
-        #: that metrics should count.
+        #: The scorers whose scores are part of the cached sum. Their bare method is called, because metrics must not
+        #: count these calls.
         self._summed = tuple(
-            (scorer, getattr(scorer.plugin, "score", None))
+            (scorer, scorer.bare_score)
             for scorer in profile.scorers
             if scorer.depends is not None and scorer.normalize is None
         )
@@ -275,7 +245,7 @@ class Ranking:
         places: list[int],
         kept: Weighted,
     ) -> tuple[tuple[str, ...], tuple[Candidate, ...]]:
-        """The names of the scorers, and the nodes at these places with their scores."""
+        """Return the names of the scorers, and the nodes at some places with their scores."""
         active = [pair for pair in self._summed if pair[0].name not in state.skip_score]
         names = tuple([name for name, _ in kept] + [scorer.name for scorer, _ in active])
         known = self._known(template, names)
@@ -299,7 +269,7 @@ class Ranking:
         return names, tuple(found)
 
     def _known(self, template: PodTemplate, names: tuple[str, ...]) -> dict[int, tuple[int, ...]]:
-        """Return the cached scores of a template's rows: the next best nodes are mostly those of the last attempt."""
+        """Return the cached scores of a template's rows: the best nodes are mostly those of the last attempt."""
         key, table = (self, names), self._table
         known: _Known | None = template.cache.get(key)  # type: ignore[assignment]  # the key is private to this class
         if known is None:
@@ -327,10 +297,10 @@ class Ranking:
             if score is not None:
                 parts.append(scorer.weight * int(score(state, pod, self._table.nodes[row])))
                 continue
-            scores = ask_score(scorer, state, pod, Nodes(self._table, np.array([row])))
+            scores = call_score(scorer, state, pod, Nodes(self._table, np.array([row])))
             parts.append(scorer.weight * (scores if isinstance(scores, int) else int(scores[0])))
         return (*parts, sum_ - sum(parts))
 
 
-#: The most rows cached for a template, and the most changes applied to them, before the cache is rebuilt.
+#: The maximum number of cached rows and of changes applied to them. Beyond it, the cache is cleared.
 _MANY = 256

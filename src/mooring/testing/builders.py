@@ -35,7 +35,7 @@ Expression = tuple[str, ...]
 
 
 class Builder(Generic[T]):
-    """Holds a frozen object. Each method returns a new builder, so a builder can be reused."""
+    """The base class of builders, which hold a frozen object. Methods return new builders, so builders are reusable."""
 
     __slots__ = ("_object",)
 
@@ -89,12 +89,12 @@ class Builder(Generic[T]):
 
 
 def amounts_of(given: Mapping[str, QuantityLike] | None, more: Mapping[str, QuantityLike]) -> dict[str, QuantityLike]:
-    """Return resource amounts given by keyword (``ephemeral_storage``) or as a mapping (``{"nvidia.com/gpu": 1}``)."""
+    """Return resource amounts from keywords (``ephemeral_storage``) and a mapping (``{"nvidia.com/gpu": 1}``)."""
     return {**(given or {}), **{name.replace("_", "-"): amount for name, amount in more.items()}}
 
 
 def selector(labels: Mapping[str, str] | None = None, *expressions: Expression) -> LabelSelector:
-    """Return a label selector: ``selector({"app": "web"}, ("tier", "In", "a", "b"))``; empty selects everything."""
+    """Return a label selector: ``selector({"app": "web"}, ("tier", "In", "a", "b"))``. An empty one matches all."""
     return LabelSelector(
         match_labels=dict(labels or {}),
         match_expressions=tuple(
@@ -122,7 +122,7 @@ def _requirements(expressions: Iterable[Expression]) -> tuple[NodeSelectorRequir
 
 
 class NodeBuilder(Builder[Node]):
-    """Builds a node."""
+    """A builder of nodes."""
 
     __slots__ = ()
 
@@ -133,7 +133,7 @@ class NodeBuilder(Builder[Node]):
         return self._with(status=status)
 
     def allocatable(self, amounts: Mapping[str, QuantityLike] | None = None, /, **more: QuantityLike) -> Self:
-        """What pods can have, exactly as given."""
+        """Set allocatable, exactly as given."""
         status = msgspec.structs.replace(self._object.status, allocatable=amounts_of(amounts, more))
         return self._with(status=status)
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -28,29 +29,33 @@ from mooring.columns.nodes import Nodes, WhatIfNodes
 from mooring.columns.table import NodeTable
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import Plugin
+from mooring.framework.score_range import are_fractions, scaled_score, scaled_scores
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.verdicts import Verdicts
 from mooring.framework.what_if import Victims
 from mooring.scheduler.answers import as_score, as_status, check_columns, checked_scores, pre_filter_answer
 
-#: Which form of filter and score to run: in columns, node by node, or whichever there is (columns first).
+#: The form of filter and score to run: in columns, node by node, or any (columns first).
 Form = Literal["any", "columns", "per_node"]
 
 
 class PluginRun(msgspec.Struct, frozen=True):
     """The results of a plugin for a pod; results for nodes are by node name."""
 
+    #: The status of PreFilter.
     pre_filter: Status
-    #: The nodes that PreFilter narrowed to; None if it did not.
+    #: The nodes that PreFilter returned; None if it did not restrict the nodes.
     pre_filter_nodes: frozenset[str] | None
     #: Success where the plugin has no Filter or skipped it; empty if PreFilter rejected the pod.
     filter: dict[str, Status]
+    #: The status of PreScore.
     pre_score: Status
-    #: Scores before NormalizeScore, of the feasible nodes; empty if PreScore skipped or there is no Score.
+    #: Scores of the feasible nodes before NormalizeScore; empty if the plugin has no Score or PreScore skipped it.
     raw_scores: dict[str, int]
-    #: Scores as they go into the total.
+    #: Scores after NormalizeScore.
     scores: dict[str, int]
+    #: The cycle state at the end.
     state: CycleState
 
     @property
@@ -78,9 +83,12 @@ class PluginHarness:
         clock: Callable[[], float] = lambda: 1_800_000_000.0,
         seed: int = 0,
     ) -> None:
+        #: The nodes and the pods on them.
         self.table = NodeTable()
+        #: The plugin's handle.
         self.handle = Handle(table=self.table, clock=clock, rng=random.Random(seed))
         self.add(*objects, *nodes, *pods)
+        #: The plugin, to call its methods directly.
         self.plugin: Any = plugin(args, self.handle)
 
     def add(self, *items: KubeObject) -> None:
@@ -131,7 +139,7 @@ class PluginHarness:
         return PluginRun(pre_filter, narrowed, verdicts, pre_score, raw, scores, state)
 
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[Status, frozenset[str] | None]:
-        """Run PreFilter; return its status and the nodes that it selected."""
+        """Run PreFilter; return its status, and the nodes to which it restricts the pod (None: no restriction)."""
         if not hasattr(self.plugin, "pre_filter"):
             return SUCCESS, None
         answer = self.plugin.pre_filter(state, pod, Nodes(self.table))
@@ -157,11 +165,20 @@ class PluginHarness:
         if not status.is_success:
             return status, {}, {}
         if form != "per_node" and hasattr(plugin, "score_nodes"):
-            raw = spread_out(plugin.score_nodes(state, pod, nodes), len(nodes))
+            call = plugin.score_nodes
+            answer = (call if plugin.score_range is None else scaled_scores(call, plugin.score_range))(
+                state, pod, nodes
+            )
+            raw = spread_out(answer, len(nodes))
         elif hasattr(plugin, "score"):
-            raw = np.array([as_score(plugin.score(state, pod, node)) for node in nodes], dtype=np.int64)
+            call = plugin.score if plugin.score_range is None else scaled_score(plugin.score, plugin.score_range)
+            answer = [call(state, pod, node) for node in nodes]
+            raw = np.array([as_score(score) for score in answer], dtype=np.int64)
         else:
             return status, {}, {}
+        if are_fractions(answer):
+            text = f"{plugin.name}: all scores are between 0 and 1, and only their whole part counts; "
+            warnings.warn(f"{text}declare score_range = (0.0, 1.0) in the class", stacklevel=2)
         final = raw
         if hasattr(plugin, "normalize_scores"):
             final = spread_out(plugin.normalize_scores(state, pod, raw.copy()), len(nodes))
@@ -305,7 +322,7 @@ def check_what_if(
 ) -> None:
     """Compare ``what_if`` with filtering node by node, as kube-scheduler does, for random sets of removed victims.
 
-    That is: on a clone, remove all victims, add those back that can stay, and filter.
+    For each set, all victims are removed on a clone of the state, those that stay are added back, and Filter runs.
     """
     state = CycleState()
     verdict, _ = harness.pre_filter(state, pod)

@@ -40,7 +40,7 @@ class PluginCluster:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="plugin-cluster", daemon=True)
         self._folder = tempfile.TemporaryDirectory(prefix="mooring-test-")
-        #: For kubectl and other clients.
+        #: The kubeconfig, for kubectl and other clients.
         self.kubeconfig = Path(self._folder.name) / "kubeconfig"
         self._cluster: EmbeddedCluster
         self._client: Client
@@ -90,7 +90,7 @@ class PluginCluster:
         self._run(begin())
 
     def add(self, *objects: KubeObject) -> None:
-        """Create objects. A pod without containers gets one."""
+        """Create objects. Adds a container to pods without containers."""
         for each in objects:
             self._run(self._client.create(_complete(each) if isinstance(each, Pod) else each))
 
@@ -99,7 +99,7 @@ class PluginCluster:
         return self._run(self._client.get(Pod, name, namespace=namespace))
 
     def node_of(self, name: str, namespace: str = "default", *, seconds: float = _SECONDS) -> str:
-        """Wait until a pod is bound and return its node; AssertionError, with the reason, after a timeout."""
+        """Wait until a pod is bound and return its node. Raises AssertionError with the reason after a timeout."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             pod = self.pod(name, namespace)
@@ -110,7 +110,7 @@ class PluginCluster:
         raise AssertionError(f"pod {namespace}/{name} has no node after {seconds:g} s: {reason}")
 
     def why(self, name: str, namespace: str = "default", *, seconds: float = _SECONDS) -> str:
-        """Wait until a pod is unschedulable and return the reason; AssertionError if it is bound."""
+        """Wait until a pod is unschedulable and return the reason. Raises AssertionError if the pod is bound."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             pod = self.pod(name, namespace)

@@ -47,7 +47,7 @@ Amounts = Mapping[str, QuantityLike]
 
 
 class PodBuilder(Builder[Pod]):
-    """Builds a pod."""
+    """A builder of pods."""
 
     __slots__ = ()
 
@@ -126,12 +126,8 @@ class PodBuilder(Builder[Pod]):
         namespace_selector: SelectorLike = None,
     ) -> Self:
         """Require matching pods in the same topology domain."""
-        near = self._affinity.pod_affinity or PodAffinity()
         term = _term(topology_key, selector, namespaces, namespace_selector)
-        changed = msgspec.structs.replace(
-            near, required_during_scheduling_ignored_during_execution=(*near.required, term)
-        )
-        return self._with_affinity(pod_affinity=changed)
+        return self._with_affinity(pod_affinity=_add_term(self._affinity.pod_affinity or PodAffinity(), term))
 
     def pod_anti_affinity(
         self,
@@ -141,13 +137,10 @@ class PodBuilder(Builder[Pod]):
         namespaces: Iterable[str] = (),
         namespace_selector: SelectorLike = None,
     ) -> Self:
-        """Require that no pod that matches is in the same domain."""
-        far = self._affinity.pod_anti_affinity or PodAntiAffinity()
+        """Require that no matching pod is in the same topology domain."""
         term = _term(topology_key, selector, namespaces, namespace_selector)
-        changed = msgspec.structs.replace(
-            far, required_during_scheduling_ignored_during_execution=(*far.required, term)
-        )
-        return self._with_affinity(pod_anti_affinity=changed)
+        terms = self._affinity.pod_anti_affinity or PodAntiAffinity()
+        return self._with_affinity(pod_anti_affinity=_add_term(terms, term))
 
     def preferred_pod_affinity(
         self,
@@ -158,12 +151,9 @@ class PodBuilder(Builder[Pod]):
         namespaces: Iterable[str] = (),
         namespace_selector: SelectorLike = None,
     ) -> Self:
-        """Prefer domains with pods that match."""
-        near = self._affinity.pod_affinity or PodAffinity()
+        """Prefer topology domains with matching pods."""
         term = _term(topology_key, selector, namespaces, namespace_selector)
-        terms = (*near.preferred, WeightedPodAffinityTerm(weight=weight, pod_affinity_term=term))
-        changed = msgspec.structs.replace(near, preferred_during_scheduling_ignored_during_execution=terms)
-        return self._with_affinity(pod_affinity=changed)
+        return self._with_affinity(pod_affinity=_add_term(self._affinity.pod_affinity or PodAffinity(), term, weight))
 
     def preferred_pod_anti_affinity(
         self,
@@ -175,11 +165,9 @@ class PodBuilder(Builder[Pod]):
         namespace_selector: SelectorLike = None,
     ) -> Self:
         """Prefer topology domains without matching pods."""
-        far = self._affinity.pod_anti_affinity or PodAntiAffinity()
         term = _term(topology_key, selector, namespaces, namespace_selector)
-        terms = (*far.preferred, WeightedPodAffinityTerm(weight=weight, pod_affinity_term=term))
-        changed = msgspec.structs.replace(far, preferred_during_scheduling_ignored_during_execution=terms)
-        return self._with_affinity(pod_anti_affinity=changed)
+        terms = self._affinity.pod_anti_affinity or PodAntiAffinity()
+        return self._with_affinity(pod_anti_affinity=_add_term(terms, term, weight))
 
     def spread(
         self,
@@ -263,11 +251,11 @@ class PodBuilder(Builder[Pod]):
         return self._with_spec(init_containers=(*self._object.spec.init_containers, made))
 
     def image(self, image: str) -> Self:
-        """Set the image of the last container (of a first one if there is none)."""
+        """Set the image of the last container. Adds a container if there is none."""
         return self._with_last(image=image)
 
     def port(self, host_port: int, protocol: str = "TCP", *, host_ip: str = "") -> Self:
-        """Add a host port to the last container (to a first one if there is none)."""
+        """Add a host port to the last container. Adds a container if there is none."""
         port = ContainerPort(container_port=host_port, host_port=host_port, protocol=protocol, host_ip=host_ip)
         containers = self._object.spec.containers
         return self._with_last(ports=(*(containers[-1].ports if containers else ()), port))
@@ -290,7 +278,7 @@ class PodBuilder(Builder[Pod]):
     # Volumes and claims
 
     def volume(self, volume: Volume) -> Self:
-        """Add a volume; without a name, it is named after its number."""
+        """Add a volume. A volume without a name is named after its number."""
         volumes = self._object.spec.volumes
         if not volume.name:
             volume = msgspec.structs.replace(volume, name=f"v{len(volumes) + 1}")
@@ -396,3 +384,14 @@ def _term(
         namespaces=tuple(namespaces),
         namespace_selector=as_selector(namespace_selector),
     )
+
+
+def _add_term(
+    terms: PodAffinity | PodAntiAffinity, term: PodAffinityTerm, weight: int | None = None
+) -> PodAffinity | PodAntiAffinity:
+    """Return the affinity with one more term: a preferred one if it has a weight."""
+    if weight is None:
+        required = (*terms.required, term)
+        return msgspec.structs.replace(terms, required_during_scheduling_ignored_during_execution=required)
+    preferred = (*terms.preferred, WeightedPodAffinityTerm(weight=weight, pod_affinity_term=term))
+    return msgspec.structs.replace(terms, preferred_during_scheduling_ignored_during_execution=preferred)

@@ -17,7 +17,7 @@ from mooring.testing.plugin_cluster import PluginCluster
 
 @pytest.fixture
 def plugin_cluster() -> Iterator[PluginCluster]:
-    """Provide an embedded cluster with three nodes; call ``start`` with your plugins."""
+    """Provide an embedded cluster with three nodes. Call ``start`` with your plugins."""
     with PluginCluster() as cluster:
         yield cluster
 

@@ -39,7 +39,7 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 class ClaimBuilder(Builder[PersistentVolumeClaim]):
-    """Builds a persistent volume claim."""
+    """A builder of persistent volume claims."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ class ClaimBuilder(Builder[PersistentVolumeClaim]):
         return self._with(status=msgspec.structs.replace(self._object.status, phase=phase))
 
     def select(self, selector: SelectorLike) -> Self:
-        """Set the selector of volumes."""
+        """Set the volume selector."""
         return self.spec(selector=as_selector(selector))
 
     def spec(self, **changes: object) -> Self:
@@ -83,7 +83,7 @@ def make_pvc(
 
 
 class VolumeBuilder(Builder[PersistentVolume]):
-    """Builds a persistent volume."""
+    """A builder of persistent volumes."""
 
     __slots__ = ()
 
@@ -195,7 +195,7 @@ def make_csi_capacity(
 
 
 def make_volume_attachment(name: str, *, attacher: str, node: str, volume: str) -> Builder[VolumeAttachment]:
-    """Start the attachment of a volume to a node."""
+    """Start a VolumeAttachment of a volume to a node."""
     source = VolumeAttachmentSource(persistent_volume_name=volume)
     return Builder(
         VolumeAttachment(

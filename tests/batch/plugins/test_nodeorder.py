@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.batch.session import UNCACHEABLE
+from mooring.batch.registrations import UNCACHEABLE
 from mooring.batch.session_nodes import SessionNodes
 from tests.batch.cases import conf, gang, node, opened, running, tasks_of
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from mooring.batch.registrations import UNCACHEABLE
 from mooring.batch.search import ErrorCache, find_nodes, pre_predicate
-from mooring.batch.session import UNCACHEABLE, Session
+from mooring.batch.session import Session
 from tests.batch.cases import conf, gang, node, running, session_of, tasks_of
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from mooring.batch.job import JobInfo
 from mooring.batch.plugins.task_topology import Buckets, Topology, _groups, read_topology
 from mooring.batch.resource import Resource
 from mooring.batch.task import TaskInfo
@@ -15,8 +17,7 @@ SPEC = "volcano.sh/task-spec"
 
 
 def member(role: str, number: int = 0, on: str = "", cpu: str = "1") -> TaskInfo:
-    made = task(f"g-{role}-{number}", "g", on=on, cpu=cpu)
-    made.pod.annotations[SPEC] = role
+    made = task(f"g-{role}-{number}", "g", on=on, cpu=cpu, annotations={SPEC: role})
     made.role = role
     return made
 
@@ -39,11 +40,17 @@ def test_groups(text: str | None, groups: list[list[str]] | None) -> None:
 def test_annotations() -> None:
     one = job(1, member("ps"), member("worker"))
     assert read_topology(one) is None
-    one.group.annotations["volcano.sh/task-topology-affinity"] = "ps,worker"
-    one.group.annotations["volcano.sh/task-topology-task-order"] = "ps,worker"
+    annotate(one, "affinity", "ps,worker")
+    annotate(one, "task-order", "ps,worker")
     assert read_topology(one) == Topology([["ps", "worker"]], [], ["ps", "worker"])
-    one.group.annotations["volcano.sh/task-topology-anti-affinity"] = "missing"
+    annotate(one, "anti-affinity", "missing")
     assert read_topology(one) is None
+
+
+def annotate(one: JobInfo, name: str, value: str) -> None:
+    annotations = {**one.group.annotations, f"volcano.sh/task-topology-{name}": value}
+    metadata = msgspec.structs.replace(one.group.metadata, annotations=annotations)
+    one.group = msgspec.structs.replace(one.group, metadata=metadata)
 
 
 def bucketed(topology: Topology, *tasks: TaskInfo) -> list[set[str]]:

@@ -2,10 +2,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from mooring.controllers.jobs.job_admission import validation_errors
+from mooring.api.codec import decode_json
+from mooring.api.decode_errors import ManifestError
+from mooring.api.pod import Pod
+from mooring.api.volcano_jobs import VolcanoJob
+from mooring.controllers.jobs.job_admission import template_errors, validation_errors, with_defaults
+from mooring.controllers.jobs.job_objects import group_for
 from tests.controllers.jobs.builders import job
+from tests.hostile import Hostile
 
 RESTART = {"event": "PodFailed", "action": "RestartJob"}
 
@@ -39,11 +48,33 @@ def test_defaults() -> None:
         ({"policies": [{**RESTART, "timeout": "soon"}]}, "timeout"),
         ({"plugins": {"svcs": []}}, "unable to find job plugin: svcs"),
         ({"volumes": [{"mountPath": "/data"}]}, "either volumeClaim or volumeClaimName"),
+        ({"tasks": [{"replicas": 2**31 - 1}]}, "nor greater than 100000 in total"),
+        ({"tasks": [{"replicas": -1}, {"replicas": 5}]}, "must not be negative"),
+        ({"tasks": [{"template": {"spec": []}}]}, "no containers"),
+        ({"tasks": [{"template": {"spec": "x"}}]}, "no containers"),
     ],
 )
 def test_validation_errors(spec: dict[str, Any], text: str) -> None:
     tasks = spec.pop("tasks", [{}])
     assert any(text in error for error in validation_errors(job(*tasks, **spec)))
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1e1.5"}}}]}},
+        {"spec": {"containers": [{"name": "c", "resources": {"limits": {"memory": "lots"}}}]}},
+        {"spec": {"containers": "c"}},
+        {"spec": {"containers": ["c"]}},
+        {"spec": {"containers": [{"name": "c"}], "volumes": 3}},
+        {"spec": {"containers": [{"name": "c"}]}, "metadata": "x"},
+        {"spec": {"containers": [{"name": "c"}]}, "metadata": {"labels": [1]}},
+    ],
+)
+def test_errors_of_templates(template: dict[str, Any]) -> None:
+    volumes = [{"mountPath": "/data", "volumeClaimName": "data"}]
+    (error,) = template_errors(job({"name": "a", "template": template}, {"name": "b"}, volumes=volumes))
+    assert error.startswith("task a: its template is invalid: ")
 
 
 def test_a_valid_job_has_no_errors() -> None:
@@ -54,3 +85,25 @@ def test_a_valid_job_has_no_errors() -> None:
     ]
     plugins = {"env": [], "svc": ["--publish-not-ready-addresses=true"]}
     assert validation_errors(job(policies=policies, plugins=plugins)) == []
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**32 - 1))
+def test_no_job_raises_anything(seed: int) -> None:
+    hostile = Hostile(seed)
+    document = hostile.document(VolcanoJob)
+    spec = document.get("spec")
+    tasks = spec.get("tasks") if isinstance(spec, dict) else None
+    for task in tasks if isinstance(tasks, list) else ():
+        if isinstance(task, dict):
+            task["template"] = {
+                "spec": hostile.document(Pod).get("spec"),
+                "metadata": hostile.document(Pod)["metadata"],
+            }
+    try:
+        found = decode_json(msgspec.json.encode(document), VolcanoJob)
+    except ManifestError:
+        return
+    found = with_defaults(found, scheduler_name="volcano", queue="default")
+    if not [*validation_errors(found), *template_errors(found)]:
+        group_for(found, {})

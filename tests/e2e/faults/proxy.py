@@ -124,6 +124,9 @@ class _Session:
             await asyncio.sleep(_SLOW_SECONDS * fault.amount)
             await self._refuse(500)
             return True
+        if fault.kind == "portal" and (fault.amount < 0.5 or "watch=true" in target):
+            await self._send_page()
+            return True
         if fault.kind == "unsaid":
             self._break()
         if fault.kind == "silent":
@@ -147,6 +150,9 @@ class _Session:
             self._break()  # the server is gone, or going
         if fault is not None and fault.kind == "unheard":
             self._break()
+        if fault is not None and fault.kind == "portal":
+            await self._send_page()
+            return
         if fault is not None and fault.kind == "mute":
             await self._reader.read()
             self._break()
@@ -158,6 +164,12 @@ class _Session:
         await self._writer.drain()
         if len(part) < length:
             self._break()
+
+    async def _send_page(self) -> None:
+        page = b"<!DOCTYPE html><html><body>Please log in</body></html>"
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n\r\n"
+        self._writer.write(head.encode() + page)
+        await self._writer.drain()
 
     async def _relay_watch(self, head: bytes, reader: asyncio.StreamReader, fault: Fault | None) -> None:
         """Pass a stream on as it comes; a torn one breaks after some of it, or after a while without any."""

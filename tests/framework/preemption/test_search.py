@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from mooring.api.policy import PodDisruptionBudget
 from mooring.config import default_config
-from mooring.framework import CycleState
+from mooring.framework import CycleState, Plugin
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.preemption.budgets import Budgets
 from mooring.framework.preemption.candidate import Candidate, best
 from mooring.framework.preemption.search import can_search_together, search_one, search_together
 from mooring.scheduler.cache import Cache
+from mooring.scheduler.profile import Bound
 from mooring.scheduler.profiles import Profiles
 from mooring.testing import make_node, make_pdb, make_pod
 
@@ -70,6 +71,8 @@ def test_together_is_the_same_as_one_by_one(seed):
     rng = random.Random(seed)
     cache, pod = some_cluster(rng), some_preemptor(rng)
     cycle = Profiles(default_config(), cache).first
+    if rng.random() < 0.5:
+        cycle.profile.may_evict = (Bound("Protect", Plugin(), lambda _pod, victim: victim.labels["app"] != "db"),)
     state = CycleState()
     if not cycle.pre_filter(state, pod).status.is_success:
         return

@@ -12,21 +12,26 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from structlog.testing import capture_logs
 
 from mooring.batch.fit_errors import Everywhere, FitErrors
+from mooring.cli.explanation_tables import pod_parts
 from mooring.cluster import EmbeddedCluster
 from mooring.config import ConfigError, load_config
 from mooring.framework import Status
 from mooring.kube import Client, NotFound, load_access
 from mooring.live import LiveScheduler
+from mooring.live.batch import batch_scheduler
 from mooring.live.batch.batch_settings import BatchSettings
 from mooring.live.batch.session_records import fit_verdicts
-from mooring.loading import Catalog, Requested, Setup
+from mooring.live.endpoints.plugin_status import plugin_status
+from mooring.loading import Catalog, Requested, Setup, find_plugins
+from mooring.loading.plugin_rows import PluginRow
+from mooring.loading.plugin_sources import PluginEntry, PluginSources
 from mooring.loading.setup_files import SetupFiles
 from mooring.observe.decision_records import Verdict
 from mooring.scheduler.pod_explanation import explain
 from tests.live.volcano_crds import POD_GROUP, POD_GROUP_WITH_STATUS, QUEUE
+from tests.log_capture import capture_logs
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -107,6 +112,19 @@ class World:
     async def count(self, prefix: str) -> int:
         return len(await self.placed(prefix))
 
+    async def patch_group(self, name: str, patch: dict[str, Any]) -> None:
+        await self.client.send("PATCH", f"{GROUPS}/{name}", patch, type="application/merge-patch+json")
+
+    async def condition(self, name: str, reason: str) -> dict[str, Any] | None:
+        conditions = (await self.group(name)).get("conditions", ())
+        return next((each for each in conditions if each.get("reason") == reason), None)
+
+    async def event(self, kind: str, name: str, reason: str) -> dict[str, Any]:
+        found = (await self.ask("GET", "/apis/events.k8s.io/v1/namespaces/default/events"))["items"]
+        wanted = (kind, name, reason)
+        about = ((each["regarding"]["kind"], each["regarding"]["name"], each["reason"]) for each in found)
+        return next((each for each, key in zip(found, about, strict=True) if key == wanted), {})
+
     async def group(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = await self.ask("GET", f"{GROUPS}/{name}")
         return found.get("status", {})
@@ -124,10 +142,12 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 @contextlib.asynccontextmanager
-async def scheduling(world: World, files: SetupFiles | None = None, **settings: Any) -> AsyncIterator[LiveScheduler]:
+async def scheduling(
+    world: World, files: SetupFiles | None = None, catalog: Catalog | None = None, **settings: Any
+) -> AsyncIterator[LiveScheduler]:
     batch = BatchSettings(scheduler_conf=world.conf, schedule_period=0.2, **settings)
     access = load_access(kubeconfig=str(world.kubeconfig))
-    setup = files.load() if files is not None else Setup(load_config(CONFIG, source="test"), Catalog())
+    setup = files.load() if files is not None else Setup(load_config(CONFIG, source="test"), catalog or Catalog())
     scheduler = LiveScheduler(setup.config, access, catalog=setup.catalog, batch=batch, files=files)
     task = asyncio.ensure_future(scheduler.run())
     ready = asyncio.ensure_future(scheduler.ready.wait())
@@ -198,6 +218,16 @@ async def test_sessions_and_cycles_keep_the_same_records(world: World) -> None:
         assert made.decision is not None
         assert (made.state, made.node) == ("bound", (await world.placed("fits-task-0"))["fits-task-0"])
         assert made.decision.message == "by a session, with gang default/fits of queue default"
+        assert (made.decision.evaluated_nodes, made.decision.feasible_nodes) == (3, 3)
+        chosen, *others = made.decision.candidates
+        assert chosen.node == made.node
+        assert len(others) == 2, "the runners-up"
+        assert {"nodeorder", "binpack"} <= set(chosen.scores)
+        assert all(each.total == pytest.approx(sum(each.scores.values())) for each in made.decision.candidates)
+        assert all(each.total <= chosen.total for each in others)
+        shown = "\n".join(map(str, pod_parts(made)))
+        assert "by a session, with gang default/fits of queue default; 3 node(s) evaluated, 3 feasible." in shown
+        assert "Weighted scores of the chosen node and the next best nodes" in shown
         # Why a gang waits is told by its group and queue.
         assert explain(engine, "default/huge-task-8") is None
         waits = [records.get(f"default/huge-task-{number}") for number in range(9)]
@@ -222,6 +252,58 @@ async def _phase(world: World, name: str, phase: str) -> bool:
 async def _reason(world: World, name: str, reasons: set[str]) -> bool:
     pod = await world.ask("GET", f"{PODS}/{name}")
     return any(each.get("reason") in reasons for each in pod["status"].get("conditions", []))
+
+
+@pytest.mark.parametrize("definition", [POD_GROUP, POD_GROUP_WITH_STATUS], ids=["plain", "status"])
+async def test_an_invalid_group_or_queue_gets_an_event_and_stops_nothing(
+    world: World, definition: dict[str, Any]
+) -> None:
+    await world.define(QUEUE, definition)
+    await world.queue("bad", capability={"cpu": "lots"})
+    await world.gang("of-bad", 1, queue="bad")
+    await world.gang("invalid", 1)
+    await world.patch_group("invalid", {"spec": {"minResources": {"cpu": "1e1.5"}}})
+    await world.gang("usual", 2)
+    async with scheduling(world) as scheduler:
+        await until(lambda: reached(world, "usual", 2))
+        found = await until(lambda: world.condition("invalid", "Invalid"))
+        assert found["message"].startswith("spec.minResources: cpu: '1e1.5' is not a quantity: ")
+        found = await until(lambda: world.condition("of-bad", "Invalid"))
+        assert found["message"].startswith('queue "bad" is invalid: spec.capability: cpu: ')
+        await until(lambda: world.event("Queue", "bad", "Invalid"))
+        await until(lambda: world.event("PodGroup", "invalid", "Invalid"))
+        await until(lambda: _reason(world, "invalid-task-0", {"Invalid"}))
+        # Repaired, it is scheduled; meanwhile one event was enough.
+        assert scheduler.batch is not None
+        await world.patch_group("invalid", {"spec": {"minResources": {"cpu": "1"}}})
+        await until(lambda: reached(world, "invalid", 1))
+        assert (await world.event("PodGroup", "invalid", "Invalid")).get("series") is None
+
+
+async def test_a_session_that_fails_is_reported_and_sessions_go_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mooring.live.batch.batch_scheduler._FIRST_FAILURE_SECONDS", 0.01)
+    await world.define(QUEUE, POD_GROUP)
+    await world.gang("usual", 2)
+    failing = True
+    real = batch_scheduler.action_steps
+
+    def fail(*arguments: Any) -> Any:
+        if failing:
+            raise ZeroDivisionError("a bug")
+        return real(*arguments)
+
+    monkeypatch.setattr(batch_scheduler, "action_steps", fail)
+    with capture_logs() as logs:
+        async with scheduling(world) as scheduler:
+            assert scheduler.batch is not None
+            await until(lambda: [each for each in logs if each["event"] == "a session failed"])
+            await world.pod("plain", group="", cpu="1", scheduler="default-scheduler")
+            await until(lambda: reached(world, "plain", 1))
+            failing = False
+            await until(lambda: reached(world, "usual", 2))
+    assert len([each for each in logs if each["event"] == "a session failed"]) == 1
 
 
 async def test_queues_and_definitions_may_come_later(world: World) -> None:
@@ -262,6 +344,32 @@ async def test_a_queue_takes_back_what_it_deserves(world: World) -> None:
         await world.gang("b", 6, queue="second")
         await until(lambda: reached(world, "b-", 6))
         assert await world.count("a-") == 6
+
+
+PROTECT = """
+from mooring.framework import Plugin
+
+class Protect(Plugin):
+    def may_evict(self, pod, victim):
+        return not victim.name.endswith(("-0", "-1", "-2", "-3"))
+"""
+
+
+async def test_a_plugin_of_a_profile_protects_pods_from_sessions(world: World, tmp_path: Path) -> None:
+    """Twelve pods use all cores; the plugin protects four of them, and the other queue deserves half of the cores."""
+    (tmp_path / "protect.py").write_text(PROTECT)
+    profile = "profiles: [{plugins: {multiPoint: {enabled: [{name: Protect}]}}}]\n"
+    (tmp_path / "scheduler.yaml").write_text(CONFIG + profile)
+    files = SetupFiles(tmp_path / "scheduler.yaml", Requested(plugins=(("Protect", tmp_path / "protect.py"),)))
+    await world.define(QUEUE, POD_GROUP)
+    await world.queue("first")
+    await world.queue("second")
+    await world.gang("a", 12, queue="first", least=1)
+    async with scheduling(world, files):
+        await until(lambda: reached(world, "a-", 12))
+        await world.gang("b", 6, queue="second")
+        await until(lambda: reached(world, "b-", 6))
+        assert {f"a-task-{number}" for number in range(4)} <= (await world.placed("a-")).keys()
 
 
 async def test_editing_the_file_takes_effect_and_a_bad_one_is_left_aside(world: World) -> None:
@@ -349,11 +457,84 @@ async def _make(settings: BatchSettings) -> None:
     ConfFile(settings.scheduler_conf, actions=(), plugins=())
 
 
+BAD = "add_node_oder"
 PICKY = """\
 class Picky:
     def on_session_open(self, session):
         session.add_node_order(lambda task, node: 100 if node.name == "{node}" else 0)
 """
+
+
+def status(scheduler: LiveScheduler) -> list[PluginRow]:
+    return plugin_status(scheduler.engine, scheduler.catalog, scheduler.reloader, scheduler.batch)
+
+
+FAILING = """\
+class Failing:
+    def on_session_open(self, session):
+        session.add_job_order(lambda left, right: left.nothing)
+        session.add_node_order(lambda task, node: node.nothing)
+
+class Raising:
+    def execute(self, session):
+        raise ValueError("no connection")
+"""
+
+
+async def test_the_failures_of_session_plugins_are_listed(world: World, tmp_path: Path) -> None:
+    await world.define(QUEUE, POD_GROUP)
+    (tmp_path / "failing.py").write_text(FAILING)
+    catalog = find_plugins(
+        Requested(plugins=(("failing", tmp_path / "failing.py"), ("raising", tmp_path / "failing.py")))
+    )
+    world.write(", {name: failing}")
+    world.conf.write_text(world.conf.read_text().replace("enqueue,", "enqueue, raising,"))
+    async with scheduling(world, catalog=catalog) as scheduler:
+        await world.gang("a", 1)
+        await world.gang("b", 1)
+        await until(lambda: reached(world, "", 2))
+        rows = {row.name: row for row in status(scheduler)}
+    assert rows["failing"].failures >= 2
+    assert "AttributeError" in rows["failing"].state
+    assert rows["raising"].failures >= 1
+    assert "no connection" in rows["raising"].state
+    assert (rows["gang"].state, rows["gang"].source) == ("running", "built in")
+    assert (rows["allocate"].points, rows["proportion"].points) == (("action",), ("session",))
+    assert rows["NodeResourcesFit"].profile == "default-scheduler"
+
+
+HANGING = """\
+class Hanging:
+    def on_session_open(self, session):
+        session.add_node_order(self.score)
+
+    def score(self, task, node):
+        while True:
+            pass
+
+class Endless:
+    def execute(self, session):
+        while True:
+            pass
+"""
+
+
+async def test_session_plugins_that_hang_are_interrupted_and_switched_off(world: World, tmp_path: Path) -> None:
+    await world.define(QUEUE, POD_GROUP)
+    (tmp_path / "hanging.py").write_text(HANGING)
+    entries = tuple(PluginEntry(name=name, path="hanging.py", timeout="300ms") for name in ("hanging", "endless"))
+    sources = PluginSources(api_version="mooring.dev/v1alpha1", kind="PluginSources", plugins=entries)
+    catalog = find_plugins(sources=sources, base=tmp_path)
+    world.write(", {name: hanging}")
+    world.conf.write_text(world.conf.read_text().replace("enqueue,", "enqueue, endless,"))
+    await world.gang("a", 2)
+    async with scheduling(world, catalog=catalog) as scheduler:
+        await until(lambda: reached(world, "a", 2))
+        rows = {row.name: row for row in status(scheduler)}
+    for name, line, method in (("hanging", 7, "score"), ("endless", 12, "execute")):
+        text = f"hanging.py:{line} in {method}: HangsError: did not return within 0.3 s"
+        assert text in rows[name].state.replace(f"hanging.py:{line - 1} ", f"hanging.py:{line} ")
+        assert rows[name].state.startswith("switched off")
 
 
 async def test_a_plugin_of_sessions_is_reloaded_when_its_file_changes(world: World, tmp_path: Path) -> None:
@@ -371,5 +552,20 @@ async def test_a_plugin_of_sessions_is_reloaded_when_its_file_changes(world: Wor
         await until(lambda: scheduler.reloader.state.reloads == 1)
         await world.gang("after", 2)
         await until(lambda: reached(world, "after", 2))
+        row = next(row for row in status(scheduler) if row.name == "picky")
+        assert (row.state, row.profile, row.points) == ("running", "volcano", ("session",))
+        assert row.calls > 0
+        (tmp_path / "plugins" / "picky.py").write_text(PICKY.format(node="node-0").replace("add_node_order", BAD))
+        await until(lambda: scheduler.reloader.state.failed == 1)
+        row = next(row for row in status(scheduler) if row.name == "picky")
+        assert row.state.startswith("running; not reloaded: picky: 'session.add_node_oder' does not exist")
+        raising = PICKY.format(node="node-0").replace("100 if", "1 / 0 if")
+        (tmp_path / "plugins" / "picky.py").write_text(raising)
+        await until(lambda: scheduler.reloader.state.failed == 2)
+        (fault,) = scheduler.reloader.state.problems
+        assert (fault.line, fault.message) == (3, "picky: node_order: ZeroDivisionError: division by zero")
+        await world.gang("kept", 2, cpu="500m")
+        await until(lambda: reached(world, "kept", 2))
+    assert set((await world.placed("kept")).values()) == {"node-2"}, "the last good version stays"
     assert set((await world.placed("before")).values()) == {"node-1"}
     assert set((await world.placed("after")).values()) == {"node-2"}

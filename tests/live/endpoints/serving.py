@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from mooring.http_listener import ConnectionLimits
 from mooring.kube import ConnectionFailed
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import EndpointServer, ServerSettings, Sources
@@ -30,12 +32,24 @@ class Cluster:
         self.may = may
         self.calls: list[str] = []
         self.down = False
+        #: If set: reviews wait for it.
+        self.gate: asyncio.Event | None = None
+
+    def connect(self, _access: object, **limits: float) -> Cluster:
+        """Takes the place of the client for reviews."""
+        assert limits["qps"] > 0
+        return self
+
+    async def close(self) -> None:
+        pass
 
     async def call(self, method: str, target: str, body: bytes) -> bytes:
         if self.down:
             raise ConnectionFailed("connection refused")
         review = msgspec.json.decode(body)
         self.calls.append(review["kind"])
+        if self.gate is not None:
+            await self.gate.wait()
         assert method == "POST"
         assert target.endswith(review["kind"].lower() + "s")
         spec = review["spec"]
@@ -65,9 +79,13 @@ def sources(**given: Any) -> Sources:
 
 @asynccontextmanager
 async def serving(
-    settings: ServerSettings = PLAIN, auth: EndpointAuth | None = None, **given: Any
+    settings: ServerSettings = PLAIN,
+    auth: EndpointAuth | None = None,
+    *,
+    limits: ConnectionLimits | None = None,
+    **given: Any,
 ) -> AsyncIterator[tuple[EndpointServer, aiohttp.ClientSession]]:
-    server = EndpointServer(settings, sources(**given), auth)
+    server = EndpointServer(settings, sources(**given), auth, limits=limits)
     await server.start()
     try:
         async with aiohttp.ClientSession(server.url) as session:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from mooring.config import default_config
-from mooring.kube import ConnectionFailed
+from mooring.kube import Access, ConnectionFailed
 from mooring.live.endpoints.endpoint_server import ServerSettings
 from mooring.live.endpoints.scheduler_endpoints import make_observer, make_server
 from mooring.scheduler.engine import Engine
@@ -33,11 +33,12 @@ async def test_the_client_ca_is_reloaded_from_the_cluster(monkeypatch):
 
     monkeypatch.setattr("mooring.live.endpoints.client_ca._POLL_SECONDS", 0.001)
     cluster = Telling(alice=("/metrics",))
+    monkeypatch.setattr("mooring.live.endpoints.client_ca.Client", cluster.connect)
     endpoints = make_server(
         ServerSettings(port=0, tls=GIVEN),
         engine=Engine(default_config(), observer=make_observer(time.time)),
         config=default_config,
-        client=cast(Any, cluster),
+        access=Access("https://127.0.0.1:1"),
         informers=cast(Any, SimpleNamespace(lagging=list)),
         election=lambda: None,
     )

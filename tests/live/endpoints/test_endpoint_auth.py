@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 
 import aiohttp
@@ -83,3 +84,76 @@ async def test_a_client_certificate_authenticates():
 )
 def test_open_paths(paths, path, is_open):
     assert EndpointAuth(Cluster().call, settings=AuthSettings(open_paths=paths)).is_open(path) is is_open
+
+
+async def _checked(auth: EndpointAuth, token: str, path: str = "/metrics") -> int:
+    try:
+        await auth.check(f"Bearer {token}", path)
+    except HttpError as error:
+        return error.status
+    return 200
+
+
+async def test_a_flood_of_tokens_causes_few_reviews_and_leaves_room_for_known_clients():
+    cluster, now = Cluster(admin=GUARDED), [0.0]
+    auth = EndpointAuth(cluster.call, clock=lambda: now[0])
+    assert await _checked(auth, "admin") == 200
+    now[0] = 20.0  # the decision has expired
+    cluster.calls.clear()
+    cluster.gate = asyncio.Event()
+    flood = [asyncio.create_task(_checked(auth, f"invented-{number}")) for number in range(600)]
+    known = asyncio.create_task(_checked(auth, "admin"))
+    async with asyncio.timeout(10):
+        while sum(each.done() for each in flood) < 594 or len(cluster.calls) < 7:
+            await asyncio.sleep(0)
+    assert sum(each.done() for each in flood) == 594
+    assert cluster.calls == ["TokenReview"] * 7
+    cluster.gate.set()
+    assert await known == 200
+    assert sorted(await asyncio.gather(*flood)) == [401] * 6 + [429] * 594
+    # The places are free again, and invented tokens are remembered.
+    assert await _checked(auth, "invented-0") == 401
+    assert len(cluster.calls) == 8
+    assert await _checked(auth, "invented-600") == 401
+
+
+async def test_rejected_tokens_do_not_displace_cached_decisions():
+    cluster = Cluster(admin=GUARDED)
+    auth = EndpointAuth(cluster.call, clock=lambda: 0.0)
+    assert await _checked(auth, "admin") == 200
+    for number in range(3000):
+        assert await _checked(auth, f"invented-{number}") == 401
+    calls = len(cluster.calls)
+    assert await _checked(auth, "admin") == 200
+    assert await _checked(auth, "invented-2999") == 401
+    assert len(cluster.calls) == calls
+    assert max(len(auth._rejected), len(auth._users)) <= 1024
+
+
+async def test_identical_reviews_are_combined():
+    cluster = Cluster(admin=GUARDED)
+    cluster.gate = asyncio.Event()
+    auth = EndpointAuth(cluster.call)
+    waiting = [asyncio.create_task(_checked(auth, "admin")) for _ in range(50)]
+    while not cluster.calls:
+        await asyncio.sleep(0)
+    waiting.pop().cancel()  # a client that leaves does not take the review from the others
+    cluster.gate.set()
+    assert await asyncio.gather(*waiting) == [200] * 49
+    assert cluster.calls == ["TokenReview", "SubjectAccessReview"]
+
+
+async def test_a_request_too_many_says_when_to_try_again():
+    cluster = Cluster()
+    cluster.gate = asyncio.Event()
+    async with serving(auth=EndpointAuth(cluster.call)) as (_, session):
+        flood = [asyncio.create_task(get(session, "/metrics", f"invented-{number}")) for number in range(6)]
+        async with asyncio.timeout(10):
+            while len(cluster.calls) < 6:
+                await asyncio.sleep(0.001)
+        async with session.get("/metrics", headers={"Authorization": "Bearer another"}) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+            assert (await answer.text()).startswith("Too many requests: ")
+        assert await get(session, "/healthz") == (200, "ok")
+        cluster.gate.set()
+        assert {status for status, _ in await asyncio.gather(*flood)} == {401}

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
 
 import pytest
 
+from mooring.http_listener import ConnectionLimits
 from mooring.live.endpoints import endpoint_server as server_module
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import EndpointServer, ServerError, ServerSettings
-from tests.live.endpoints.serving import GIVEN, Cluster, get, serving, sources
+from tests.live.endpoints.serving import CERTS, GIVEN, Cluster, get, serving, sources
+from tests.log_capture import capture_logs
 
 
 @pytest.mark.parametrize(
@@ -41,18 +44,34 @@ async def test_answers():
         status, text = await get(session, "/decisions/default/nobody")
         assert (status, "pod default/nobody not found" in text) == (404, True)
         assert json.loads((await get(session, "/decisions?limit=7"))[1]) == {"decisions": [{"limit": 7}]}
-        for limit in ("0", "x", "-1", "1001", "٣"):
+        for limit in ("0", "x", "-1", "1001", "٣", "9" * 4400):
             assert (await get(session, f"/decisions?limit={limit}"))[0] == 400, limit
 
 
-async def test_an_internal_error_returns_no_traceback():
+async def test_an_internal_error_returns_no_traceback_and_is_logged_once():
     def broken(_key: str) -> object:
         raise RuntimeError("secret")
 
-    async with serving(decision=broken) as (_, session):
-        status, text = await get(session, "/decisions/default/web")
+    with capture_logs() as logs:
+        async with serving(decision=broken) as (_, session):
+            for _ in range(3):
+                status, text = await get(session, "/decisions/default/web")
     assert status == 500
     assert "secret" not in text
+    assert [each["error"] for each in logs if each["log_level"] == "error"] == ["RuntimeError: secret"]
+
+
+@pytest.mark.parametrize("token", [b"\xff\xfe", b"\xd9\xa1", b"\xed\xa0\x80", b"a\x7f\x80"])
+async def test_a_token_that_is_not_text_is_refused_without_asking_the_cluster(token):
+    cluster = Cluster()
+    async with serving(auth=EndpointAuth(cluster.call)) as (server, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + b"\r\n\r\n")
+        answer = await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+    assert answer.split()[1] in {b"400", b"401"}  # the parser refuses some itself
+    assert cluster.calls == []
 
 
 @pytest.mark.parametrize(
@@ -121,3 +140,20 @@ async def test_an_address_of_another_machine_is_reported(address):
     server = EndpointServer(settings, sources(), EndpointAuth(Cluster().call))
     with pytest.raises(ServerError, match=rf"cannot listen on {address}:0: .*; give another --bind-address"):
         await server.start()
+
+
+async def test_connections_are_limited_in_number_and_time():
+    limits = ConnectionLimits(connections=4, header_seconds=0.5, check_seconds=0.02)
+    async with serving(ServerSettings(port=0, tls=GIVEN), limits=limits) as (server, session):
+        context = ssl.create_default_context(cafile=str(CERTS / "ca.pem"))
+        idle = [await asyncio.open_connection("127.0.0.1", server.port, ssl=context) for _ in range(3)]
+        idle[0][1].write(b"GET /healthz HTTP/1.1\r\nHost:")
+        for _ in range(3):
+            async with session.get("/healthz", ssl=context) as answer:
+                assert await answer.text() == "ok"
+        assert len(server.listener) <= 4
+        async with asyncio.timeout(10):
+            while len(server.listener) != 1:  # the client that has sent requests
+                await asyncio.sleep(0.01)
+        for _, writer in idle:
+            writer.transport.abort()

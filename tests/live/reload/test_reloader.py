@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,39 @@ async def test_a_pod_that_waits_is_tried_again_with_the_new_version(world: World
         assert await world.node_of(name) == "node-0"
 
 
+SKIPS = """\
+from mooring.framework import Code, Plugin, StateKey, Status, Verdicts, depends_on
+
+WANTED = StateKey("Pick/wanted")
+
+
+class Pick(Plugin):
+    def pre_filter(self, state, pod, nodes):
+        if "digit" not in pod.labels:
+            return Status(Code.SKIP)
+        state.write(WANTED, pod.labels["digit"])
+
+    @depends_on("node")
+    def filter_nodes(self, state, pod, nodes):
+        return Verdicts.of([self.filter(state, pod, node) for node in nodes])
+
+    @depends_on("node")
+    def filter(self, state, pod, node):
+        return None if node.name.endswith(state.read(WANTED)) else "another digit"
+"""
+
+
+async def test_a_plugin_that_skips_pods_in_pre_filter_is_loaded(world: World) -> None:
+    world.write(1)
+    async with world.scheduler(plugins_dir=world.plugins, leader_elect=False) as scheduler:
+        await scheduler.ready()
+        first = plugin(scheduler)
+        (world.plugins / "pick.py").write_text(SKIPS)
+        await reloaded(scheduler)
+        assert plugin(scheduler) is not first
+        assert await world.next_node()
+
+
 BROKEN = {
     "syntax": "class Pick(:\n",
     "signature": "from mooring.framework import Plugin\nclass Pick(Plugin):\n    def filter(self, node): ...\n",
@@ -221,7 +255,7 @@ async def test_a_config_map_is_exchanged_by_a_link(world: World) -> None:
 
 
 async def test_the_configuration_changes_what_can_change_and_tells_of_the_rest(
-    world: World, capsys: pytest.CaptureFixture[str]
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.write(0)
     world.config.write_text(CONFIG.format(digit=1, more=""))
@@ -235,7 +269,7 @@ async def test_the_configuration_changes_what_can_change_and_tells_of_the_rest(
         assert await world.next_node() == "node-2"
         assert await world.node_of(waiting) == "node-0"
         assert plugin(scheduler, profile="second").args.digit == "0"
-        assert "configuration changes that need a restart: parallelism" in capsys.readouterr().out
+        assert "configuration changes that need a restart: parallelism" in caplog.text
         world.config.write_text(CONFIG.format(digit=2, more="nonsense: true"))
         await reloaded(scheduler, 1, failed=1)
         world.config.write_text(CONFIG.format(digit=1, more=""))
@@ -304,7 +338,7 @@ async def test_a_plugin_in_a_process_of_its_own_is_reloaded_too(world: World) ->
             process.close()
 
 
-async def test_looking_after_files_does_not_end_the_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_looking_after_files_does_not_end_the_scheduler(caplog: pytest.LogCaptureFixture) -> None:
     told = asyncio.Event()
 
     def broken() -> list[Path]:
@@ -320,6 +354,87 @@ async def test_looking_after_files_does_not_end_the_scheduler(capsys: pytest.Cap
     watch = FileWatch()
     watch.add(broken, changed)
     task = asyncio.create_task(watch.run())
-    await until(lambda: "a disk on fire" in capsys.readouterr().out)
+    await until(lambda: "a disk on fire" in caplog.text)
     assert not task.done()
     task.cancel()
+
+
+WATCHING = """\
+from pathlib import Path
+
+from mooring.framework import Plugin
+
+class Pick(Plugin):
+    watch_files = ["digit.txt"]
+    keep = ("count",)
+
+    def setup(self):
+        self.count = 0
+        self.digit = str(int(Path(__file__).with_name("digit.txt").read_text()))
+
+    def filter(self, state, pod, node):
+        return None if node.name.endswith(self.digit) else "another digit"
+
+    def events_to_register(self):
+        return []
+"""
+
+
+async def test_a_changed_data_file_is_read_and_the_rejected_pods_are_tried_again(world: World) -> None:
+    (world.plugins / "digit.txt").write_text("9")
+    (world.plugins / "pick.py").write_text(WATCHING)
+    files = {"Pick": world.plugins / "pick.py"}
+    async with world.scheduler(custom_plugin_files=files, leader_elect=False) as scheduler:
+        await scheduler.ready()
+        name = world.add_pod()
+        await until(lambda: bool(world.events("FailedScheduling")))
+        plugin(scheduler).count = 7
+        (world.plugins / "digit.txt").write_text("no digit")
+        await reloaded(scheduler, 0, failed=1)
+        assert plugin(scheduler).digit == "9", "the last good version stays"
+        (world.plugins / "digit.txt").write_text("0")
+        await reloaded(scheduler, 1, failed=1)
+        assert (plugin(scheduler).digit, plugin(scheduler).count) == ("0", 7)
+        assert await world.node_of(name) == "node-0"
+
+
+THREAD = """\
+import threading
+from mooring.framework import Plugin
+
+class Pick(Plugin):
+    def setup(self):
+        self.released = threading.Event()
+        threading.Thread(target=self.work, name="worker-{number}", daemon=True).start()
+
+    def work(self):
+        self.released.wait(600)
+{close}
+    def filter(self, state, pod, node):
+        return None
+"""
+CLOSE = """
+    def close(self):
+        self.released.set()
+"""
+
+
+async def test_a_thread_that_a_replaced_version_left_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.live.reload.reloader._CLOSE_SECONDS", 0.2)
+    file = world.plugins / "pick.py"
+    file.write_text(THREAD.format(number=1, close=""))
+    async with world.scheduler(plugins_dir=world.plugins) as scheduler:
+        await scheduler.ready()
+        file.write_text(THREAD.format(number=2, close=CLOSE))
+        await reloaded(scheduler)
+
+        def state() -> str:
+            return next(row.state for row in scheduler.plugins() if row.name == "Pick")
+
+        await until(lambda: "worker-1" in state())
+        assert state().startswith("running; replaced versions left open: thread worker-1")
+        file.write_text(THREAD.format(number=3, close=CLOSE))
+        await reloaded(scheduler, times=2)
+        await until(lambda: not [each for each in threading.enumerate() if each.name == "worker-2"])
+        await asyncio.sleep(0.3)
+        assert "worker-2" not in state()

@@ -14,6 +14,7 @@ from mooring.api import ObjectMeta, Service
 from mooring.framework import Plugin
 from mooring.loading import PluginLoadError, Setup, load_setup
 from mooring.loading.setup_files import SetupFiles
+from mooring.logs import configure_logs
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.profiles import swap
@@ -100,7 +101,7 @@ class World:
             self.setup.config,
             plugins=self.setup.plugins,
             options=self.setup.catalog.options(),
-            tell=lambda event, **details: self.told.append((event, details)),
+            warn=lambda event, **details: self.told.append((event, details)),
         )
         for number in range(6):
             self.engine.put(make_node(f"node-{number}").capacity(cpu="4", memory="8Gi", pods=110).obj())
@@ -183,10 +184,69 @@ def test_a_plugin_that_hangs_is_killed_and_restarted(world: Callable[..., World]
 
 def test_a_crash_and_an_exception_fail_the_attempt_and_open_the_breaker(world: Callable[..., World]) -> None:
     here = world(HANGS, more="  failureThreshold: 2\n  failurePolicy: Ignore")
-    assert "KeyError: 'zone'" in here.failure("raise")
+    line = HANGS.splitlines().index('            raise KeyError("zone")') + 1
+    assert f"mine.py:{line} in filter: KeyError: 'zone'" in here.failure("raise")
+    traceback = here.told[-1][1]["traceback"].splitlines()
+    assert traceback[0].endswith(f'/mine.py", line {line}, in filter')
+    assert traceback[1:] == ['    raise KeyError("zone")']
     assert "it exited with code 3" in here.failure("crash")
     assert here.engine.guards.of("Mine").state.startswith("switched off (Ignore)")
     assert here.node("goes-on")
+
+
+LEAVES = (
+    HEAD
+    + """
+    def filter(self, state, pod, node):
+        if pod.name.startswith("exit"):
+            raise SystemExit(3)
+        if pod.name.startswith("interrupt"):
+            raise KeyboardInterrupt
+        if pod.name.startswith("cancel"):
+            import asyncio
+            raise asyncio.CancelledError
+        if pod.name.startswith("end"):
+            raise GeneratorExit
+"""
+)
+
+
+def test_a_plugin_that_exits_fails_the_attempt_and_its_process_continues(world: Callable[..., World]) -> None:
+    here = world(LEAVES, more="  failureThreshold: 1000")
+    assert here.node("a")
+    first = here.plugin.process.pid
+    for name in ("exit", "interrupt", "cancel", "end"):
+        text = {"exit": "SystemExit: 3", "interrupt": "KeyboardInterrupt", "cancel": "CancelledError"}
+        assert text.get(name, "GeneratorExit") in here.failure(name)
+    assert here.node("b")
+    assert here.plugin.process.pid == first
+
+
+MODEL = (
+    HEAD
+    + """
+    score_range = (0.0, 1.0)
+
+    def score(self, state, pod, node):
+        return 0.9 if node.name == "node-4" else 0.1 if pod.name != "high" else 7.5
+"""
+)
+
+
+def test_scores_of_a_declared_range_are_scaled(world: Callable[..., World]) -> None:
+    here = world(MODEL)
+    assert here.node("a") == "node-4"
+    line = MODEL.splitlines().index("    def score(self, state, pod, node):") + 1
+    text = f"mine.py:{line} in score: ScoreRangeError: score_nodes returned 7.5 for node node-0, which is outside of"
+    assert text in here.failure("high")
+
+
+def test_scores_between_0_and_1_are_reported(world: Callable[..., World]) -> None:
+    here = world(MODEL.replace("    score_range = (0.0, 1.0)\n", ""))
+    here.attempt("a")
+    (told,) = here.told
+    line = MODEL.splitlines().index("    def score(self, state, pod, node):")
+    assert told[0].startswith(f"mine.py:{line} in score: all scores are between 0 and 1")
 
 
 def test_memory_limit(world: Callable[..., World]) -> None:
@@ -274,3 +334,25 @@ def test_a_large_cluster_is_sent_in_parts(world: Callable[..., World], monkeypat
     assert here.node("a") == "node-59"
     here.plugin._generation = -1  # as after a restart: everything is sent again
     assert here.node("b") == "node-59"
+
+
+LOGS = (
+    HEAD.replace("import os, time", "import logging, os, time")
+    + """
+    def filter(self, state, pod, node):
+        logging.getLogger("mooring.plugins.Mine").info("saw %s", node.name)
+"""
+)
+
+
+@pytest.mark.parametrize(("verbosity", "text"), [(2, '] "saw node-0"'), (0, ""), (None, "")])
+def test_a_plugin_logs_as_the_scheduler_does(
+    world: Callable[..., World], capfd: pytest.CaptureFixture[str], verbosity: int | None, text: str
+) -> None:
+    """In the same format and at the same verbosity; nothing in a program that has not configured logs."""
+    if verbosity is not None:
+        configure_logs(verbosity, as_json=False)
+    world(LOGS).node("web")
+    output = capfd.readouterr()
+    assert (text in output.err) if text else ("saw" not in output.err)
+    assert output.out == ""

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from structlog.testing import capture_logs
 
 from mooring.certificates import make_certificate
 from mooring.cli.main import main
@@ -23,6 +22,7 @@ from mooring.loading import PluginLoadError, load_setup
 from mooring.loading.wasm import guest_plugin, is_guest
 from tests.loading.wasm.guests import module
 from tests.loading.wasm.test_guest_pool import NAME, REASON, WHOLE
+from tests.log_capture import capture_logs
 
 CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from mooring.api.meta import KubeObject
 from mooring.api.protobuf import decode_message, encode_object
@@ -14,6 +13,7 @@ from mooring.framework import CycleState
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.testing import PluginHarness, make_node, make_pod
 from tests.loading.wasm.guests import REASON, echo, harness, look_up, module
+from tests.log_capture import capture_logs
 
 POD = make_pod("p").uid("u1").label(app="web").req(cpu="1").obj()
 

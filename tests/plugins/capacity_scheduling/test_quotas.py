@@ -68,3 +68,25 @@ def test_of_two_quotas_the_first_counts() -> None:
     assert reason(world, pod("p", cpu="2"))
     world.handle.objects.remove(quota("a"))
     assert reason(world, pod("p", cpu="2")) == ""
+
+
+class Recorder:
+    """Collects the events of a plugin."""
+
+    def __init__(self) -> None:
+        self.notes: list[tuple[str, str, str]] = []
+
+    def record(self, regarding: Any, *, reason: str, note: str, **_: Any) -> None:
+        self.notes.append((regarding.name, reason, note))
+
+
+def test_an_invalid_amount_counts_as_0_and_its_author_is_told() -> None:
+    world, recorder = harness(), Recorder()
+    world.plugin.handle.events = recorder
+    world.handle.objects.put(quota("a", {"cpu": "1e1.5"}, {"cpu": "lots", "memory": "1Gi"}, name="bad"))
+    assert reason(world, pod("p", cpu="1")) == "ElasticQuota a is more than Max"
+    ((name, why, note),) = recorder.notes
+    assert (name, why) == ("bad", "Invalid")
+    assert note.startswith("spec.min: cpu: '1e1.5' is not a quantity: ")
+    assert "; spec.max: cpu: 'lots' is not a quantity: " in note
+    assert "the amount counts as 0" in note

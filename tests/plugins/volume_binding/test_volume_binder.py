@@ -12,12 +12,9 @@ from mooring.api.pod import Pod
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.framework import Code, CycleState, Status
 from mooring.framework.api_clients import ObjectPatch
-from mooring.plugins.shape_score import ShapePoint
 from mooring.plugins.volume_binding import VolumeBinding
-from mooring.plugins.volume_binding.assume_cache import AssumeCache, AssumeError
-from mooring.plugins.volume_binding.scoring import StorageUse, storage_scorer
 from mooring.testing import PluginHarness, make_node, make_pod, make_pv, make_pvc, make_storage_class
-from mooring.testing.storage_builders import BIND_COMPLETED, SELECTED_NODE
+from mooring.testing.storage_builders import SELECTED_NODE
 
 ZONE = "topology.kubernetes.io/zone"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -302,58 +299,3 @@ class TestPreBind:
         writer = Writer(harness, react)
         assert await self.bind(harness, writer, POD) is None
         assert writer.now == 2
-
-
-class TestAssumeCache:
-    def cache(self, *items: PersistentVolumeClaim) -> tuple[AssumeCache[PersistentVolumeClaim], PluginHarness]:
-        harness = harness_of(*items)
-        return AssumeCache(harness.handle.lister(PersistentVolumeClaim), "persistentvolumeclaims"), harness
-
-    def test_objects_that_are_gone_or_newer_cannot_be_assumed(self):
-        cache, _ = self.cache(claim("data", version=2))
-        with pytest.raises(AssumeError, match=r'^persistentvolumeclaims "default/gone" not found$'):
-            cache.assume(claim("gone"))
-        with pytest.raises(AssumeError, match=r'^"default/data" is out of sync \(stored: 2, assume: 1\)$'):
-            cache.assume(claim("data", version=1))
-
-    def test_assumed_until_taken_back_or_gone(self):
-        item = claim("data")
-        cache, harness = self.cache(item)
-        assumed = stored(make_pvc("data").annotation({BIND_COMPLETED: "yes"}).obj(), 1)
-        cache.assume(assumed)
-        assert cache.get("data", "default") is assumed
-        assert cache.stored("data", "default") is item
-        cache.restore(claim("data", version=9))
-        assert cache.get("data", "default") is assumed
-        cache.restore(assumed)
-        assert cache.get("data", "default") is item
-        cache.assume(assumed)
-        harness.handle.objects.remove(item)
-        assert cache.get("data", "default") is None
-        harness.add(item)
-        assert cache.get("data", "default") is item
-
-
-class TestScorer:
-    RISING = (ShapePoint(utilization=0, score=0), ShapePoint(utilization=100, score=10))
-    FALLING = (ShapePoint(utilization=0, score=10), ShapePoint(utilization=100, score=0))
-
-    @pytest.mark.parametrize(
-        ("shape", "uses", "expected"),
-        [
-            (RISING, {}, 0),
-            (RISING, {"s": (50, 100)}, 50),
-            (RISING, {"s": (1, 3)}, 33),
-            (RISING, {"s": (200, 100)}, 100),
-            (RISING, {"s": (0, 0)}, 100),
-            (RISING, {"s": (30, 100), "t": (35, 100)}, 33),
-            (RISING, {"s": (30, 100), "t": (31, 100), "u": (31, 100)}, 31),
-            (FALLING, {"s": (1, 3)}, 67),
-            (FALLING, {"s": (30, 100), "t": (35, 100)}, 68),
-            ((ShapePoint(utilization=20, score=3), ShapePoint(utilization=50, score=8)), {"s": (10, 100)}, 30),
-            ((ShapePoint(utilization=20, score=3), ShapePoint(utilization=50, score=8)), {"s": (33, 100)}, 51),
-            ((ShapePoint(utilization=20, score=3), ShapePoint(utilization=50, score=8)), {"s": (90, 100)}, 80),
-        ],
-    )
-    def test_scores(self, shape, uses, expected):
-        assert storage_scorer(shape)({name: StorageUse(*use) for name, use in uses.items()}) == expected

@@ -83,7 +83,8 @@ def test_a_gate_that_breaks_holds_the_pod_back_and_is_reported() -> None:
     )
     queued = make_queued()
     assert not gates.check(queued)
-    assert queued.gating_reasons == ("ValueError: oops",)
+    (reason,) = queued.gating_reasons
+    assert reason.endswith(" in broken: ValueError: oops")
     assert reports == [("G", "pre_enqueue", "oops")]
 
 

@@ -102,7 +102,8 @@ class QueueMachine(RuleBasedStateMachine):
     def fail(self, data: st.DataObject, plugins: set[str], pending: set[str]) -> None:
         queued = self.flying.pop(data.draw(st.sampled_from(sorted(self.flying))))
         now = self.pods.get(queued.pod.name)
-        place = self.queue.add_unschedulable(queued, unschedulable_plugins=plugins, pending_plugins=pending)
+        latest = now if now is not None and now.uid == queued.uid else None
+        place = self.queue.add_unschedulable(queued, unschedulable_plugins=plugins, pending_plugins=pending, pod=latest)
         assert (place is None) is (now is None or now.uid != queued.uid)
         if place is not None:
             assert place is not Place.UNSCHEDULABLE or plugins or pending
@@ -120,6 +121,23 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.activate(f"default/{name}" for name in sorted(names))
         stuck = [queued.pod.name for queued in self.waiting(Place.BACKOFF, Place.UNSCHEDULABLE, Place.GATED)]
         assert not {name for name in names & set(stuck) if name not in self.shut}
+
+    @rule(names=st.sets(NAMES))
+    def requeue(self, names: set[str]) -> None:
+        self.queue.requeue(f"default/{name}" for name in sorted(names))
+        assert not names & {queued.pod.name for queued in self.waiting(Place.UNSCHEDULABLE)} - self.shut
+
+    @rule(name=NAMES)
+    def fail_preemption(self, name: str) -> None:
+        pod = self.pods.get(name)
+        if pod is None:
+            return
+        rejected = [queued for queued in self.waiting(Place.UNSCHEDULABLE) if queued.uid == pod.uid]
+        self.queue.preemption_failed(pod)
+        for queued in rejected:
+            if name not in self.shut:
+                assert queued in self.waiting(Place.BACKOFF, Place.ACTIVE)
+                assert queued.consecutive_errors >= queued.unschedulable_count
 
     @rule(names=st.sets(NAMES), shut=st.sets(NAMES))
     def change_minds(self, names: set[str], shut: set[str]) -> None:

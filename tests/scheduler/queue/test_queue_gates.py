@@ -92,3 +92,56 @@ def test_adding_a_gated_namesake_leaves_the_pod_in_line_alone() -> None:
     queue.add(make_pod("p").uid("namesake").obj())
     assert [(place.value, queued.uid) for place, queued in queue] == [("active", make_pod("p").obj().uid)]
     assert queue.counters.rejected[("Gate", PROFILE)] == 0
+
+
+# Retries that a plugin requests
+
+
+@pytest.mark.parametrize(
+    ("plugins", "pending", "place"),
+    [
+        (("Mine",), (), "backoff"),
+        (("Fit", "Mine"), (), "backoff"),
+        ((), ("Mine",), "active"),
+        (("Fit",), (), "unschedulable"),
+    ],
+    ids=["rejected by it", "by others too", "pending", "by another"],
+)
+def test_a_plugin_requeues_the_pods_that_it_rejected(
+    plugins: tuple[str, ...], pending: tuple[str, ...], place: str
+) -> None:
+    queue = QueueUnderTest({"Fit": [on("Node")], "Mine": []}, pop_from_backoff=False)
+    queue.rejected("p", *plugins, pending=pending)
+    assert queue.place("p") == "unschedulable"
+    assert queue.retry("another-profile", "Mine") == 0
+    assert queue.retry(PROFILE, "Mine") == (place != "unschedulable")
+    assert queue.place("p") == place
+
+
+def test_a_retry_after_the_backoff_is_immediate() -> None:
+    queue = QueueUnderTest({"Mine": []})
+    queue.rejected("p", "Mine")
+    queue.clock.now += 60
+    assert queue.retry(PROFILE, "Mine") == 1
+    assert queue.place("p") == "active"
+
+
+def test_a_retry_opens_the_gate_of_the_plugin_only() -> None:
+    mine, other = Gate("p"), Gate("q")
+    queue = QueueUnderTest({"Mine": [], "Other": []}, {"Mine": mine, "Other": other})
+    queue.add(make_pod("p").obj())
+    queue.add(make_pod("q").obj())
+    assert queue.retry(PROFILE, "Mine") == 0
+    mine.held.clear()
+    other.held.clear()
+    assert queue.retry(PROFILE, "Mine") == 1
+    assert (queue.place("p"), queue.place("q")) == ("active", "gated")
+
+
+def test_a_retry_during_the_attempt_counts() -> None:
+    queue = QueueUnderTest({"Fit": [on("Node")], "Mine": []})
+    first, second = queue.popped("p"), queue.popped("q")
+    queue.retry(PROFILE, "Mine")
+    queue.add_unschedulable(first, unschedulable_plugins=["Mine"])
+    queue.add_unschedulable(second, unschedulable_plugins=["Fit"])
+    assert (queue.place("p"), queue.place("q")) == ("backoff", "unschedulable")

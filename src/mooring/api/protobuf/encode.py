@@ -59,8 +59,7 @@ class _Message:
     """The encoder of a message."""
 
     def __init__(self, message: str) -> None:
-        #: A field's name ("" if its own fields stand among those of this message), what is written when it is absent,
-        #: and how it is written when it is there.
+        #: For each field: its name ("" if its fields are inlined), its encoding if it is absent, and its encoder.
         self._fields: list[tuple[str, bytes, Encoder]] = []
         for number, (name, kind) in sorted(messages()[message].items()):
             encode = _field(number, kind)
@@ -160,7 +159,7 @@ _SPECIAL: Final[dict[str, Encoder]] = {
     "raw": _raw,
     "items": lambda values: b"".join([_tagged(1, value.encode()) for value in values]),
 }
-#: What a field that is no pointer, list or map holds when nothing was said about it. Times are empty then.
+#: The zero values of types that are not pointers, lists or maps. Times are empty.
 _ZERO: Final[dict[str, Any]] = {
     "string": "", "int": 0, "bool": False, "double": 0.0, "quantity": "0", "intstr": 0, "time": "", "micro": "",
 }  # fmt: skip

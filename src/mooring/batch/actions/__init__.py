@@ -1,4 +1,4 @@
-"""The actions of a session, by name."""
+"""Built-in actions of sessions, by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mooring.batch.actions.reclaim import reclaim
 from mooring.batch.actions.shuffle import shuffle
 from mooring.batch.session import Session
 
-#: Changes a session, at once or in steps.
+#: A function that changes a session, at once or in steps.
 Action = Callable[[Session], Iterator[None] | None]
 
 ACTIONS: Mapping[str, Action] = MappingProxyType(

@@ -19,7 +19,7 @@ ERROR_CACHE = "predicateErrorCacheEnable"
 
 
 def allocate(session: Session) -> Iterator[None]:
-    """Place gangs whole or not at all; tasks beyond a gang's minimum get one place per turn. A step is a turn."""
+    """Place gangs completely or not at all, and tasks beyond a gang's minimum one per turn. Each step is a turn."""
     return Allocation(session).run()
 
 
@@ -80,7 +80,7 @@ class Allocation:
         return self._allocate_job(job)
 
     def _allocate_job(self, job: JobInfo) -> Statement | None:
-        """Place tasks until the job is ready; None, and nothing placed, if it is not even pipelined."""
+        """Place tasks until the job is ready. Return None, and place nothing, if the job is not even pipelined."""
         session, tasks = self._session, self._tasks[job.uid]
         if not session.node_list:
             return None
@@ -95,7 +95,7 @@ class Allocation:
         return None
 
     def allows(self, job: JobInfo, task: TaskInfo) -> bool:
-        """Return whether the job's queue may have what a task requests."""
+        """Return whether the job's queue may allocate what a task requests."""
         return self._session.allocatable(self._session.queues[job.queue], task)
 
     def _try_task(self, job: JobInfo, task: TaskInfo, statement: Statement, cache: ErrorCache) -> bool:
@@ -121,7 +121,7 @@ class Allocation:
             job.fit_errors[task.uid] = found.errors
             return job.worth_continuing()
         if task.status == PIPELINED:
-            return True  # Volcano may place it twice; here it keeps its place
+            return True  # Volcano may place it twice; here it keeps its node
         node = best_with_room(session, task, found.rows)
         if node is None:
             return True

@@ -1,8 +1,8 @@
 """complete: place the missing tasks of gangs that are bound in part, before any other action.
 
-A gang is decided as a whole but bound pod by pod, and a bind or the process may fail in between. The room of the
-missing tasks is still free then, and other gangs must not take it: by drf's order, a gang without any tasks would come
-first. Volcano has no such action. It runs on live clusters, whatever the configuration says.
+A gang is decided as a whole but bound pod by pod, and a bind or the process may fail in between. The room for the
+missing tasks is then still free, and other gangs must not take it: in drf's order, a gang without tasks comes first.
+Volcano has no such action. It runs on live clusters, regardless of the configuration.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from mooring.batch.session import Session
 
 
 def enqueue(session: Session) -> None:
-    """Admit what plugins permit; a group without minimum resources is always admitted."""
+    """Admit the groups that plugins permit; a group without minimum resources is always admitted."""
     queues = session.queue_heap()
     waiting: dict[str, Heap[JobInfo]] = {}
     seen: set[str] = set()

@@ -79,7 +79,7 @@ class GangEviction:
             statement.discard()
 
     def _plan(self, queue: QueueInfo, job: JobInfo) -> list[SavedOperation] | None:
-        """Return which tasks to evict and where the gang would be placed; None if nothing helps."""
+        """Return the operations that evict tasks and place the gang; None if no eviction helps."""
         session = self._session
         pending = [task for task in job.of_status(PENDING) if not task.gated and not task.best_effort]
         if not pending or not session.node_list:
@@ -180,7 +180,7 @@ class GangEviction:
 
 
 def _may_be_disturbed(job: JobInfo) -> bool:
-    """Return whether a PodGroup is preemptable or does not say."""
+    """Return whether a PodGroup is preemptable or does not specify it."""
     said = PREEMPTABLE in job.group.annotations or PREEMPTABLE in job.group.labels
     return job.preemptable or not said
 
@@ -206,13 +206,13 @@ class Bundle:
         return self if len(tasks) == len(self.tasks) else Bundle(self.job, tasks, safe=self.safe)
 
     def worth(self, need: Resource) -> float:
-        """Return the ratio of what it frees of the need to its cost."""
+        """Return the ratio of benefit (the freed part of the need) to cost."""
         lost = _against(self.lost, need, capped=False)
         return math.inf if lost == 0 else _against(self.freed, need, capped=True) / lost
 
     @property
     def identity(self) -> tuple[str, str, int]:
-        """The tie-breaker."""
+        """The sort key that breaks ties."""
         return self.job.uid, self.tasks[0].uid if self.tasks else "", len(self.tasks)
 
 

@@ -1,7 +1,7 @@
 """preempt: evict tasks for starving jobs of the same queue, and for more important tasks of the same job.
 
-Topology-aware preemption tries evictions on many nodes without doing them, reprieves victims where possible, and takes
-the best node.
+Topology-aware preemption simulates evictions on many nodes, reprieves victims where possible, and chooses the best
+node.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from mooring.batch.fit_errors import Verdict
 from mooring.batch.heap import Heap
 from mooring.batch.job import JobInfo
 from mooring.batch.queue import QueueInfo
+from mooring.batch.registrations import Simulation
 from mooring.batch.search import ErrorCache, find_nodes, pre_predicate, run_predicate, score_nodes
-from mooring.batch.session import Session, Simulation
+from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode
 from mooring.batch.statement import Statement
 from mooring.batch.task import EVICTABLE, PENDING, TaskInfo
@@ -109,7 +110,7 @@ class Preemption:
         return chooses
 
     def _preempt(self, statement: Statement, task: TaskInfo, chooses: Chooses) -> bool:
-        """Evict some of the candidates for a task; return whether the task has a place then."""
+        """Evict some of the candidates for a task; return whether the task then has a node."""
         session = self._session
         if not self._eligible(task) or pre_predicate(session, task):
             return False
@@ -206,7 +207,7 @@ class Candidate(NamedTuple):
 
 
 class _Trial:
-    """One node as it would be without some tasks."""
+    """A simulation of one node without some tasks."""
 
     def __init__(self, session: Session, task: TaskInfo, node: SessionNode, queue: QueueInfo) -> None:
         self._task, self._node, self._queue = task, node, queue
@@ -274,7 +275,7 @@ class DryRun:
         return True
 
     def _victims(self, task: TaskInfo, node: SessionNode, chooses: Callable[[TaskInfo], bool]) -> list[TaskInfo]:
-        """Return the tasks to evict from a node; none if that does not help."""
+        """Return the tasks to evict from a node; none if evictions do not help."""
         session = self._session
         allowed = session.preemptable(task, [other for other in node.tasks.values() if chooses(other)])
         if not suffices(task, node, allowed):
@@ -301,7 +302,7 @@ class DryRun:
         return victims
 
     def _best(self, candidates: list[Candidate]) -> Candidate:
-        """Return the candidate with the least important victims, then the smallest sum of priorities, the fewest."""
+        """Return the best candidate: least important victims, lowest sum of priorities, fewest, started last."""
         now = self._session.now
         keys: tuple[Callable[[Candidate], float], ...] = (
             lambda each: -each.victims[0].pod.priority,

@@ -1,4 +1,4 @@
-"""reclaim: evict tasks of other queues for what a queue deserves."""
+"""reclaim: evict tasks of other queues, so that a queue gets what it deserves."""
 
 from __future__ import annotations
 

@@ -7,8 +7,9 @@ import numpy.typing as npt
 
 from mooring.batch.arguments import Arguments
 from mooring.batch.plugin import BatchPlugin
+from mooring.batch.registrations import on_node_alone
 from mooring.batch.resource import CPU, MEMORY
-from mooring.batch.session import Session, on_node_alone
+from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import TaskInfo
 

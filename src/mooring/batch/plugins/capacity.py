@@ -155,7 +155,7 @@ class Capacity(BatchPlugin):
     # Victims
 
     def _reclaimable(self, reclaimer: TaskInfo, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
-        """Return tasks of queues that have more than they deserve of something, down to their guarantee."""
+        """Return tasks of queues that exceed what they deserve of some resource, down to their guarantee."""
         session = self._session
         job = session.jobs.get(reclaimer.job)
         if not self._ready or job is None or job.queue not in self.queues:
@@ -197,7 +197,7 @@ class Capacity(BatchPlugin):
     def _differing_ancestors(
         self, own: CapacityQueue, theirs: CapacityQueue, had: dict[str, Resource]
     ) -> dict[str, Resource]:
-        """Return what the ancestors of the victim's queue that are not the reclaimer's have, level by level."""
+        """Return the allocated resources of the victim queue's ancestors that are not the reclaimer queue's."""
         found: dict[str, Resource] = {}
         if not self._hierarchical:
             return found
@@ -254,18 +254,18 @@ def _common_level(left: CapacityQueue, right: CapacityQueue) -> int:
 
 
 class _Trial:
-    """What queues would have if some tasks were gone."""
+    """A simulation of the allocated resources of queues without some tasks."""
 
     def __init__(self, owner: Capacity) -> None:
         self._owner = owner
         self._allocated = {name: queue.allocated.clone() for name, queue in owner.queues.items()}
 
     def remove(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Simulate that a task is gone."""
+        """Simulate the removal of a task."""
         return self._shift(task, -1)
 
     def add(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Simulate that a task is back."""
+        """Simulate the addition of a task."""
         return self._shift(task, 1)
 
     def _shift(self, task: TaskInfo, sign: int) -> bool:
@@ -278,7 +278,7 @@ class _Trial:
         return True
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Return whether a task is then within the limits of the queue and its ancestors."""
+        """Return whether a task is within the limits of the queue and its ancestors in the simulation."""
         leaf = self._owner.leaf(queue)
         if leaf is None:
             return False
@@ -318,7 +318,7 @@ class CapacityQueue(QueueAccount):
         return set(self.ancestors[-levels:]) if levels else set()
 
     def update_share(self) -> None:
-        """Compute the share; that of a queue that deserves nothing is 1."""
+        """Compute the share; it is 1 if the queue deserves nothing."""
         self.share = 1.0 if self.deserved.is_empty else self.dominant_share()
 
 
@@ -409,7 +409,7 @@ def _set_limits(queue: CapacityQueue) -> None:
 
 
 def _inherit(capability: Resource, parent: Resource) -> None:
-    """Take a capability that a queue does not set from its parent."""
+    """Inherit the capabilities that a queue does not set from its parent."""
     if capability.cpu <= 0:
         capability.cpu = parent.cpu
     if capability.memory <= 0:

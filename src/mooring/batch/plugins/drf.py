@@ -69,7 +69,7 @@ class DominantShare(BatchPlugin):
         return 0 if mine == theirs else -1 if mine < theirs else 1
 
     def _preemptable(self, preemptor: TaskInfo, candidates: list[TaskInfo]) -> tuple[list[TaskInfo], int]:
-        """Return tasks without which their job's share is still no less than the preemptor's job would have."""
+        """Return tasks whose eviction leaves their job a share no less than that of the preemptor's job."""
         own = self.shares.get(preemptor.job)
         if own is None:
             return [], PERMIT

@@ -19,18 +19,19 @@ from mooring.batch.job import JobInfo
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.plugins.extender_wire import job_json, node_json, queue_json, task_json
 from mooring.batch.queue import QueueInfo
-from mooring.batch.session import Handler, Session
+from mooring.batch.registrations import Handler
+from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.config.durations import DurationError, parse_duration
 from mooring.framework.status import Code, Status
 
-#: Longer answers are errors.
+#: The maximum length of an answer; longer answers are errors.
 _MOST_BYTES: Final = 10 << 20
 
 
 class ExtenderFailure(Exception):
-    """An extender gave no usable answer; the message says why."""
+    """An extender returned no usable answer; the message has the reason."""
 
 
 class Reply:
@@ -220,7 +221,7 @@ class Extender(BatchPlugin):
         return not self._ignorable if reply is None else reply.flag("overused")
 
     def _is_ready(self, job: JobInfo) -> bool:
-        """Without an answer a job is ready only if errors are ignored (in Volcano it is the other way round)."""
+        """Return whether a job is ready; without an answer, whether errors are ignored (in Volcano the opposite)."""
         reply = self._call(self._text("jobReadyVerb"), {"job": job_json(job)})
         return self._ignorable if reply is None else reply.flag("status")
 

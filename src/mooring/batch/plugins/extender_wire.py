@@ -60,7 +60,7 @@ def task_json(task: TaskInfo) -> dict[str, Any]:
 
 
 def node_json(node: SessionNode) -> dict[str, Any]:
-    """A node with its amounts; its tasks without their pods."""
+    """Return the JSON form of a node with its amounts; its tasks do not include their pods."""
     tasks = {task.key: {**task_json(task), "Pod": None} for task in node.tasks.values()}
     return {
         "Name": node.name,

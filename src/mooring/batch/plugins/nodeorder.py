@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from mooring.batch.kube_plugins import BalancedAllocation, SessionPodAffinity
 from mooring.batch.plugin import BatchPlugin
-from mooring.batch.session import UNCACHEABLE, Session, on_node_alone
+from mooring.batch.registrations import UNCACHEABLE, on_node_alone
+from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.framework.plugin import Plugin
@@ -70,7 +71,7 @@ class NodeOrder(BatchPlugin):
         return self._locality.score_nodes(CycleState(), task.pod, nodes.kube) * float(self._images)
 
     def _local(self, task: TaskInfo) -> Any:
-        """Return None if the score of a node depends on that node alone: not if a scorer compares nodes."""
+        """Return None if the score of a node depends on that node alone, that is, if no scorer compares nodes."""
         nodes = SessionNodes(self._session)
         for name, _, plugin in self._scorers:
             if name in _LOCAL:

@@ -16,7 +16,7 @@ class Overcommit(BatchPlugin):
     name = "overcommit"
 
     def on_session_open(self, session: Session) -> None:
-        """Compute what is left and register callbacks."""
+        """Compute the remaining resources and register callbacks."""
         factor = self.arguments.number("overcommit-factor", 1.2)
         self._session = session
         self._idle = session.total.clone().multiply(1.2 if factor < 1.0 else factor)

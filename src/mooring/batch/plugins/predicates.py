@@ -11,7 +11,8 @@ from mooring.batch.fit_errors import SEVERE, Verdict
 from mooring.batch.kube_plugins import SessionPodAffinity
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.queue import QueueInfo
-from mooring.batch.session import UNCACHEABLE, Session
+from mooring.batch.registrations import UNCACHEABLE
+from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.columns.nodes import Nodes
@@ -52,7 +53,7 @@ _LOCAL = frozenset({"NodeUnschedulable", "NodeAffinity", "TaintToleration", "Nod
 
 
 class Filtered:
-    """The verdicts of the filters on all nodes; those on a node end with the first that no eviction can change."""
+    """The verdicts of the filters on all nodes; those on a node end with the first that evictions cannot resolve."""
 
     def __init__(self, full: Mask | None, verdicts: list[Verdicts], count: int) -> None:
         self._full = full
@@ -84,7 +85,7 @@ class Filtered:
         return tuple(said)
 
     def unresolvable(self) -> Mask:
-        """Return the rows where no eviction helps."""
+        """Return the rows on which no eviction can help."""
         return self._hopeless
 
 
@@ -94,7 +95,7 @@ class Predicates(BatchPlugin):
     name = "predicates"
 
     def on_session_open(self, session: Session) -> None:
-        """Register the filters and the book-keeping."""
+        """Register the filters and the handlers."""
         self._session = session
         self._table = session.table
         arguments = self.arguments
@@ -103,7 +104,7 @@ class Predicates(BatchPlugin):
         self._pre_filters = [each for each in self._filters if hasattr(each, "pre_filter")]
         self._reserving = [each for each in self._filters if isinstance(each, VolumeBinding)]
         self._affinity = next((each for each in self._filters if isinstance(each, SessionPodAffinity)), None)
-        #: Filters that look beyond a node, unless they are skipped for a task.
+        #: Filters that depend on other nodes too, unless they are skipped for a task.
         self._not_local = {each.name for each in self._filters} - _LOCAL
         #: Tasks (uid) for which PreFilter has run; nothing can be reserved for others.
         self._prepared: set[str] = set()
@@ -146,7 +147,7 @@ class Predicates(BatchPlugin):
         return Filtered(full, found, count) if found or full is not None else None
 
     def _local(self, task: TaskInfo) -> Any:
-        """Return None if the verdict on a node depends on that node alone: not with affinity, spread or volumes."""
+        """Return None if the verdict on a node depends on that node alone: without affinity, spread or volumes."""
         skipped = self._session.state_of(task).skip_filter
         return None if self._not_local <= skipped else UNCACHEABLE
 
@@ -163,8 +164,8 @@ class Predicates(BatchPlugin):
     def _reserve(self, task: TaskInfo) -> str | None:
         prepared = task.uid in self._prepared
         if not prepared and self._session.kube.hides_unevicted:
-            # Volcano reserves volumes and claims for every task, also when an eviction is taken back, and fails for
-            # want of what PreFilter would have found: the pod stays out of sight of the filters for this session.
+            # Volcano reserves volumes and claims for every task, also when an eviction is rolled back, and fails if
+            # PreFilter has not run for the task: the filters do not see the pod for the rest of the session.
             return "the filters were not prepared for the task"
         for plugin in self._reserving if prepared and task.pod.spec.volumes else ():
             answer = plugin.reserve(self._session.state_of(task), task.pod, task.node_name)
@@ -182,12 +183,12 @@ class Predicates(BatchPlugin):
         return _AffinityTrial(self, self._session.state_of(task).clone())
 
     def affinity_trial(self) -> tuple[SessionPodAffinity | None, Session]:
-        """Return what a dry run needs."""
+        """Return the affinity plugin and the session for a dry run."""
         return self._affinity, self._session
 
 
 class _AffinityTrial:
-    """Inter-pod affinity if some pods were gone."""
+    """A simulation of inter-pod affinity without some pods."""
 
     def __init__(self, owner: Predicates, state: CycleState) -> None:
         self._plugin, self._session = owner.affinity_trial()
@@ -197,11 +198,11 @@ class _AffinityTrial:
             self._plugin = None
 
     def remove(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Simulate that a pod is gone."""
+        """Simulate the removal of a pod."""
         return self._shift(task, node, added=False)
 
     def add(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Simulate that a pod is back."""
+        """Simulate the addition of a pod."""
         return self._shift(task, node, added=True)
 
     def _shift(self, task: TaskInfo, node: SessionNode, *, added: bool) -> bool:

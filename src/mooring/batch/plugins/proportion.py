@@ -141,28 +141,28 @@ def _grant(account: QueueAccount, more: Resource) -> None:
 
 
 class _Trial:
-    """What queues would have if some tasks were gone."""
+    """A simulation of the allocated resources of queues without some tasks."""
 
     def __init__(self, owner: Proportion) -> None:
         self._owner = owner
         self._allocated = {name: account.allocated.clone() for name, account in owner.accounts.items()}
 
     def remove(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Simulate that a task is gone."""
+        """Simulate the removal of a task."""
         allocated = self._allocated.get(self._owner.queue_of(task) or "")
         if allocated is not None:
             allocated.sub(task.request)
         return allocated is not None
 
     def add(self, task: TaskInfo, node: SessionNode) -> bool:
-        """Simulate that a task is back."""
+        """Simulate the addition of a task."""
         allocated = self._allocated.get(self._owner.queue_of(task) or "")
         if allocated is not None:
             allocated.add(task.request)
         return allocated is not None
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Return whether the queue then deserves a task."""
+        """Return whether the queue deserves a task in the simulation."""
         return fits_in(self._allocated[queue.name], self._owner.accounts[queue.name].deserved, [task])
 
     def predicate(self, task: TaskInfo, node: SessionNode) -> bool:

@@ -1,4 +1,4 @@
-"""Accounts of queues: what proportion, capacity and overcommit compute in the same way."""
+"""Accounts of queues, which proportion, capacity and overcommit share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUOTA = "queue resource quota insufficient"
 
 
 class QueueAccount:
-    """One queue: what it deserves, has allocated and requests, and what its admitted jobs will need."""
+    """One queue: its deserved, allocated and requested resources, and those that its admitted jobs will need."""
 
     __slots__ = ("allocated", "deserved", "elastic", "guarantee", "inqueue", "limit", "name", "request", "share")
 
@@ -23,12 +23,12 @@ class QueueAccount:
         self.deserved = Resource()
         self.allocated = Resource()
         self.request = Resource()
-        #: What jobs have allocated beyond their minimum.
+        #: The resources that jobs have allocated beyond their minimum.
         self.elastic = Resource()
-        #: What admitted jobs will still need.
+        #: The resources that admitted jobs will still need.
         self.inqueue = Resource()
         self.guarantee = Resource()
-        #: The most it can have: at most its capability, and without what is guaranteed to others.
+        #: The maximum allocation: all but the guarantees of other queues, at most its capability.
         self.limit = Resource()
         self.share = 0.0
 
@@ -60,7 +60,7 @@ class QueueAccount:
 
 
 def reserved(job: JobInfo, *, inqueue: bool = True) -> Resource:
-    """Return what is reserved for an admitted job: what it lacks of its minimum."""
+    """Return the resources reserved for an admitted job: those that it lacks of its minimum."""
     if job.min_resources is None:
         return Resource()
     waits = inqueue and job.phase == INQUEUE
@@ -89,7 +89,7 @@ def named_resources(prefix: str, verb: str, names: Iterable[str]) -> str:
 
 
 def queue_limit(total: Resource, guaranteed: Resource, account: QueueAccount, queue: QueueInfo) -> Resource:
-    """Return the most a queue can have: all but what is guaranteed to others, at most its capability."""
+    """Return the maximum allocation of a queue: all but the guarantees of other queues, at most its capability."""
     limit = exceeded_part(total, guaranteed).add(account.guarantee)
     if queue.queue.spec.capability:
         capability = Resource.of(queue.queue.spec.capability)

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.batch.plugin import BatchPlugin
+from mooring.batch.registrations import on_node_alone
 from mooring.batch.resource import CPU, MEMORY
-from mooring.batch.session import Session, on_node_alone
+from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.framework.status import Status
@@ -32,7 +33,7 @@ class ScarceResourceAvoidance:
         self._resources = resources
 
     def score(self, task: TaskInfo, nodes: SessionNodes) -> Floats:
-        """Return 100 times the weight for nodes without scarce resources, 0 if one has all or lacks the request."""
+        """Return up to 100 times the weight, more for fewer scarce resources; 0 if a requested resource is missing."""
         had: Floats = np.zeros(len(nodes))
         for name, weight in self._resources.items():
             had += (nodes.allocatable(name) > 0) * float(weight)
@@ -60,7 +61,7 @@ def scarce_rules(given: dict[str, Any]) -> ScarceResourceAvoidance | None:
 
 
 class Proportional:
-    """Reserves CPU and memory on nodes with a scarce resource, in proportion to what is idle of it."""
+    """Reserves CPU and memory on nodes with a scarce resource, in proportion to its idle amount."""
 
     def __init__(self, rates: dict[str, tuple[float, float]]) -> None:
         self._rates = rates
@@ -184,7 +185,7 @@ class ResourceStrategyFit(BatchPlugin):
         return total
 
     def _chosen(self, task: TaskInfo) -> dict[str, Strategy] | None:
-        """Return the strategies for what a task requests, its own if it has any; None if those are invalid."""
+        """Return the strategies for a task's requests, its own if it has any; None if those are invalid."""
         own = task.pod.annotations.get(_TYPE, "")
         names = sorted(task.request.names(), key=lambda name: (name != CPU, name != MEMORY, name))
         if not own:

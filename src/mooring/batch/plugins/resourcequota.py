@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mooring.api.quantity import ZERO, Quantity, QuantityLike, parse_quantity
+from mooring.api.quantity import ZERO, Quantity, QuantityError, QuantityLike, parse_quantity
+from mooring.api.resources import check_amounts
 from mooring.api.volcano import ResourceQuota
 from mooring.batch.callbacks import PERMIT, REJECT
 from mooring.batch.job import JobInfo
 from mooring.batch.plugin import BatchPlugin
-from mooring.batch.session import Session
+from mooring.batch.session import InvalidObject, Session
 
 _Amounts = dict[str, Quantity]
 
@@ -30,7 +31,7 @@ class NamespaceQuota(BatchPlugin):
     def on_session_open(self, session: Session) -> None:
         """Register the vote on admission."""
         self._session = session
-        #: Namespace -> what was admitted during this session.
+        #: Namespace -> the resources of jobs admitted during this session.
         self._admitted: dict[str, _Amounts] = {}
         session.add_job_enqueueable(self._vote)
 
@@ -41,6 +42,12 @@ class NamespaceQuota(BatchPlugin):
         quotas = list(self._session.handle.lister(ResourceQuota).list(job.namespace))
         admitted = self._admitted.get(job.namespace, {})
         for quota in quotas:
+            try:
+                check_amounts("status.hard", quota.status.hard)
+                check_amounts("status.used", quota.status.used)
+            except QuantityError as error:
+                self._reject_invalid(job, quota, str(error))
+                return REJECT
             hard = _read(quota.status.hard)
             used = _sum(admitted, _read(quota.status.used))
             exceeded = [
@@ -55,6 +62,11 @@ class NamespaceQuota(BatchPlugin):
         if quotas:
             self._admitted[job.namespace] = _sum(admitted, wanted)
         return PERMIT
+
+    def _reject_invalid(self, job: JobInfo, quota: ResourceQuota, problem: str) -> None:
+        self._session.notes.append((job, f"resource quota {quota.name} is invalid: {problem}"))
+        if all(each.item is not quota for each in self._session.invalid):
+            self._session.invalid.append(InvalidObject(quota, problem))
 
 
 def _message(job: JobInfo, quota: ResourceQuota, names: list[str]) -> str:

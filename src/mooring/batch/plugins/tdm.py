@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 
+from mooring.api.label_selectors import parse_int
 from mooring.batch.callbacks import PERMIT, REJECT
 from mooring.batch.job import JobInfo
 from mooring.batch.plugin import BatchPlugin
@@ -161,8 +162,7 @@ def _most_evictions(job: JobInfo) -> int:
 
 def _number(text: str, total: int) -> int:
     """Parse a number, or a percentage of the tasks rounded up; 0 for anything else."""
-    digits = text.removesuffix("%")
-    body = digits[1:] if digits[:1] in ("+", "-") else digits
-    if not (body.isascii() and body.isdigit()):
+    number = parse_int(text.removesuffix("%"))
+    if number is None:
         return 0
-    return math.ceil(int(digits) * total / 100) if text.endswith("%") else int(digits)
+    return math.ceil(number * total / 100) if text.endswith("%") else number

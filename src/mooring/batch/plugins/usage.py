@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.batch.plugin import BatchPlugin
-from mooring.batch.session import Session, on_node_alone
+from mooring.batch.registrations import on_node_alone
+from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.framework.status import Status

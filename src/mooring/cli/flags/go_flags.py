@@ -1,4 +1,4 @@
-"""Flags in the syntax of Go programs, as click options and a click command."""
+"""Flags with the syntax of Go programs, as click options and a click command."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ class UnsupportedFlag(msgspec.Struct, frozen=True):
 
     name: str
     text: str
-    #: Whether the flag is an error: ignoring it would change what the scheduler does.
+    #: Whether the flag is an error, because ignoring it would change the behavior of the scheduler.
     is_error: bool = False
     takes_value: bool = True
-    #: Values that agree with what Mooring does; they are accepted silently.
+    #: Values that match the behavior of Mooring. They are accepted without a warning.
     accepted: tuple[str, ...] = ()
 
 
 class FlagType(click.ParamType[Any]):
-    """Parses the value of a flag as Go does."""
+    """A click type that parses the value of a flag as Go does."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.name = {"text": "string", "number": "float", "list": "a,b", "map": "key=value,..."}.get(kind, kind)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the parsed value, or fail with a message about the text."""
+        """Return the parsed value, or fail with a message about the invalid text."""
         if not isinstance(value, str):
             return value
         try:
@@ -141,10 +141,21 @@ def notes(ctx: click.Context) -> list[str]:
     return found
 
 
+class UnknownFlagError(click.UsageError):
+    """An error for an unknown flag. The message suggests a similar one."""
+
+    def __init__(self, name: str, known: Iterable[str], ctx: click.Context | None) -> None:
+        self.name = name
+        self.known = [each for each in known if each.startswith("--")]
+        close = nearest(name, self.known, cutoff=0.7)
+        hint = f"Did you mean {close}?" if close else f"Try '{ctx.command_path if ctx else 'mooring'} --help'."
+        super().__init__(f"unknown flag: {name}. {hint}", ctx)
+
+
 class GoCommand(click.Command):
     """A command with Go flags: `--flag`, `--flag=value`, `--flag value`, `-v=3`, and underscores instead of dashes.
 
-    It reports unsupported flags with a reason, and groups the flags in `--help`.
+    Unsupported flags are reported with a reason, and `--help` shows the flags in groups.
     """
 
     def __init__(
@@ -163,6 +174,8 @@ class GoCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Convert the command line to click's syntax, then parse it."""
+        if ctx.resilient_parsing:  # for shell completion
+            return super().parse_args(ctx, args)
         return super().parse_args(ctx, self._to_click_syntax(ctx, args))
 
     def _to_click_syntax(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
@@ -196,10 +209,7 @@ class GoCommand(click.Command):
     ) -> None:
         flag = self._unsupported.get(name.removeprefix("--"))
         if flag is None:
-            names = [each for each in (*options, *(f"--{each}" for each in self._unsupported)) if each.startswith("--")]
-            close = nearest(name, names, cutoff=0.7)
-            hint = f"Did you mean {close}?" if close else f"Try '{ctx.command_path} --help'."
-            raise click.UsageError(f"unknown flag: {name}. {hint}", ctx)
+            raise UnknownFlagError(name, (*options, *(f"--{each}" for each in self._unsupported)), ctx)
         if value is None:
             value = "true" if not flag.takes_value else left.pop(0) if left else ""
         if value in flag.accepted:
@@ -282,5 +292,5 @@ def _option(option: click.Option, name: str, value: str | None, left: list[str])
             value = left.pop(0)
         else:
             raise click.UsageError(f"{name}: a value is missing")
-    # Without the name, click would take a value that starts with a dash for an option.
+    # Without the name, click would parse a value that starts with a dash as an option.
     return [f"{name}={value}"] if name.startswith("--") else [name, value]

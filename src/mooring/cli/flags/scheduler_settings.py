@@ -1,4 +1,4 @@
-"""Build the scheduler's configuration and settings from the flags of `mooring run`."""
+"""The scheduler's configuration and settings from the flags of `mooring run`."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def with_sessions(
     qps = connection.qps if given["kube_api_qps"] is not None else _QPS
     burst = connection.burst if given["kube_api_burst"] is not None else _BURST
     if given["leader_elect_resource_name"] is None:
-        # Not kube-scheduler's lease: the process would wait for kube-scheduler.
+        # Do not use kube-scheduler's lease: the process would wait for kube-scheduler.
         name = batch.scheduler_names[0] if len(batch.scheduler_names) == 1 else "vc-scheduler"
         election = msgspec.structs.replace(election, resource_name=name)
     # A profile with an empty name matches no pod: pods without a schedulerName belong to kube-scheduler.
@@ -183,7 +183,7 @@ def with_sessions(
 
 
 def plain_endpoints(given: Mapping[str, Any]) -> list[ServerSettings]:
-    """Return the plain HTTP endpoints for health and metrics, which vc-scheduler has too."""
+    """Return the settings of the plain HTTP endpoints for health and metrics, as in vc-scheduler."""
     from mooring.live.endpoints.endpoint_server import ServerSettings
 
     found: dict[tuple[str, int], tuple[str, ...]] = {}

@@ -16,6 +16,7 @@ _BATCH: Final = "Batch sessions (flags of vc-scheduler)"
 _OLD: Final = "Deprecated in kube-scheduler (--config takes precedence)"
 
 SUPPORTED_FLAGS: Final = (
+    Flag("kubeconfig", _CLUSTER, "text", "Path to the kubeconfig file, unless --config names one.", None),
     Flag(
         "config", _CLUSTER, "text", "KubeSchedulerConfiguration file (v1, v1beta3 or v1beta2), or - for standard input."
     ),
@@ -136,7 +137,6 @@ SUPPORTED_FLAGS: Final = (
     Flag("v", _LOGS, "int", "Log verbosity; 5 logs every step of each decision.", 2),
     Flag("logging-format", _LOGS, "text", "Log format: text or json.", "text"),
     Flag("disabled-metrics", _LOGS, "list", "Metrics to leave out.", ()),
-    Flag("kubeconfig", _OLD, "text", "Path to the kubeconfig file, unless --config names one.", None),
     Flag("kube-api-qps", _OLD, "number", "Maximum requests per second to the API server.", None, "50"),
     Flag("kube-api-burst", _OLD, "int", "Maximum burst of requests to the API server.", None, "100"),
     Flag(

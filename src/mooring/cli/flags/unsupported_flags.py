@@ -93,7 +93,7 @@ _CONTENT: Final = (
     ),
 )
 _POLICY = "was removed from kube-scheduler 1.23; write a --config file"
-#: Removed from kube-scheduler, but still used in manifests.
+#: Flags that were removed from kube-scheduler, but are still used in manifests.
 _EARLIER: Final = (
     UnsupportedFlag("address", "was removed from kube-scheduler; use --bind-address and --secure-port", is_error=True),
     UnsupportedFlag(

@@ -6,8 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from mooring import framework
 from mooring.cli.scaffold.method_examples import EXAMPLES
 
+_LINE_LENGTH: Final = 120
+#: The names of mooring.testing that the tests use. Importing the module here would be slow.
+_TESTING: Final = ("PluginHarness", "check_run", "make_node", "make_pod", "run_plugin")
 _REASON: Final = "the node does not accept the pod"
 #: Whether there is a custom resource -> the bodies of the filter and score examples.
 _BODIES: Final = {
@@ -72,46 +76,42 @@ class PodPlugin:
         methods = "".join(example.method for example in self._examples)
         for word, body in _BODIES[bool(self.crd)].items():
             methods = methods.replace(f"        {word}\n", f"        {body}\n")
-        framework = {"Plugin", *(name for example in self._examples for name in example.imports)}
-        head = ""
-        if self.crd:
-            head, framework = _RESOURCE, framework | {"CustomResource", "Lister", "Meta"}
         constants = "".join(dict.fromkeys(example.constants for example in self._examples))
         setup = "".join(example.setup for example in self._examples)
+        args = "self.args" in methods
+        body = f"\n{constants}" if constants else ""
+        body += f"\n{_RESOURCE}" if self.crd else ""
+        body += f'\n\nclass NAMEArgs:\n    label: str = "{self.label}"\n' if args else ""
+        body += f"\n\nclass NAME({'Plugin[NAMEArgs]' if args else 'Plugin'}):\n"
+        body += '    """Describe here what the plugin does, for its users."""\n'
+        body += "\n    nodes = Lister(KIND)\n" if self.crd else ""
+        body += f"\n    def setup(self) -> None:\n{setup}" if setup else ""
+        body += methods
         text = f'"""{self.name}: one line about its purpose."""\n\n'
         text += "from typing import Annotated\n\n" if self.crd else ""
-        text += "import numpy as np\n\n" if "np." in methods else ""
-        text += f"from mooring.framework import {', '.join(sorted(framework))}\n"
-        text += f"\n{constants}" if constants else ""
-        text += f"\n{head}" if head else ""
-        text += f'\n\nclass {self.name}(Plugin):\n    """Describe here what the plugin does, for its users."""\n'
-        text += "\n    nodes = Lister(KIND)\n" if self.crd else ""
-        if "self.args" in methods:
-            text += f'\n    class Args:\n        label: str = "{self.label}"\n'
-        text += f"\n    def setup(self):\n{setup}" if setup else ""
-        return self._named(text + methods)
+        text += "import numpy as np\n" if "np." in body else ""
+        text += "import numpy.typing as npt\n" if "npt." in body else ""
+        text += "\n" if "np." in body else ""
+        return self._named(text + _import("mooring.framework", _used(body, framework.__all__)) + body)
 
     def test(self) -> str:
         """Return the test module."""
-        imports = {name for example in self._examples for name in example.test_imports}
-        standard = sorted(imports & {"asyncio"})
-        framework = sorted(imports & {"PermitWait", "Code"})
         tests = "\n".join(dict.fromkeys(example.test for example in self._examples))
-        testing = imports - {"asyncio", "SimpleNamespace", *framework}
-        if "NODES" in tests:
-            testing.add("make_node")
-        text = "".join(f"import {name}\n" for name in standard)
-        text += "import sys\n" if "MODULE" in tests or (self.crd and "OBJECTS" in tests) else ""
+        if not self.crd:
+            tests = tests.replace(", objects=OBJECTS", "")
+        body = self._cluster(tests) + "\n" + tests
+        text = "import asyncio\n" if "asyncio." in body else ""
+        text += "import sys\n" if "sys." in body else ""
         text += "from pathlib import Path\n"
-        text += "from types import SimpleNamespace\n" if "SimpleNamespace" in imports else ""
+        text += "from types import SimpleNamespace\n" if "SimpleNamespace(" in body else ""
+        text += "from typing import Any\n" if "Any" in body else ""
         text += "\n"
-        text += "from mooring.api import ObjectMeta\n" if self.crd and "OBJECTS" in tests else ""
-        text += f"from mooring.framework import {', '.join(framework)}\n" if framework else ""
+        text += "from mooring.api import ObjectMeta\n" if "ObjectMeta(" in body else ""
+        text += _import("mooring.framework", _used(body, framework.__all__))
         text += "from mooring.loading import load_plugin\n"
-        text += f"from mooring.testing import {', '.join(sorted(testing))}\n\n"
+        text += _import("mooring.testing", _used(body, _TESTING)) + "\n"
         text += f'NAME = load_plugin("NAME", Path(__file__).with_name("{self.file}.py"))\n'
-        text += self._cluster(tests)
-        return self._named(text + "\n" + tests)
+        return self._named(text + body)
 
     def _cluster(self, tests: str) -> str:
         """Return the nodes and objects that the tests use."""
@@ -129,7 +129,6 @@ class PodPlugin:
             text += "NODES = [\n"
             text += '    make_node("good").label({LABEL: "always"}).obj(),\n'
             text += '    make_node("plain").obj(),\n    make_node("bad").label({LABEL: "never"}).obj(),\n]\n'
-            text += "OBJECTS = []\n" if "OBJECTS" in tests else ""
         if "SCORES" in tests:
             bad = "" if filters else ', "bad": 0'
             text += f'SCORES = {{"good": 100, "plain": 0{bad}}}\n'
@@ -160,7 +159,20 @@ class PodPlugin:
 
     def _named(self, text: str) -> str:
         text = re.sub(r"\bKIND\b", self.crd, text.replace("GROUP", self.group)) if self.crd else text
-        return re.sub(r"\bNAME\b", self.name, text)
+        return re.sub(r"\bNAME(?=\b|Args\b)", self.name, text)
+
+
+def _used(text: str, names: Iterable[str]) -> list[str]:
+    """Return the names that occur in a text, not counting comments."""
+    words = set(re.findall(r"\w+", re.sub(r"#.*", "", text)))
+    return sorted(words & set(names), key=lambda name: (name[0].islower(), name.lower()))
+
+
+def _import(module: str, names: list[str]) -> str:
+    line = f"from {module} import {', '.join(names)}\n" if names else ""
+    if len(line) <= _LINE_LENGTH:
+        return line
+    return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")\n"
 
 
 def snake(name: str) -> str:

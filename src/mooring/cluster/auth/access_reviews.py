@@ -11,7 +11,7 @@ from mooring.cluster.store import Store
 
 
 class AccessReviews:
-    """Evaluates access and token reviews."""
+    """The evaluator of access and token reviews."""
 
     def __init__(self, store: Store, tokens: TokenAuthenticator) -> None:
         self._store = store

@@ -12,7 +12,7 @@ ADMIN: Final = User("kubernetes-admin", ("system:masters", "system:authenticated
 
 
 class TokenAuthenticator:
-    """The valid tokens."""
+    """An authenticator with the valid bearer tokens."""
 
     def __init__(self, admin: str, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock

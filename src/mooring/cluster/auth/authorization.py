@@ -11,7 +11,7 @@ _GROUP = "rbac.authorization.k8s.io"
 
 
 class Attributes(NamedTuple):
-    """The attributes of a request that are authorized."""
+    """The attributes of a request that authorization evaluates."""
 
     verb: str
     group: str = ""
@@ -24,7 +24,7 @@ class Attributes(NamedTuple):
 
     @property
     def full_resource(self) -> str:
-        """`pods/status`, or `pods` without a subresource."""
+        """The resource with its subresource, such as `pods/status`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
@@ -41,12 +41,12 @@ def is_allowed(store: Store, user: User, attributes: Attributes) -> bool:
 
 
 def _is_open(path: str) -> bool:
-    """Return whether all users may read a path: health, version and discovery."""
+    """Return whether all users may read a path, as for health, version and discovery."""
     return path.startswith(("/healthz", "/livez", "/readyz", "/version", "/api", "/openapi"))
 
 
 def rules_for(store: Store, user: User, namespace: str) -> Iterator[Document]:
-    """Return the rules of all roles of a user in a namespace, or in the whole cluster."""
+    """Yield the rules of all roles of a user in a namespace, or in the whole cluster."""
     for stored in store.objects(f"clusterrolebindings.{_GROUP}"):
         if any(_is_subject(each, user, "") for each in stored.document.get("subjects", ())):
             yield from _rules(store, stored.document["roleRef"], "")

@@ -1,15 +1,13 @@
 """The base class of controllers, and the loop that runs them.
 
-A controller returns the keys of the objects that a change affects, and reconciles one object at a time. Reconciling
-never awaits, so that all of its writes are in one transaction.
+A controller returns the keys of the objects that a change affects, and reconciles one object at a time. Reconciliation
+never awaits, so all of its writes are in one transaction.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Final
-
-import structlog
 
 from mooring.apiserver.documents import Document
 from mooring.cluster.controllers.event_recorder import EventRecorder
@@ -19,12 +17,14 @@ from mooring.cluster.errors import ApiError
 from mooring.cluster.registry import Registry
 from mooring.cluster.request_context import system_context
 from mooring.cluster.store import Change, Store, Stored
+from mooring.logs import get_logger
+from mooring.unexpected_errors import report_unexpected
 
-_log: Final = structlog.get_logger("mooring.cluster")
+_log: Final = get_logger("mooring.cluster")
 
 #: Namespace and name of an object.
 Key = tuple[str, str]
-#: How many objects are reconciled before the event loop runs other tasks.
+#: The number of objects that are reconciled before the event loop runs other tasks.
 _AT_ONCE: Final = 64
 _RETRY: Final = 1.0
 
@@ -39,7 +39,7 @@ class Tools:
 
     @property
     def store(self) -> Store:
-        """The objects."""
+        """The store of all objects."""
         return self.registry.store
 
     def now(self) -> float:
@@ -81,7 +81,7 @@ class Tools:
 
 
 class Controller(ABC):
-    """Reconciles the objects of one kind."""
+    """The base class of controllers, which reconcile the objects of one kind."""
 
     #: The resources whose changes the controller handles; empty for all.
     watched: frozenset[str] = frozenset()
@@ -95,11 +95,11 @@ class Controller(ABC):
 
     @abstractmethod
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Bring an object to its desired state, and return the seconds until the next time, if any."""
+        """Bring an object to its desired state. Return the seconds until the next reconciliation, if any."""
 
 
 class ControllerLoop:
-    """Runs controllers, one object at a time."""
+    """The loop that runs controllers, one object at a time."""
 
     def __init__(self, store: Store, controllers: Iterable[Controller]) -> None:
         self._store = store
@@ -112,7 +112,7 @@ class ControllerLoop:
         self._unsubscribe = store.subscribe(self._changed)
 
     def start(self) -> None:
-        """Reconcile all objects once, and then those that change."""
+        """Reconcile all objects once, and then every object that changes."""
         for storage in self._store.storages():
             for stored in self._store.objects(storage):
                 self._changed(storage, Change("ADDED", stored, None, stored.version))
@@ -154,8 +154,10 @@ class ControllerLoop:
             timer.cancel()
         try:
             again = controller.reconcile(*name)
-        except Exception:
-            _log.exception("controller failed; retrying", controller=type(controller).__name__, object="/".join(name))
+        except Exception as error:
+            report_unexpected(
+                "controller failed; retrying", error, controller=type(controller).__name__, object="/".join(name)
+            )
             again = _RETRY
         if again is not None:
             loop = asyncio.get_running_loop()

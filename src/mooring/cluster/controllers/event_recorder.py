@@ -12,7 +12,7 @@ _REMEMBERED: Final = 4096
 
 
 class EventRecorder:
-    """Writes events of the core group, as kube-controller-manager does."""
+    """A recorder of core group events, as in kube-controller-manager."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -1,4 +1,4 @@
-"""The garbage collector: deletes objects whose owners are gone, in the order of the propagation policy."""
+"""The garbage collector: deletes objects whose owners no longer exist, by the propagation policy."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,13 +12,13 @@ _SEPARATOR: Final = "\x00"
 
 
 class GarbageCollector(Controller):
-    """Deletes objects without owners, and finishes the deletion of owners.
+    """A controller that deletes objects without existing owners, and finishes the deletion of owners.
 
     The namespace of a key holds the resource and the namespace.
     """
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
-        """Return a deleted object, and the objects that it owned."""
+        """Return a deleted object, and its dependents."""
         document = change.stored.document
         metadata = document["metadata"]
         own = (f"{storage}{_SEPARATOR}{metadata.get('namespace', '')}", metadata["name"])
@@ -34,7 +34,7 @@ class GarbageCollector(Controller):
         return []
 
     def _blocked(self, document: Document) -> list[Key]:
-        """Return the owners of a deleted object, which may have waited for it."""
+        """Return the owners of a deleted object, whose deletion it may have blocked."""
         found: list[Key] = []
         for owner in document["metadata"].get("ownerReferences", ()):
             place = self._place(owner, document["metadata"].get("namespace", ""))
@@ -77,7 +77,7 @@ class GarbageCollector(Controller):
     def _exists(self, owner: Document, namespace: str) -> bool:
         place = self._place(owner, namespace)
         if place is None:
-            # The kind is not served, so that the owner may exist elsewhere.
+            # The kind is not served, so the owner may exist elsewhere.
             return True
         found = self.tools.find(*place, owner["name"])
         return found is not None and found["metadata"]["uid"] == owner["uid"]
@@ -106,7 +106,7 @@ class GarbageCollector(Controller):
             )
 
     def _delete_owned(self, uid: str) -> bool:
-        """Delete the dependents of an owner, and return whether some of them still block its deletion."""
+        """Delete the dependents of an owner, and return whether any of them still blocks its deletion."""
         for kind, namespace, name in self.tools.index.owned_keys(uid):
             self.tools.delete(kind, namespace, name, DeleteOptions(propagation="Foreground"))
         return any(

@@ -8,7 +8,7 @@ Key = tuple[str, str, str]
 
 
 class OwnerIndex:
-    """Objects by owner, pods by node, and pods without a controller."""
+    """An index of objects by owner, of pods by node, and of pods without a controller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -21,7 +21,7 @@ class OwnerIndex:
         store.subscribe_immediately(self._changed)
 
     def owned(self, uid: str, storage: str | None = None) -> list[Document]:
-        """Return the dependents of an owner, all or those of one resource."""
+        """Return all dependents of an owner, or those of one resource."""
         found: list[Document] = []
         for key in sorted(self._owned.get(uid, ())):
             if storage is None or key[0] == storage:

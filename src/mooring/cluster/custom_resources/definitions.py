@@ -1,13 +1,13 @@
-"""Serves the resources of CustomResourceDefinitions."""
+"""The resources that CustomResourceDefinitions define."""
 
 from typing import Any, Final, NamedTuple
 
 from mooring.apiserver.documents import Document, deep_copy, replaced, rfc3339
+from mooring.apiserver.field_errors import FieldError
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.custom_resources.printer_columns import custom_columns
 from mooring.cluster.custom_resources.schema_validation import schema_errors
 from mooring.cluster.deletion import CLEANUP
-from mooring.cluster.errors import FieldError
 from mooring.cluster.kind import Kind
 from mooring.cluster.openapi import OpenApi
 from mooring.cluster.registry import Registry
@@ -53,7 +53,7 @@ class CustomResources:
             self._serve(document)
 
     def stored(self, resource: Resource, stored: Stored) -> None:
-        """Accept the names of a new or changed definition in its status."""
+        """Accept the names of a new or changed definition, and write that to its status."""
         if resource.stored_as != DEFINITIONS:
             return
         self._serve(stored.document)
@@ -64,7 +64,7 @@ class CustomResources:
     def removed(self, resource: Resource, stored: Stored, *, gone: bool) -> None:
         """Delete the objects of a deleted definition, and then the definition."""
         if resource.stored_as != DEFINITIONS or gone:
-            # The definition has no finalizer, or is deleted already.
+            # The definition has no finalizer, or is already deleted.
             return
         document = stored.document
         group, plural = document["spec"]["group"], document["spec"]["names"]["plural"]
@@ -120,7 +120,7 @@ class CustomResources:
             _set_defaults(document, found.schema)
 
     def scale(self, resource: Resource) -> Document | None:
-        """Return the paths of the replicas of a custom resource."""
+        """Return the `scale` paths of a custom resource, or None."""
         found = self._version(resource)
         return None if found is None else found.scale
 

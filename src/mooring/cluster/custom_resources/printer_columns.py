@@ -1,4 +1,4 @@
-"""Table columns of custom resources."""
+"""Printer columns of custom resources."""
 
 import re
 from typing import Any, Final

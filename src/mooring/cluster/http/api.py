@@ -38,6 +38,6 @@ class Api:
         self.durable: Callable[[int], Awaitable[None]] | None = None
 
     async def flush(self) -> None:
-        """Wait until all changes are on disk, so that no client sees a change that could be lost."""
+        """Wait until all changes are on disk, so that no client observes a change that could be lost."""
         if self.durable is not None and self.store.published < self.store.version:
             await self.durable(self.store.version)

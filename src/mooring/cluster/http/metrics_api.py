@@ -1,6 +1,7 @@
-"""The metrics API, as a metrics server provides it: the requests of pods count as their usage.
+"""The metrics API of a metrics server. The usage of a pod equals its requests.
 
-An annotation on a pod replaces them: `mooring.dev/usage: cpu=250m,memory=1Gi`. On a node it is added to its pods.
+The annotation `mooring.dev/usage: cpu=250m,memory=1Gi` on a pod overrides that. On a node, it is added to the usage of
+the pods.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,7 @@ _FEWEST: Final = 100
 
 
 def read_metrics(api: Api, info: RequestInfo, request: web.BaseRequest) -> web.Response:
-    """Return the usage of one node or pod, or of all that a selector matches."""
+    """Return the usage of one node or pod, or of all nodes or pods that a selector matches."""
     if request.method != "GET" or request.query.get("watch"):
         raise method_not_allowed(request.method.lower(), info.resource.target(info.name))
     original = api.mapper.of(info.resource.plural)
@@ -74,7 +75,7 @@ def _annotated(document: Document) -> dict[str, str]:
 
 
 def _amounts(usage: Mapping[str, str]) -> tuple[int, int]:
-    """Return millicores and bytes."""
+    """Return the usage in millicores and bytes."""
     return milli_value(usage.get("cpu", "0")), value(usage.get("memory", "0"))
 
 

@@ -6,15 +6,14 @@ import msgspec
 from aiohttp import web
 
 from mooring.apiserver.documents import Document, rfc3339
+from mooring.apiserver.field_errors import invalid, required
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.conversion import convert
 from mooring.cluster.errors import (
     MODIFIED,
     bad_request,
     conflict,
-    invalid,
     invalid_object,
-    required,
     unnamed_failure,
     unsupported_media,
     unsupported_patch,
@@ -57,7 +56,7 @@ async def patch(api: Api, info: RequestInfo, request: web.BaseRequest, context: 
 
 
 def apply_patch(media: str, target: Document, body: Any, resource: Resource) -> Document:
-    """Return a document after a patch of a media type."""
+    """Apply a patch of a media type to a document, and return the result."""
     if media == JSON_PATCH:
         result = json_patch(target, body)
     elif not isinstance(body, dict):
@@ -116,7 +115,7 @@ def _apply(api: Api, info: RequestInfo, body: Any, request: web.BaseRequest, con
 
 
 def _config(info: RequestInfo, body: Document) -> Document:
-    """Return the applied document, checked and without defaults, which the manager would own otherwise."""
+    """Return the applied document, checked and without defaults. Otherwise the manager would own the defaults."""
     resource = info.resource
     if (body.get("kind"), body.get("apiVersion")) != (resource.kind, resource.group_version):
         group, _, version = str(body.get("apiVersion", "")).rpartition("/")

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from mooring.api.label_selectors import parse_int
 from mooring.apiserver.documents import Document
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.conversion import convert, encode_as
@@ -25,7 +26,7 @@ _LONGEST_WATCH: Final = 3600.0
 
 
 def read_one(api: Api, info: RequestInfo, request: web.BaseRequest) -> web.Response:
-    """Return one object, or its row in a table."""
+    """Return one object, or a table with one row."""
     stored = api.registry.get(info.resource, info.namespace or "", info.name)
     return object_response(api, info.resource, stored, request)
 
@@ -127,8 +128,8 @@ async def watch(api: Api, info: RequestInfo, request: web.BaseRequest) -> web.St
 
 
 def _check_watch(query: Mapping[str, str], version: str, initial: bool) -> None:
-    if version and not version.isdigit():
-        raise bad_request(f'invalid resource version "{version}"')
+    if version and (not version.isdigit() or parse_int(version) is None):
+        raise bad_request(f'invalid resource version "{version[:100]}"')
     if initial and query.get("resourceVersionMatch") != "NotOlderThan":
         raise bad_request(
             "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"

@@ -1,4 +1,4 @@
-"""Request bodies: decoding, and checks as strict as the client wants."""
+"""Decoding of request bodies, with the field validation that the client requests."""
 
 import json
 from collections import Counter
@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.api.json_depth import MAX_DEPTH, is_too_deep
 from mooring.api.protobuf import ProtobufError, decode_object
 from mooring.api.yaml_nodes import ReadError, plain
 from mooring.api.yaml_reader import read_yaml
@@ -37,6 +38,8 @@ def parse_body(body: bytes, content_type: str) -> Any:
 
 
 def _parse_json(body: bytes) -> Any:
+    if is_too_deep(body):
+        raise _too_deep()
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -49,9 +52,18 @@ def _parse_yaml(body: bytes) -> Any:
     if body.lstrip()[:1] == b"{":
         return _parse_json(body)
     try:
-        return plain(read_yaml(body.decode()))
+        parsed = plain(read_yaml(body.decode()))
+        if is_too_deep(msgspec.json.encode(parsed)):
+            raise _too_deep()
     except (ReadError, UnicodeError) as error:
         raise bad_request(f"error decoding YAML: {error}") from None
+    except RecursionError:
+        raise _too_deep() from None
+    return parsed
+
+
+def _too_deep() -> ApiError:
+    return bad_request(f"the object provided is nested more than {MAX_DEPTH} levels deep")
 
 
 def read_document(body: bytes, content_type: str, resource: Resource, context: RequestContext) -> Document:
@@ -107,7 +119,7 @@ def checked(
 def cleaned(
     document: Document, resource: Resource, context: RequestContext, doubled: list[str] | None = None
 ) -> Document:
-    """The same, but raise DecodeError instead of ApiError."""
+    """Clean a document like `checked`, but raise DecodeError instead of ApiError."""
     unknown = prune_custom(document, resource.shape) if resource.is_custom else check(document, resource.shape)
     faults = [f'unknown field "{each}"' for each in unknown] + [f'duplicate field "{each}"' for each in doubled or ()]
     if faults:
@@ -139,7 +151,7 @@ def read_plain(body: bytes, content_type: str, definition: str, kind: str) -> Do
 
 
 class _Marked(dict[str, Any]):
-    """A JSON object with the names of the fields that it has more than once."""
+    """A JSON object with the names of its duplicate fields."""
 
     doubled: tuple[str, ...] = ()
 
@@ -153,7 +165,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> Document:
 
 
 def _duplicate_fields(body: bytes) -> list[str]:
-    """Return the paths of fields that occur more than once."""
+    """Return the paths of duplicate fields."""
     found: list[str] = []
     _collect_duplicates(json.loads(body, object_pairs_hook=_pairs), "", found)
     return found

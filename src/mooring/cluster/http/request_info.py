@@ -1,21 +1,26 @@
 """The path and the query parameters of a request."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from mooring.api.label_selectors import parse_int
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import bad_request, no_such_path
 from mooring.cluster.http.api import Api
 from mooring.cluster.request_context import RequestContext, User
 from mooring.cluster.rest_mapper import RestMapper
 from mooring.cluster.selectors import SelectionPredicate, parse_field_selector, parse_label_selector
+from mooring.unexpected_errors import shortened
+
+#: The length to which values in messages are truncated.
+_MAX_TEXT: Final = 100
 
 
 class RequestInfo(NamedTuple):
-    """An object, a collection or a subresource."""
+    """The target of a request: an object, a collection or a subresource."""
 
     resource: Resource
-    #: None for all namespaces and for cluster-scoped resources.
+    #: The namespace; None for all namespaces and for cluster-scoped resources.
     namespace: str | None
     name: str
     subresource: str
@@ -94,14 +99,14 @@ def selection_predicate(
 
 
 def number(query: Mapping[str, str], name: str) -> int:
-    """Return a number of the query; 0 if it is absent."""
+    """Return a number from the query; 0 if it is absent."""
     text = query.get(name) or "0"
-    try:
-        return max(int(text), 0)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    found = parse_int(text)
+    if found is None:
+        raise bad_request(f'strconv.ParseInt: parsing "{shortened(text, _MAX_TEXT)}": invalid syntax')
+    return max(found, 0)
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """Return a Boolean of the query."""
+    """Return a Boolean from the query."""
     return query.get(name, "") in {"true", "1", "True"}

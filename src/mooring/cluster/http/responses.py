@@ -6,18 +6,15 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
-from mooring.apiserver.documents import Document
 from mooring.cluster.errors import ApiError, not_acceptable
 from mooring.cluster.store import encode
 
 _HEADERS: Final = {"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
 
 
-def raw_response(body: bytes, status: int = 200, warnings: Iterable[str] = (), content_type: str = "") -> web.Response:
+def raw_response(body: bytes, status: int = 200, warnings: Iterable[str] = ()) -> web.Response:
     """Return a response with encoded JSON."""
     response = web.Response(body=body, status=status, headers=_HEADERS)
-    if content_type:
-        response.headers["Content-Type"] = content_type
     for each in warnings:
         text = each.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{text}"')
@@ -35,16 +32,6 @@ def error_response(error: ApiError) -> web.Response:
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)
     return response
-
-
-def success_status(code: int = 200, details: Document | None = None) -> Document:
-    """Return a Status object for a success."""
-    status: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-    if details:
-        status["details"] = details
-    if code != 200:
-        status["code"] = code
-    return status
 
 
 JSON: Final = "application/json"

@@ -1,10 +1,9 @@
-"""The HTTP server: authenticates, authorizes and dispatches requests."""
+"""The HTTP server, which authenticates, authorizes and dispatches requests."""
 
 import asyncio
 import ssl
 from typing import Any, Final
 
-import structlog
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
@@ -12,7 +11,15 @@ from aiohttp.web_protocol import RequestHandler
 
 from mooring.cluster.api_resource import METRICS
 from mooring.cluster.auth.authorization import Attributes, forbidden_message, is_allowed
-from mooring.cluster.errors import ApiError, Target, forbidden, method_not_allowed, no_such_path
+from mooring.cluster.errors import (
+    ApiError,
+    Target,
+    bad_request,
+    forbidden,
+    method_not_allowed,
+    no_such_path,
+    request_too_large,
+)
 from mooring.cluster.http import read_handlers, subresources, write_handlers
 from mooring.cluster.http.api import Api
 from mooring.cluster.http.metrics_api import read_metrics
@@ -20,55 +27,67 @@ from mooring.cluster.http.patch_handler import patch
 from mooring.cluster.http.request_info import RequestInfo, flag, parse_path, request_context
 from mooring.cluster.http.responses import error_response, json_response, wants_aggregated_discovery
 from mooring.cluster.request_context import RequestContext, User
+from mooring.http_listener import ConnectionLimits, Listener
+from mooring.unexpected_errors import report_unexpected
 
-_log: Final = structlog.get_logger("mooring.cluster")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz", "/healthz/ping"})
-#: The largest accepted body.
-_LARGEST_BODY: Final = 64 * 1024 * 1024
+#: The maximum size of a request body; that of the API server.
+_LARGEST_BODY: Final = 3 * 1024 * 1024
+#: Every watch has its own connection. Most systems allow 1024 open files for each process.
+_LIMITS: Final = ConnectionLimits(connections=800)
 
 
 class HttpServer:
-    """Serves on the loopback interface only."""
+    """An HTTP server that listens only on the loopback interface."""
 
-    def __init__(self, api: Api, *, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, api: Api, *, tls: ssl.SSLContext | None, limits: ConnectionLimits = _LIMITS) -> None:
         self._api = api
         self._tls = tls
-        self._runner: web.ServerRunner | None = None
+        self._limits = limits
+        self.listener: Listener | None = None
         self.port = 0
 
     async def start(self, port: int) -> None:
         """Listen on a port of 127.0.0.1; 0 selects a free one."""
-        server = web.Server(self.handle, request_factory=_request, access_log=None)
-        self._runner = web.ServerRunner(server, shutdown_timeout=0.5)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", port, ssl_context=self._tls, backlog=1024)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        server = web.Server(self.handle, request_factory=_request)
+        runner = web.ServerRunner(server, shutdown_timeout=0.5)
+        self.listener = Listener(runner, self._limits, tls=self._tls, backlog=1024)
+        self.port = await self.listener.start("127.0.0.1", port)
 
     async def stop(self) -> None:
         """Close all streams and stop listening."""
         self._api.broadcaster.cut()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self.listener is not None:
+            await self.listener.stop()
+            self.listener = None
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Handle one request."""
         try:
-            response = await self._route(request)
-        except ApiError as error:
-            response = error_response(error)
+            response = await self._answer(request)
         except (asyncio.CancelledError, ConnectionError):
             raise
-        except Exception:
-            _log.exception("a request failed", method=request.method, path=request.path)
+        except UnicodeEncodeError:
+            response = error_response(bad_request("the request has a header or a query that is not UTF-8"))
+        except RecursionError:
+            response = error_response(bad_request("the object provided is nested too deeply"))
+        except Exception as error:
+            report_unexpected("a request failed", error, method=request.method, path=request.path)
             response = error_response(
                 ApiError(500, "InternalError", "Internal error occurred: see the log of the embedded cluster")
             )
         if not response.prepared:
             await self._api.flush()
         return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._route(request)
+        except ApiError as error:
+            return error_response(error)
+        except web.HTTPRequestEntityTooLarge:
+            return error_response(request_too_large(_LARGEST_BODY))
 
     async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
@@ -80,7 +99,7 @@ class HttpServer:
         return self._document(request, path, user)
 
     def _document(self, request: web.BaseRequest, path: str, user: User) -> web.Response:
-        """Everything that is about the API itself."""
+        """Handle a request for a document about the server itself."""
         self._authorize(user, Attributes(request.method.lower(), path=path))
         api, accept = self._api, request.headers.get("Accept", "")
         parts = path.strip("/").split("/")

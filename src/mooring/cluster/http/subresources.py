@@ -1,4 +1,4 @@
-"""Requests that are not for objects or lists: version, OpenAPI, bindings, evictions, scales, tokens and reviews."""
+"""Requests other than for objects and lists: version, OpenAPI, bindings, evictions, scales, tokens and reviews."""
 
 import datetime
 import os
@@ -13,7 +13,7 @@ from mooring.cluster.http.api import Api
 from mooring.cluster.http.patch_handler import apply_patch
 from mooring.cluster.http.request_body import check_kind, checked, parse_body, read_plain
 from mooring.cluster.http.request_info import RequestInfo
-from mooring.cluster.http.responses import json_response, raw_response, success_status
+from mooring.cluster.http.responses import json_response, raw_response
 from mooring.cluster.kinds.namespace import finalize_namespace
 from mooring.cluster.kinds.pod import bind
 from mooring.cluster.kinds.pod_disruption_budget import evict
@@ -26,8 +26,8 @@ _EVICTION: Final = "io.k8s.api.policy.v1.Eviction"
 _SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
 _TOKEN_REQUEST: Final = "io.k8s.api.authentication.v1.TokenRequest"
 _PATHS: Final = ("/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
-_BOUND: Final = success_status(201)
-_WISHES: Final = {"attach": "attach to", "exec": "run commands in", "portforward": "connect to", "proxy": "connect to"}
+_CREATED: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+_ACTIONS: Final = {"attach": "attach to", "exec": "run commands in", "portforward": "connect to", "proxy": "connect to"}
 #: The path with the process ID, for `mooring cluster status` and `stop`.
 PROCESS: Final = "/mooring/process"
 
@@ -54,7 +54,7 @@ def document(api: Api, path: str, accept: str) -> web.Response:
 
 
 def version() -> Document:
-    """`/version`."""
+    """Return the document at `/version`."""
     major, minor, _ = VERSION.lstrip("v").split(".")
     return {
         "major": major,
@@ -70,17 +70,17 @@ def version() -> Document:
 
 
 async def subresource(api: Api, info: RequestInfo, request: web.BaseRequest, context: RequestContext) -> web.Response:
-    """Handle a request to a subresource that is not a part of the object."""
+    """Handle a request to a subresource that is not part of the stored object."""
     namespace, name = info.namespace or "", info.name
     match request.method, info.subresource:
         case "POST", "binding":
             body = read_plain(await request.read(), request.headers.get("Content-Type", ""), _BINDING, "Binding")
             bind(api.registry, namespace, name, body, context)
-            return json_response(_BOUND, 201)
+            return json_response(_CREATED, 201)
         case "POST", "eviction":
             body = read_plain(await request.read(), request.headers.get("Content-Type", ""), _EVICTION, "Eviction")
             evict(api.registry, info.resource, namespace, name, body, context)
-            return json_response(_BOUND, 201)
+            return json_response(_CREATED, 201)
         case "POST", "token":
             return await _token(api, info, request)
         case (("GET" | "PUT" | "PATCH"), "scale"):
@@ -92,7 +92,7 @@ async def subresource(api: Api, info: RequestInfo, request: web.BaseRequest, con
         case _, ("attach" | "exec" | "portforward" | "proxy"):
             api.registry.get(info.resource, namespace, name)
             raise bad_request(f'pod "{name}" runs on a fake node of Mooring: nothing is executed there, so there is'
-                              f" nothing to {_WISHES[info.subresource]}")  # fmt: skip
+                              f" nothing to {_ACTIONS[info.subresource]}")  # fmt: skip
         case "GET", "log":
             api.registry.get(info.resource, namespace, name)
             raise ApiError(
@@ -135,14 +135,14 @@ async def _token(api: Api, info: RequestInfo, request: web.BaseRequest) -> web.R
 async def create_review(
     api: Api, info: RequestInfo, request: web.BaseRequest, context: RequestContext, user: User
 ) -> web.Response:
-    """Handle a request to a review, such as a SubjectAccessReview, or to the bindings of a namespace."""
+    """Create an object that is not stored: a review, such as a SubjectAccessReview, or a binding."""
     if request.method != "POST":
         raise method_not_allowed(request.method.lower(), info.resource.target(info.name))
     media = request.headers.get("Content-Type", "")
     if info.resource.kind == "Binding":
         body = read_plain(await request.read(), media, _BINDING, "Binding")
         bind(api.registry, info.namespace or "", nested_field(body, "metadata", "name") or "", body, context)
-        return json_response(_BOUND, 201)
+        return json_response(_CREATED, 201)
     body = parse_body(await request.read(), media)
     if not isinstance(body, dict):
         raise bad_request(f"the body must be a {info.resource.kind}")

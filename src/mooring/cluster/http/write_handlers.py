@@ -85,7 +85,7 @@ async def remove(api: Api, info: RequestInfo, request: web.BaseRequest, context:
     """Delete an object."""
     options = await _delete_options(request, context)
     if info.resource.stored_as == "jobs.batch" and not options.propagation:
-        # Jobs keep this default for compatibility, as in Kubernetes.
+        # Jobs have this default for compatibility, as in Kubernetes.
         options = options._replace(propagation="Orphan")
         context.warnings.append(_ORPHANS)
     result = delete(api.registry, info.resource, info.namespace or "", info.name, options, context)

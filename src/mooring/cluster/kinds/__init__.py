@@ -1,4 +1,4 @@
-"""The kinds of the embedded cluster, a module for each: defaults, validation, admission, table and controller."""
+"""The kinds of the embedded cluster, each in its module: defaults, validation, admission, table and controller."""
 
 from typing import Final
 

@@ -3,12 +3,12 @@
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
+from mooring.apiserver.field_errors import FieldError, forbidden_field
+from mooring.apiserver.field_rules import immutable
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import FieldError, forbidden_field
 from mooring.cluster.kind import Kind
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.table_printer import age, columns
-from mooring.cluster.validation.field_rules import immutable
 
 
 def _set_config_map_defaults(document: Document) -> None:

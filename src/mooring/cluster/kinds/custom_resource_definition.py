@@ -1,16 +1,16 @@
 """CustomResourceDefinitions. The resources that they define are served by `mooring.cluster.custom_resources`."""
 
-import re
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
+from mooring.apiserver.field_errors import FieldError, invalid, required
+from mooring.apiserver.field_rules import choice, immutable
+from mooring.apiserver.object_names import dns_1035_label, dns_subdomain
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import FieldError, invalid, required
+from mooring.cluster.custom_resources.patterns import PatternError, compile_pattern
 from mooring.cluster.kind import Kind
 from mooring.cluster.store import Store
 from mooring.cluster.table_printer import PLAIN
-from mooring.cluster.validation.field_rules import choice, immutable
-from mooring.cluster.validation.object_names import dns_1035_label, dns_subdomain
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _NO_CEL: Final = (
@@ -74,7 +74,7 @@ def _versions(versions: list[Document]) -> list[FieldError]:
         if schema is None:
             errors.append(required(f"{path}.schema.openAPIV3Schema"))
         else:
-            # With one version, Kubernetes names the field that held the schema before there were versions.
+            # With one version, Kubernetes reports the field that contained the schema before there were versions.
             place = "spec.validation.openAPIV3Schema" if len(versions) == 1 else f"{path}.schema.openAPIV3Schema"
             errors += _schema(schema, place, root=True)
     return errors
@@ -109,8 +109,8 @@ def _own(schema: Document, path: str, *, root: bool) -> list[FieldError]:
         errors.append(required(f"{path}.items", "must be specified"))
     if "pattern" in schema:
         try:
-            re.compile(schema["pattern"])
-        except re.error as error:
+            compile_pattern(schema["pattern"])
+        except PatternError as error:
             detail = f"must be a valid regular expression, but isn't: {error}"
             errors.append(invalid(f"{path}.pattern", schema["pattern"], detail))
     return errors

@@ -1,6 +1,6 @@
-"""DaemonSets: rules, and the controller that keeps a pod on every eligible node.
+"""DaemonSets: rules, and the controller that runs a pod on every eligible node.
 
-Each pod has a node affinity for its node, and a scheduler has to bind it there, as in Kubernetes.
+Each pod has a node affinity for its node, and a scheduler must bind it there, as in Kubernetes.
 """
 
 from collections.abc import Iterable
@@ -10,12 +10,13 @@ import msgspec
 
 from mooring.api.node import Node
 from mooring.apiserver.documents import Document, controller_of, nested_field
+from mooring.apiserver.field_errors import FieldError
+from mooring.apiserver.field_rules import scaled
 from mooring.apiserver.names import template_hash
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import REVISION_HASH, daemon_affinity, daemon_nodes, daemon_pod, daemon_target
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
-from mooring.cluster.errors import FieldError
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.workload import (
     WORKLOAD_COLUMNS,
@@ -29,7 +30,6 @@ from mooring.cluster.kinds.workload import (
 )
 from mooring.cluster.store import DELETED, Change, Store
 from mooring.cluster.table_printer import age, columns, labels_text, selector_text
-from mooring.cluster.validation.field_rules import scaled
 
 DAEMON_SETS: Final = "daemonsets.apps"
 _COMPONENT: Final = "daemonset-controller"
@@ -85,7 +85,7 @@ def _daemon_set_row(document: Document, now: float) -> list[Any]:
 
 
 class DaemonSetController(Controller):
-    """Keeps a pod of each DaemonSet on every eligible node."""
+    """A controller that runs a pod of each DaemonSet on every eligible node."""
 
     watched = frozenset({DAEMON_SETS, "pods", "nodes"})
 
@@ -116,7 +116,7 @@ class DaemonSetController(Controller):
         return self._report(daemons, revision, fitting)
 
     def _pods(self, daemons: Document) -> dict[str, list[Document]]:
-        """Return the pods of a DaemonSet by the node that they run on or are meant for, the oldest first."""
+        """Return the pods of a DaemonSet by the node that they are bound to or created for, oldest first."""
         found: dict[str, list[Document]] = {}
         pods = self.tools.index.controlled(daemons["metadata"]["uid"], "pods")
         for pod in sorted(pods, key=lambda each: str(each["metadata"]["creationTimestamp"])):
@@ -131,7 +131,7 @@ class DaemonSetController(Controller):
             for pod in ended + (active[1:] if node in fitting else active):
                 self._delete(daemons, pod)
         for node in sorted(fitting):
-            # A terminating pod still uses the ports of the node, so that its successor has to wait.
+            # A terminating pod still uses the ports of the node, so its replacement must wait.
             if not any(
                 nested_field(each, "status", "phase") not in {"Succeeded", "Failed"} for each in pods.get(node, ())
             ):
@@ -198,7 +198,7 @@ def _revision(pod: Document) -> str:
 
 
 def _same(before: Document, after: Document) -> bool:
-    """Return whether a node still has the labels and the spec that decide about its pods."""
+    """Return whether the labels and the spec of a node are unchanged."""
     return bool(
         before["metadata"].get("labels") == after["metadata"].get("labels") and before.get("spec") == after.get("spec")
     )

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from mooring.api.label_selectors import parse_int
 from mooring.apiserver.documents import Document, condition, controller_of, nested_field, rfc3339, with_metadata
+from mooring.apiserver.field_errors import FieldError, forbidden_field, invalid, not_negative, not_supported
+from mooring.apiserver.field_rules import at_most_all, int_or_percent, scaled
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import TEMPLATE_HASH, replica_set_of
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
-from mooring.cluster.errors import FieldError, forbidden_field, invalid, not_supported
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.workload import (
     WORKLOAD_COLUMNS,
@@ -19,7 +21,6 @@ from mooring.cluster.kinds.workload import (
 )
 from mooring.cluster.store import Change
 from mooring.cluster.table_printer import age, columns, selector_text
-from mooring.cluster.validation.field_rules import at_most_all, int_or_percent, not_negative, scaled
 
 DEPLOYMENTS: Final = "deployments.apps"
 REPLICA_SETS: Final = "replicasets.apps"
@@ -89,7 +90,7 @@ def _deployment_row(document: Document, now: float) -> list[Any]:
 
 
 class DeploymentController(Controller):
-    """Rolls out Deployments."""
+    """A controller that rolls out Deployments."""
 
     watched = frozenset({DEPLOYMENTS, REPLICA_SETS})
 
@@ -164,7 +165,7 @@ class DeploymentController(Controller):
         return {**given, REVISION: revision, _DESIRED: str(wanted), _MAX: str(wanted + self._surge(document))}
 
     def _revise(self, document: Document, current: Document, sets: list[Document]) -> Document:
-        """Give the current ReplicaSet the highest revision, and the Deployment the same one."""
+        """Set the highest revision on the current ReplicaSet and on the Deployment."""
         annotations = dict(current["metadata"].get("annotations") or {})
         others = [each for each in sets if each["metadata"]["uid"] != current["metadata"]["uid"]]
         revision = annotations.get(REVISION, "0")
@@ -338,7 +339,7 @@ def _comparable(template: Document) -> Any:
 
 def _revision(each: Document) -> int:
     text = (each["metadata"].get("annotations") or {}).get(REVISION, "0")
-    return int(text) if text.isdigit() else 0
+    return max(parse_int(text) or 0, 0)
 
 
 def _highest(sets: list[Document]) -> int:

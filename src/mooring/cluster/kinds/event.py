@@ -1,18 +1,18 @@
-"""Events, which are served in two groups: rules, and the controller that removes old ones."""
+"""Events, which are served in two groups: rules, and the controller that deletes expired ones."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document, nested_field, seconds_of
+from mooring.apiserver.field_errors import FieldError, invalid, required
+from mooring.apiserver.field_rules import label_name
+from mooring.apiserver.object_names import path_segment
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
-from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.selectors import field_reader, text_of
 from mooring.cluster.store import ADDED, Change
 from mooring.cluster.table_printer import columns, since
-from mooring.cluster.validation.field_rules import label_name
-from mooring.cluster.validation.object_names import path_segment
 
 LIFETIME: Final = 3600.0
 
@@ -89,12 +89,12 @@ def _event_row(document: Document, now: float) -> list[Any]:
 
 
 class EventExpiryController(Controller):
-    """Deletes events after an hour. At most one reconciliation is scheduled at a time."""
+    """A controller that deletes events after an hour. At most one reconciliation is scheduled at a time."""
 
     watched = frozenset({"events"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
-        """Start with the first event; afterwards `reconcile` returns the next time."""
+        """Return a key for the first event. After that, `reconcile` returns the next time."""
         if storage != "events" or change.kind != ADDED or self._planned:
             return []
         self._planned = True

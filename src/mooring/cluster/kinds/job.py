@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from mooring.api.label_selectors import parse_int
 from mooring.apiserver.documents import (
     Document,
     condition,
@@ -13,11 +14,12 @@ from mooring.apiserver.documents import (
     seconds_of,
     with_metadata,
 )
+from mooring.apiserver.field_errors import FieldError, invalid, not_negative, required
+from mooring.apiserver.field_rules import choice, immutable
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import COMPLETION_INDEX, JOB_TRACKING, job_pod, label_job
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
-from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind, no_controller_warning
 from mooring.cluster.kinds.pod_validation import template_errors
 from mooring.cluster.kinds.workload import (
@@ -32,11 +34,10 @@ from mooring.cluster.kinds.workload import (
 from mooring.cluster.selectors import text_of
 from mooring.cluster.store import Change, Store
 from mooring.cluster.table_printer import NONE, age, columns, container_cells, human_duration, selector_text, since
-from mooring.cluster.validation.field_rules import choice, immutable, not_negative
 
 JOBS: Final = "jobs.batch"
 _COMPONENT: Final = "job-controller"
-#: Seconds to wait after the first failure; doubled with each one up to the maximum.
+#: The backoff after the first failure in seconds. It doubles with each failure, up to the maximum.
 _BACKOFF: Final = 10.0
 _LONGEST: Final = 600.0
 _UID: Final = "batch.kubernetes.io/controller-uid"
@@ -126,7 +127,7 @@ def _job_is_successful(document: Document) -> str:
 
 
 class JobController(Controller):
-    """Runs the pods of Jobs."""
+    """A controller that runs Jobs."""
 
     watched = frozenset({JOBS, "pods"})
 
@@ -168,7 +169,7 @@ class JobController(Controller):
         return self.tools.index.controlled(job["metadata"]["uid"], "pods")
 
     def _release(self, namespace: str, name: str) -> None:
-        """Remove the tracking finalizer from pods whose Job is gone."""
+        """Remove the tracking finalizer from pods whose Job no longer exists."""
         for stored in list(self.tools.store.objects("pods", namespace)):
             owner = controller_of(stored.document)
             if owner and owner["kind"] == "Job" and owner["name"] == name:
@@ -179,7 +180,7 @@ class JobController(Controller):
         self.tools.registry.modify("pods", metadata["namespace"], metadata["name"], _without_tracking)
 
     def _counted(self, job: Document, status: Document) -> Document:
-        """Add pods that have finished since the last time to the status, and remove their finalizer."""
+        """Count pods that have finished since the last time in the status, and remove their finalizer."""
         indexes = set(_numbers(status.get("completedIndexes", "")))
         indexed = job["spec"].get("completionMode") == "Indexed"
         for pod in self._pods(job):
@@ -213,7 +214,7 @@ class JobController(Controller):
         self._write(job, status, [])
 
     def _decision(self, job: Document, status: Document, pods: list[Document]) -> tuple[str, str, str] | None:
-        """Return type, reason and message of the condition that ends the Job, if it is finished."""
+        """Return the type, reason and message of the final condition, or None if the Job is not finished."""
         spec = job["spec"]
         restarts = sum(
             each.get("restartCount", 0)
@@ -254,7 +255,7 @@ class JobController(Controller):
         return self._expire({**job, "status": status})
 
     def _start(self, job: Document, status: Document, pods: list[Document]) -> float | None:
-        """Create missing pods, and return when to reconcile again."""
+        """Create missing pods, and return the seconds until the next reconciliation, if any."""
         spec = job["spec"]
         active = [each for each in pods if is_active(each)]
         limit = spec.get("parallelism", 1)
@@ -364,7 +365,7 @@ def _job_condition(kind: str, now: str, reason: str, message: str) -> Document:
 
 def _index(pod: Document) -> int | None:
     text = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, "")
-    return int(text) if text.isdigit() else None
+    return parse_int(text) if text.isdigit() else None
 
 
 def _numbers(text: str) -> Iterable[int]:

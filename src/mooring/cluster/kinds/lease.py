@@ -3,11 +3,10 @@
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document, nested_field
+from mooring.apiserver.field_errors import NEGATIVE, FieldError, invalid
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import FieldError, invalid
 from mooring.cluster.kind import Kind
 from mooring.cluster.table_printer import age, columns
-from mooring.cluster.validation.field_rules import NEGATIVE
 
 
 def _lease_errors(document: Document) -> list[FieldError]:

@@ -1,9 +1,10 @@
-"""Namespaces: rules, and the controller that fills new ones and empties deleted ones."""
+"""Namespaces: rules, and the controller that initializes new ones and deletes the content of terminating ones."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document, nested_field, replaced
+from mooring.apiserver.object_names import dns_label
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.errors import Target, bad_request, conflict, forbidden
@@ -12,7 +13,6 @@ from mooring.cluster.registry import Registry
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import DELETED, Change, Store, Stored
 from mooring.cluster.table_printer import age, columns
-from mooring.cluster.validation.object_names import dns_label
 
 _RETRY_AFTER: Final = 0.2
 
@@ -53,10 +53,10 @@ def _check_deletion(document: Document) -> None:
 
 
 class NamespaceController(Controller):
-    """Creates the service account of new namespaces, and empties deleted ones."""
+    """A controller that creates the service account of new namespaces, and empties terminating ones."""
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
-        """Return the namespace, or the terminating one that an object was deleted from."""
+        """Return the namespace, or the terminating namespace of a deleted object."""
         metadata = change.stored.document["metadata"]
         if storage == "namespaces":
             return [("", metadata["name"])]
@@ -66,7 +66,7 @@ class NamespaceController(Controller):
         return [("", metadata["namespace"])] if space and space["metadata"].get("deletionTimestamp") else []
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Create the service account, or delete the contents."""
+        """Create the service account, or delete the content."""
         document = self.tools.find("namespaces", "", name)
         if document is None:
             return None
@@ -85,7 +85,7 @@ class NamespaceController(Controller):
         return _RETRY_AFTER
 
     def _empty(self, name: str) -> bool:
-        """Delete everything in the namespace, and return whether it is empty."""
+        """Delete all objects in the namespace, and return whether it is empty."""
         left = False
         for storage in self.tools.store.storages():
             for stored in list(self.tools.store.objects(storage, name)):
@@ -97,7 +97,7 @@ class NamespaceController(Controller):
 
 
 def finalize_namespace(registry: Registry, resource: Resource, name: str, document: Document) -> Stored:
-    """Set the finalizers of a namespace that have not finished."""
+    """Set the remaining finalizers of a namespace."""
     registry.get(resource, "", name)
     finalizers = nested_field(document, "spec", "finalizers") or []
     if not isinstance(finalizers, list):

@@ -1,22 +1,22 @@
-"""Nodes: rules, and the controllers that taint them and remove pods from them."""
+"""Nodes: rules, and the controllers that taint nodes and delete pods from them."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document, condition, nested_field, rfc3339, seconds_of
+from mooring.apiserver.field_errors import FieldError, forbidden_field
+from mooring.apiserver.resource_amounts import amount_errors
+from mooring.apiserver.scheduling_fields import taints_errors
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key, Tools
 from mooring.cluster.deletion import DeleteOptions
-from mooring.cluster.errors import FieldError, forbidden_field
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.workload import mark_disrupted
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import DELETED, Change
 from mooring.cluster.table_printer import NONE, UNKNOWN, age, columns
-from mooring.cluster.validation.resource_amounts import amount_errors
-from mooring.cluster.validation.scheduling_fields import taints_errors
 
-#: The fields of `nodeInfo`, which are written even when they are empty.
+#: The fields of `nodeInfo`, which are always written, even if they are empty.
 _NODE_INFO = (
     "architecture",
     "bootID",
@@ -33,7 +33,7 @@ _ROLE_PREFIX = "node-role.kubernetes.io/"
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
-#: The taint of each condition that is bad when it is true.
+#: The taint for each condition that indicates a problem when it is true.
 _PRESSURES: Final = {
     "MemoryPressure": "node.kubernetes.io/memory-pressure",
     "DiskPressure": "node.kubernetes.io/disk-pressure",
@@ -112,7 +112,7 @@ def _roles(document: Document) -> list[str]:
 
 
 class NodeTaintController(Controller):
-    """Sets the taints that follow from the spec and the conditions of a node."""
+    """A controller that sets the taints that follow from the spec and the conditions of a node."""
 
     watched = frozenset({"nodes"})
 
@@ -161,12 +161,12 @@ def _wanted(node: Document) -> list[tuple[str, str]]:
 
 
 class TaintEvictionController(Controller):
-    """Deletes pods that do not tolerate a NoExecute taint, at once or after `tolerationSeconds`."""
+    """A controller that deletes pods that do not tolerate a NoExecute taint, now or after `tolerationSeconds`."""
 
     watched = frozenset({"nodes", "pods"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
-        """Return a tainted node, or the node that a pod was bound to."""
+        """Return a tainted node, or the node of a newly bound pod."""
         document = change.stored.document
         if storage == "nodes":
             return [("", document["metadata"]["name"])] if document["spec"].get("taints") else []
@@ -176,7 +176,7 @@ class TaintEvictionController(Controller):
         return [] if before else [("", document["spec"]["nodeName"])]
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Delete pods that do not tolerate the taints, and return when the next toleration ends."""
+        """Delete pods that do not tolerate the taints, and return the seconds until the next toleration ends."""
         node = self.tools.find("nodes", "", name)
         taints = [each for each in (node or {}).get("spec", {}).get("taints", ()) if each["effect"] == "NoExecute"]
         if not taints:
@@ -219,7 +219,7 @@ def _tolerates(toleration: Document, taint: Document) -> bool:
 
 
 class OrphanedPodController(Controller):
-    """Deletes pods that are bound to a node that does not exist."""
+    """A controller that deletes pods that are bound to a node that does not exist."""
 
     watched = frozenset({"nodes", "pods"})
 

@@ -5,15 +5,15 @@ from typing import Any, Final
 from mooring.api.quantity import parse_quantity
 from mooring.apiserver.admission import default_storage_class
 from mooring.apiserver.documents import Document, nested_field, rfc3339
+from mooring.apiserver.field_errors import FieldError, forbidden_field, invalid, not_supported, required
+from mooring.apiserver.field_rules import choice, immutable, label_selector
+from mooring.apiserver.resource_amounts import amount_errors
+from mooring.apiserver.scheduling_fields import node_selector_errors
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import FieldError, forbidden_field, invalid, not_supported, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.volume_controller import STORAGE_CLASSES, EphemeralClaimController, VolumeController
 from mooring.cluster.store import Store
 from mooring.cluster.table_printer import UNSET, access_modes_text, age, columns
-from mooring.cluster.validation.field_rules import choice, immutable, label_selector
-from mooring.cluster.validation.resource_amounts import amount_errors
-from mooring.cluster.validation.scheduling_fields import node_selector_errors
 
 _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _SOURCELESS: Final = frozenset(

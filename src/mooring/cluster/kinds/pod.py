@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from mooring.apiserver.admission import AdmissionError, add_tolerations, assign_priority, merge_label_keys
 from mooring.apiserver.documents import Document, nested_field, rfc3339
+from mooring.apiserver.field_errors import not_supported, required
 from mooring.apiserver.pod_defaults import qos_class, set_pod_defaults, set_template_defaults
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import (
@@ -13,8 +14,6 @@ from mooring.cluster.errors import (
     bad_request,
     conflict,
     forbidden,
-    not_supported,
-    required,
     storage_conflict,
     unnamed_failure,
 )

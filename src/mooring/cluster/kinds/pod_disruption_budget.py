@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document, condition, controller_of, nested_field, rfc3339, seconds_of
+from mooring.apiserver.field_errors import FieldError, invalid
+from mooring.apiserver.field_rules import at_most_all, choice, int_or_percent, label_selector, scaled
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.deletion import DeleteOptions, delete
-from mooring.cluster.errors import ApiError, FieldError, invalid, too_many_requests
+from mooring.cluster.errors import ApiError, too_many_requests
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.workload import is_ready, mark_disrupted
 from mooring.cluster.registry import Registry
@@ -15,10 +17,9 @@ from mooring.cluster.request_context import RequestContext
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.store import Change
 from mooring.cluster.table_printer import age, columns
-from mooring.cluster.validation.field_rules import at_most_all, choice, int_or_percent, label_selector, scaled
 
 BUDGETS: Final = "poddisruptionbudgets.policy"
-#: Seconds after which an eviction that did not delete the pod no longer counts.
+#: Seconds after which an eviction no longer counts if the pod was not deleted.
 _FORGET_AFTER: Final = 120.0
 
 
@@ -53,7 +54,7 @@ def _disruption_budget_row(document: Document, now: float) -> list[Any]:
 
 
 class DisruptionController(Controller):
-    """Updates the status of disruption budgets."""
+    """A controller that updates the status of disruption budgets."""
 
     watched = frozenset({BUDGETS, "pods"})
 
@@ -72,7 +73,7 @@ class DisruptionController(Controller):
         ]
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Count healthy pods, and write how many disruptions are allowed."""
+        """Count healthy pods, and write the number of allowed disruptions."""
         budget = self.tools.find(BUDGETS, namespace, name)
         if budget is None:
             return None
@@ -106,7 +107,7 @@ class DisruptionController(Controller):
         return _FORGET_AFTER if disrupted else None
 
     def _disrupted(self, budget: Document, pods: list[Document]) -> Document:
-        """Return the pods whose eviction has started and that are not terminating yet."""
+        """Return the pods that are being evicted and are not terminating yet."""
         present = {each["metadata"]["name"]: each for each in pods}
         now = self.tools.now()
         return {
@@ -118,7 +119,7 @@ class DisruptionController(Controller):
         }
 
     def _desired(self, budget: Document, pods: list[Document]) -> tuple[int, int]:
-        """Return how many pods are expected, and how many must stay healthy."""
+        """Return the number of expected pods, and the number that must stay healthy."""
         spec = budget["spec"]
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
         if most is None and not isinstance(least, str):
@@ -129,7 +130,7 @@ class DisruptionController(Controller):
         return expected, scaled(least, expected, round_up=True)
 
     def _expected(self, pods: list[Document]) -> int:
-        """Return the number of replicas that the controllers of the pods want in total."""
+        """Return the total number of desired replicas of the pods' controllers."""
         wanted: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)

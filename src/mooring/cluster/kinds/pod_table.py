@@ -36,7 +36,7 @@ def _readiness_gates(document: Document) -> str:
 
 
 class _State:
-    """The state of a pod in one word, as kubectl prints it."""
+    """The state of a pod in the status column of `kubectl get pods`."""
 
     def __init__(self, document: Document) -> None:
         spec, status = document["spec"], document.get("status", {})
@@ -62,7 +62,7 @@ class _State:
                 self.reason = "Terminating"
 
     def _init_containers(self, spec: Document, status: Document) -> bool:
-        """Read the init containers, and return whether they are still running."""
+        """Evaluate the init containers, and return whether they are still running."""
         for index, each in enumerate(status.get("initContainerStatuses", ())):
             self._count(each)
             state = each.get("state", {})

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document, nested_field
-from mooring.cluster.errors import FieldError, duplicate, forbidden_field, invalid, missing_reference, required
-from mooring.cluster.validation.field_rules import choice, immutable, port_number
-from mooring.cluster.validation.object_meta import labels_errors
-from mooring.cluster.validation.object_names import dns_label, dns_subdomain
-from mooring.cluster.validation.resource_amounts import amount_errors, requirements_errors
-from mooring.cluster.validation.scheduling_fields import placement_errors
+from mooring.apiserver.field_errors import FieldError, duplicate, forbidden_field, invalid, missing_reference, required
+from mooring.apiserver.field_rules import choice, immutable, port_number
+from mooring.apiserver.object_meta import labels_errors
+from mooring.apiserver.object_names import dns_label, dns_subdomain
+from mooring.apiserver.resource_amounts import amount_errors, requirements_errors
+from mooring.apiserver.scheduling_fields import placement_errors
 
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -178,7 +178,7 @@ def _mounts(mounts: Any, path: str, volumes: set[str]) -> list[FieldError]:
 
 
 def pod_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """Return errors for changes of fields that cannot be changed, which are most of the spec."""
+    """Return errors for changes of immutable fields, which are most of the spec."""
     fresh, before = new["spec"], old["spec"]
     for kind in ("containers", "initContainers"):
         if len(fresh.get(kind) or ()) != len(before.get(kind) or ()):
@@ -201,7 +201,7 @@ def pod_update_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 def _comparable(spec: Document, old: Document, *, gated: bool) -> Document:
-    """Return the part of a spec that cannot be changed."""
+    """Return the immutable part of a spec."""
     part = {
         key: value
         for key, value in spec.items()

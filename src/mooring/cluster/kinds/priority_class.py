@@ -4,12 +4,13 @@ from typing import Any, Final
 
 from mooring.apiserver.admission import SYSTEM_PRIORITY_CLASSES
 from mooring.apiserver.documents import Document
+from mooring.apiserver.field_errors import FieldError, forbidden_field
+from mooring.apiserver.field_rules import choice, immutable
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import FieldError, Target, forbidden, forbidden_field
+from mooring.cluster.errors import Target, forbidden
 from mooring.cluster.kind import Kind
 from mooring.cluster.store import Store
 from mooring.cluster.table_printer import age, columns
-from mooring.cluster.validation.field_rules import choice, immutable
 
 PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")

@@ -3,12 +3,12 @@
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
+from mooring.apiserver.field_errors import FieldError, invalid, required
+from mooring.apiserver.field_rules import choice
+from mooring.apiserver.object_names import path_segment
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.table_printer import PLAIN, age, columns
-from mooring.cluster.validation.field_rules import choice
-from mooring.cluster.validation.object_names import path_segment
 
 
 def _set_role_binding_defaults(document: Document) -> None:

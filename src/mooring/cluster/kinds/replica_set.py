@@ -1,15 +1,15 @@
-"""ReplicaSets and ReplicationControllers: rules, and the controller that keeps the wanted number of pods."""
+"""ReplicaSets and ReplicationControllers: rules, and the controller that maintains the desired number of pods."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.api.label_selectors import Selector
 from mooring.apiserver.documents import Document, controller_of, nested_field, with_metadata
+from mooring.apiserver.field_errors import FieldError, invalid, not_negative, required
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import owner_reference, pod_from_template
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
-from mooring.cluster.errors import FieldError, invalid, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.pod_validation import template_errors
 from mooring.cluster.kinds.workload import (
@@ -28,9 +28,8 @@ from mooring.cluster.kinds.workload import (
 from mooring.cluster.selectors import field_reader, selector_of
 from mooring.cluster.store import Change
 from mooring.cluster.table_printer import age, columns, container_cells, labels_text, selector_text
-from mooring.cluster.validation.field_rules import not_negative
 
-#: The most pods that one reconciliation creates, so that other controllers can run in between.
+#: The maximum number of pods that one reconciliation creates, so that other controllers can run in between.
 _BURST = 500
 
 
@@ -61,7 +60,7 @@ def _replica_set_row(document: Document, now: float) -> list[Any]:
 
 
 class ReplicaSetController(Controller):
-    """Keeps the wanted number of pods of ReplicaSets."""
+    """A controller that maintains the desired number of pods of ReplicaSets."""
 
     watched = frozenset({"replicasets.apps", "pods"})
 
@@ -70,7 +69,7 @@ class ReplicaSetController(Controller):
     component = "replicaset-controller"
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
-        """Return the ReplicaSet, the owner of a pod, or those that could adopt it."""
+        """Return the ReplicaSet, the owner of a pod, or the ReplicaSets that could adopt the pod."""
         document = change.stored.document
         metadata = document["metadata"]
         if storage == self.storage:
@@ -132,7 +131,7 @@ class ReplicaSetController(Controller):
         return 0.0 if missing > _BURST else None
 
     def _report(self, document: Document) -> float | None:
-        """Update the status, and return when to reconcile again if ready pods are not available yet."""
+        """Update the status. Return the seconds until the next reconciliation if ready pods are not available yet."""
         pods, after, now = self._pods(document), document["spec"].get("minReadySeconds", 0), self.tools.now()
         template = nested_field(document, "spec", "template", "metadata", "labels") or {}
         ready = sum(is_ready(each) for each in pods)
@@ -191,7 +190,7 @@ def _replication_controller_row(document: Document, now: float) -> list[Any]:
 
 
 class ReplicationControllerController(ReplicaSetController):
-    """The same for ReplicationControllers, whose selector is a map of labels."""
+    """The controller of ReplicationControllers, whose selector is a map of labels."""
 
     watched = frozenset({"replicationcontrollers", "pods"})
 

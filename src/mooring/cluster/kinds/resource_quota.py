@@ -1,4 +1,4 @@
-"""ResourceQuotas, and LimitRanges with the limits that they set for containers."""
+"""ResourceQuotas, and LimitRanges with their admission of containers."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -32,7 +32,7 @@ def _set_limit_range_defaults(document: Document) -> None:
 
 
 def apply_limits(store: Store, pod: Document) -> None:
-    """Set default requests and limits of a new pod in place, and reject a pod outside the limits."""
+    """Set the default requests and limits of a new pod in place. Reject a pod that violates the limits."""
     ranges = [
         each
         for stored in store.objects("limitranges", pod["metadata"]["namespace"])

@@ -3,11 +3,11 @@
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
+from mooring.apiserver.field_errors import FieldError, invalid
+from mooring.apiserver.object_names import dns_label
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import FieldError, invalid
 from mooring.cluster.kind import Kind
 from mooring.cluster.table_printer import age, columns
-from mooring.cluster.validation.object_names import dns_label
 
 RUNTIME_CLASSES: Final = "runtimeclasses.node.k8s.io"
 

@@ -3,14 +3,14 @@
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document, nested_field
+from mooring.apiserver.field_errors import FieldError, duplicate, invalid, required
+from mooring.apiserver.field_rules import choice, port_number
+from mooring.apiserver.object_names import dns_label
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import FieldError, duplicate, invalid, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.store import Store
 from mooring.cluster.table_printer import NONE, UNKNOWN, UNSET, age, columns, labels_text
-from mooring.cluster.validation.field_rules import choice, port_number
-from mooring.cluster.validation.object_names import dns_label
 
 
 def _set_service_defaults(document: Document) -> None:

@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from mooring.api.label_selectors import parse_int
 from mooring.apiserver.documents import Document, controller_of, nested_field
+from mooring.apiserver.field_errors import FieldError, forbidden_field, not_negative
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import (
     REVISION_HASH,
@@ -14,7 +16,6 @@ from mooring.apiserver.workloads import (
 )
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
-from mooring.cluster.errors import FieldError, forbidden_field
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.volume_controller import CLAIMS
 from mooring.cluster.kinds.workload import (
@@ -26,7 +27,6 @@ from mooring.cluster.kinds.workload import (
 )
 from mooring.cluster.store import Change
 from mooring.cluster.table_printer import NONE, age, columns
-from mooring.cluster.validation.field_rules import not_negative
 
 STATEFUL_SETS: Final = "statefulsets.apps"
 _COMPONENT: Final = "statefulset-controller"
@@ -88,7 +88,7 @@ def _controller_revision_row(document: Document, now: float) -> list[Any]:
 
 
 class StatefulSetController(Controller):
-    """Keeps the pods of StatefulSets."""
+    """A controller that maintains the pods of StatefulSets."""
 
     watched = frozenset({STATEFUL_SETS, "pods"})
 
@@ -113,9 +113,9 @@ class StatefulSetController(Controller):
     def _pods(self, sets: Document) -> dict[int, Document]:
         found: dict[int, Document] = {}
         for pod in self.tools.index.controlled(sets["metadata"]["uid"], "pods"):
-            ordinal = pod["metadata"]["name"].rpartition("-")[2]
-            if ordinal.isdigit():
-                found[int(ordinal)] = pod
+            ordinal = parse_int(pod["metadata"]["name"].rpartition("-")[2])
+            if ordinal is not None:
+                found[ordinal] = pod
         return found
 
     def _step(self, sets: Document, revision: str) -> None:
@@ -138,7 +138,7 @@ class StatefulSetController(Controller):
             self._update(sets, revision, [pods[each] for each in wanted])
 
     def _update(self, sets: Document, revision: str, pods: list[Document]) -> None:
-        """Delete the last pod of an older template once all pods are healthy."""
+        """Delete the last pod of an older template when all pods are healthy."""
         strategy = sets["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete" or not all(map(_is_healthy, pods)):
             return

@@ -3,11 +3,11 @@
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document, nested_field
+from mooring.apiserver.field_errors import FieldError, required
+from mooring.apiserver.field_rules import choice, immutable
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.errors import FieldError, required
 from mooring.cluster.kind import Kind
 from mooring.cluster.table_printer import NONE, UNSET, age, columns
-from mooring.cluster.validation.field_rules import choice, immutable
 
 
 def _set_storage_class_defaults(document: Document) -> None:

@@ -25,7 +25,7 @@ _COMPONENT: Final = "persistentvolume-controller"
 
 
 class VolumeController(Controller):
-    """Binds claims and volumes. The key of a volume has an empty namespace."""
+    """A controller that binds claims and volumes. The key of a volume has an empty namespace."""
 
     watched = frozenset({CLAIMS, VOLUMES, "pods"})
 
@@ -110,7 +110,7 @@ class VolumeController(Controller):
             self.tools.recorder.record(_COMPONENT, claim, event, reason, message)
 
     def _prebound(self, claim: Document) -> Document | None:
-        """Return a volume that is reserved for a claim, for example by a scheduler."""
+        """Return the volume that is reserved for a claim, for example by a scheduler."""
         for stored in self.tools.store.objects(VOLUMES):
             if _refers(stored.document, claim):
                 return stored.document
@@ -288,7 +288,7 @@ def _claim_reference(claim: Document) -> Document:
 
 
 class EphemeralClaimController(Controller):
-    """Creates the claims of generic ephemeral volumes."""
+    """A controller that creates the claims of generic ephemeral volumes."""
 
     watched = frozenset({"pods"})
 

@@ -1,14 +1,15 @@
-"""Rules that all workloads share: template validation, and the state of their pods."""
+"""Rules for all workloads: template validation, and the state of their pods."""
 
 from typing import Any, Final
 
+from mooring.api.label_selectors import parse_int
 from mooring.apiserver.documents import Document, condition, nested_field, rfc3339, seconds_of
-from mooring.cluster.errors import FieldError, invalid, not_supported, required
+from mooring.apiserver.field_errors import FieldError, invalid, not_supported, required
+from mooring.apiserver.field_rules import immutable, is_usable, label_selector
 from mooring.cluster.kinds.pod_validation import pod_warnings, template_errors
 from mooring.cluster.registry import Registry
 from mooring.cluster.selectors import selector_of
 from mooring.cluster.table_printer import container_cells
-from mooring.cluster.validation.field_rules import immutable, is_usable, label_selector
 
 WORKLOAD_COLUMNS: Final = "+Containers +Images +Selector"
 TEMPLATE: Final = "spec.template"
@@ -18,7 +19,7 @@ _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def selected_template_errors(spec: Document, *, restarts: tuple[str, ...] = ("Always",)) -> list[FieldError]:
-    """Return the errors of a pod template, and of a selector that does not match it."""
+    """Return the errors of a pod template and its selector."""
     selector = spec.get("selector")
     template = spec.get("template") or {}
     labels = nested_field(template, "metadata", "labels") or {}
@@ -36,7 +37,7 @@ def selected_template_errors(spec: Document, *, restarts: tuple[str, ...] = ("Al
     errors += template_errors(template, TEMPLATE)
     policy = nested_field(template, "spec", "restartPolicy")
     if policy == "Always" and "Always" not in restarts:
-        # `Always` is the default, so that the value is most likely missing in the manifest.
+        # `Always` is the default, so the field is most likely missing in the manifest.
         shown = ", ".join(f'"{each}"' for each in restarts)
         errors.append(required(f"{TEMPLATE}.spec.restartPolicy", f"valid values: {shown}"))
     elif policy and policy not in restarts:
@@ -112,10 +113,7 @@ def deletion_order(pod: Document) -> tuple[Any, ...]:
 
 
 def _cost(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        return 0
+    return parse_int(text) or 0
 
 
 def _newest_first(timestamp: str) -> float:

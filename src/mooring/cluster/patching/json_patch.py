@@ -1,17 +1,22 @@
-"""JSON patches (RFC 6902)."""
+"""JSON patches (RFC 6902) and JSON merge patches (RFC 7386).
+
+JSON patches do not use python-json-patch, because responses have to match kube-apiserver: its error codes and texts are
+those of the Go library `evanphx/json-patch`, which also lets `test` compare a missing field with null.
+python-json-patch fails such a test. The merge patch has only ten lines, so it needs no dependency.
+"""
 
 import copy
 from typing import Any, Final
 
-import structlog
-
+from mooring.api.label_selectors import parse_int
 from mooring.cluster.errors import ApiError, bad_request
+from mooring.logs import get_logger
 
-_log: Final = structlog.get_logger("mooring.cluster")
+_log: Final = get_logger("mooring.cluster")
 
 
 def json_patch(target: Any, operations: Any) -> Any:
-    """Return the target after all operations. The target is not changed; one failed operation fails the patch."""
+    """Return the target after all operations. The target is not changed. One failed operation fails the patch."""
     if not isinstance(operations, list):
         raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     document = copy.deepcopy(target)
@@ -65,7 +70,7 @@ def _source(operation: dict[str, Any]) -> str:
 
 
 def _failed(message: str) -> ApiError:
-    # The response of Kubernetes does not say which operation failed and why, so that the log does.
+    # The response of Kubernetes does not include which operation failed and why, so log it.
     _log.debug("a JSON patch failed", why=message)
     return ApiError(422, "Invalid", "the server rejected our request due to an error in our request", details={})
 
@@ -84,11 +89,17 @@ def _get(document: Any, path: str) -> Any:
     return document
 
 
+def _index(step: str) -> int | None:
+    """Parse an index of a list."""
+    return parse_int(step) if step.isdigit() else None
+
+
 def _below(container: Any, step: str, path: str) -> Any:
     if isinstance(container, dict) and step in container:
         return container[step]
-    if isinstance(container, list) and step.isdigit() and int(step) < len(container):
-        return container[int(step)]
+    index = _index(step)
+    if isinstance(container, list) and index is not None and index < len(container):
+        return container[index]
     raise _failed(f"jsonpatch: the path {path!r} does not exist")
 
 
@@ -107,8 +118,8 @@ def _add(document: Any, path: str, value: Any) -> Any:
         parent[last] = value
     elif isinstance(parent, list) and last == "-":
         parent.append(value)
-    elif isinstance(parent, list) and last.isdigit() and int(last) <= len(parent):
-        parent.insert(int(last), value)
+    elif isinstance(parent, list) and (index := _index(last)) is not None and index <= len(parent):
+        parent.insert(index, value)
     else:
         raise _failed(f"jsonpatch: cannot add at {path!r}")
     return document
@@ -137,7 +148,10 @@ def _remove(document: Any, path: str) -> tuple[Any, Any]:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Return the target merged with the patch. Neither is changed."""
+    """Return the target merged with the patch: null removes a field, objects are merged, other values replace.
+
+    Neither argument is changed; the result shares unpatched parts with the target.
+    """
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}

@@ -1,15 +1,14 @@
 """Strategic merge patches: merge patches that merge some lists by key.
 
-A patch can have directives beside values: `$patch` (replace, merge, delete), `$retainKeys`, and for a field `x`
-`$deleteFromPrimitiveList/x` and `$setElementOrder/x`.
+In addition to values, a patch can have directives: `$patch` (replace, merge, delete), `$retainKeys`, and for a field
+`x`, `$deleteFromPrimitiveList/x` and `$setElementOrder/x`. No Python library implements this format of Kubernetes.
 """
 
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
 from mooring.cluster.errors import bad_request
-from mooring.cluster.schema.shape import ANY, LIST, Shape
-from mooring.cluster.server_side_apply.comparison import below
+from mooring.cluster.schema.shape import LIST, UNKNOWN, Shape
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
@@ -17,12 +16,8 @@ _DELETE_FROM: Final = "$deleteFromPrimitiveList/"
 _ORDER: Final = "$setElementOrder/"
 
 
-def strategic_merge_patch(target: Document, patch: Document, shape: Shape) -> Document:
+def strategic_merge_patch(target: Any, patch: Document, shape: Shape) -> Document:
     """Return the target merged with the patch. Neither is changed."""
-    return _merged_object(target, patch, shape)
-
-
-def _merged_object(target: Any, patch: Document, shape: Shape) -> Document:
     directive = patch.get(_DIRECTIVE)
     if directive == "replace":
         return dict(_cleaned(patch))
@@ -43,7 +38,7 @@ def _merged_object(target: Any, patch: Document, shape: Shape) -> Document:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = _merged(result.get(key), value, below(shape, key))
+            result[key] = _merged(result.get(key), value, shape.child(key))
     for key, value in patch.items():
         if key.startswith(_ORDER):
             _reorder(result, key.removeprefix(_ORDER), value, shape)
@@ -52,7 +47,7 @@ def _merged_object(target: Any, patch: Document, shape: Shape) -> Document:
 
 def _merged(target: Any, patch: Any, shape: Shape) -> Any:
     if isinstance(patch, dict):
-        return _merged_object(target, patch, shape)
+        return strategic_merge_patch(target, patch, shape)
     if isinstance(patch, list):
         return _merged_list(target, patch, shape)
     return patch
@@ -70,7 +65,7 @@ def _merged_list(target: Any, patch: list[Any], shape: Shape) -> list[Any]:
 
 
 def _merged_by_key(present: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
-    item, key = shape.item or Shape(ANY), shape.merge_key
+    item, key = shape.item or UNKNOWN, shape.merge_key
     result = list(present)
     for each in patch:
         if not isinstance(each, dict) or key not in each:
@@ -79,9 +74,9 @@ def _merged_by_key(present: list[Any], patch: list[Any], shape: Shape) -> list[A
         if each.get(_DIRECTIVE) == "delete":
             result = [old for index, old in enumerate(result) if index not in places]
         elif places:
-            result[places[0]] = _merged_object(result[places[0]], each, item)
+            result[places[0]] = strategic_merge_patch(result[places[0]], each, item)
         else:
-            result.append(_merged_object({}, each, item))
+            result.append(strategic_merge_patch({}, each, item))
     return result
 
 
@@ -91,11 +86,11 @@ def _delete_from(result: Document, key: str, values: Any) -> None:
 
 
 def _reorder(result: Document, key: str, order: Any, shape: Shape) -> None:
-    """Sort elements in the wanted order; others keep their relative place."""
+    """Sort elements in the given order. Other elements keep their relative position."""
     present = result.get(key)
     if not isinstance(present, list) or not isinstance(order, list):
         return
-    merge_key = below(shape, key).merge_key
+    merge_key = shape.child(key).merge_key
 
     def identity(each: Any) -> Any:
         return each.get(merge_key) if merge_key and isinstance(each, dict) else each

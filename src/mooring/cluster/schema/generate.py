@@ -1,4 +1,4 @@
-"""Generates `kubernetes.json`, the structure of built-in objects, from the OpenAPI files of Kubernetes.
+"""The generator of `kubernetes.json`, the structure of built-in objects, from the OpenAPI files of Kubernetes.
 
 Run `python -m mooring.cluster.schema.generate FOLDER` with the `api/openapi-spec/v3` folder of a Kubernetes release.
 The output has names, types and merge keys, and no descriptions.

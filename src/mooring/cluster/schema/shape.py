@@ -1,7 +1,7 @@
 """Shapes: the fields of a kind, their types, and how lists and maps are merged.
 
-A `Shape` describes one place in a document. Shapes come from the definitions of Kubernetes and from the schemas of
-CustomResourceDefinitions, so that decoding, patching and server-side apply depend on shapes only.
+A `Shape` describes one position in a document. Shapes come from the definitions of Kubernetes and from the schemas of
+CustomResourceDefinitions, so decoding, patching and server-side apply depend only on shapes.
 """
 
 import functools
@@ -10,7 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-#: The types of places.
+#: The Kubernetes version whose API the embedded cluster serves.
+VERSION: Final = "v1.36.4"
+
+#: The types of positions.
 OBJECT: Final = "object"
 MAP: Final = "map"
 LIST: Final = "list"
@@ -27,7 +30,7 @@ ANY: Final = "any"
 
 
 class Shape:
-    """One place in a document. Recursive kinds share their `fields`, so that shapes are compared by identity."""
+    """One position in a document. Recursive kinds share their `fields`, so shapes are compared by identity."""
 
     __slots__ = (
         "always",
@@ -52,7 +55,7 @@ class Shape:
     def __init__(self, kind: str, name: str = "") -> None:
         #: One of the constants above.
         self.kind = kind
-        #: The Go name of the type, as error messages show it (`PodSpec`), where there is one.
+        #: The Go name of the type in error messages (`PodSpec`), if any.
         self.name = name
         #: The fields of an object.
         self.fields: dict[str, Shape] = {}
@@ -74,13 +77,17 @@ class Shape:
         self.patch_strategy: tuple[str, ...] = ()
         #: The default value, for the keys of lists.
         self.default: Any = None
-        #: Whether fields that the shape does not name are kept.
+        #: Whether unknown fields are preserved.
         self.open = False
         #: Whether this is an embedded object with apiVersion, kind and metadata.
         self.embedded = False
         self.nullable = False
         #: 32 or 64 for integers.
         self.width = 64
+
+    def child(self, key: str) -> "Shape":
+        """Return the shape of a field or of a map value."""
+        return self.fields.get(key) or self.item or UNKNOWN
 
     @property
     def merges(self) -> bool:
@@ -110,7 +117,11 @@ class Shape:
         return "string"
 
 
+#: The shape of a value of any type.
+UNKNOWN: Final = Shape(ANY)
 _SCALARS: Final = {"string": STRING, "integer": INTEGER, "number": NUMBER, "boolean": BOOLEAN}
+#: Definitions of objects that have no fields. Other definitions without properties accept any field.
+_EMPTY_STRUCTS: Final = frozenset({"CustomResourceSubresourceStatus"})
 _SPECIAL: Final = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": QUANTITY,
     "io.k8s.apimachinery.pkg.apis.meta.v1.Time": TIME,
@@ -197,14 +208,6 @@ class Definitions:
         strategy = raw.get("x-kubernetes-patch-strategy", "")
         shape.patch_strategy = tuple(strategy.split(",")) if strategy else ()
         return shape
-
-
-#: Definitions that are objects without any field, rather than objects with any.
-_EMPTY_STRUCTS: Final = frozenset({"CustomResourceSubresourceStatus"})
-
-
-#: The Kubernetes version whose API the embedded cluster serves.
-VERSION: Final = "v1.36.4"
 
 
 @functools.cache

@@ -1,6 +1,6 @@
-"""Decoding checks, as in the decoder of Kubernetes: wrong types are errors, unknown fields are removed and returned.
+"""Strict decoding, as in Kubernetes: wrong types are errors, and unknown fields are removed and returned.
 
-Documents are cleaned in place. Absent, null and empty lists and maps mean the same, and Kubernetes writes none of them.
+Documents are cleaned in place. Absent, null and empty lists and maps are equivalent, and Kubernetes omits all of them.
 """
 
 import base64
@@ -28,8 +28,8 @@ from mooring.cluster.schema.shape import (
     metadata_shape,
 )
 
-#: The current place in the document: the place above and the last step (a field, an index, or the key of a map as a
-#: tuple); joined to text only for a message.
+#: The current position in the document: the parent position and the last step (a field, an index, or the key of a map
+#: as a tuple). It is converted to text only for a message.
 _Path: TypeAlias = "tuple[_Path, _Step] | None"
 _Step: TypeAlias = str | int | tuple[str]
 
@@ -38,11 +38,11 @@ _LIMITS: Final = {32: 2**31, 64: 2**63}
 
 
 class DecodeError(ValueError):
-    """A document that cannot be decoded; the message is that of Kubernetes."""
+    """An error for a document that cannot be decoded. The message is that of Kubernetes."""
 
 
 class _Findings:
-    """Unknown fields that were found, and whether absent objects are filled in."""
+    """The unknown fields found so far, and whether to add absent objects."""
 
     __slots__ = ("fill", "unknown")
 
@@ -54,8 +54,8 @@ class _Findings:
 def check(document: Document, shape: Shape, *, fill: bool = True) -> list[str]:
     """Clean a document in place, and return the paths of unknown fields.
 
-    `fill` adds the empty objects that Kubernetes always writes. An applied document does without, so that the manager
-    does not own them.
+    `fill` adds the empty objects that Kubernetes always writes. They are not added to an applied document, because its
+    manager would own them.
     """
     found = _Findings(fill=fill)
     _object(document, shape, None, found)

@@ -5,11 +5,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mooring.apiserver.documents import Document
-from mooring.cluster.schema.shape import ANY, LIST, MAP, OBJECT, Shape
+from mooring.cluster.schema.shape import ANY, LIST, MAP, OBJECT, UNKNOWN, Shape
 from mooring.cluster.server_side_apply.field_set import FieldSet
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
-_UNKNOWN: Final = Shape(ANY)
 
 
 class Difference(NamedTuple):
@@ -20,7 +19,7 @@ class Difference(NamedTuple):
 
 
 def is_leaf(value: Any, shape: Shape) -> bool:
-    """Return whether a value is owned as a whole."""
+    """Return whether a value is owned as a unit, without separate owners of its parts."""
     if isinstance(value, dict):
         return shape.atomic or not value or shape.kind not in {OBJECT, MAP, ANY}
     if isinstance(value, list):
@@ -28,19 +27,11 @@ def is_leaf(value: Any, shape: Shape) -> bool:
     return True
 
 
-def below(shape: Shape, key: str) -> Shape:
-    """Return the shape of a field or a map value."""
-    found = shape.fields.get(key)
-    if found is not None:
-        return found
-    return shape.item or _UNKNOWN
-
-
 def element_step(element: Any, shape: Shape) -> str:
     """Return the step to an element of a list that is a set or a map."""
     if shape.list_type == "set" or not isinstance(element, dict):
         return "v:" + _encode(element).decode()
-    item = shape.item or _UNKNOWN
+    item = shape.item or UNKNOWN
     keys = {}
     for key in shape.list_keys:
         value = element.get(key)
@@ -52,7 +43,7 @@ def element_step(element: Any, shape: Shape) -> str:
 
 
 def elements(value: list[Any], shape: Shape) -> dict[str, Any]:
-    """Return the elements of such a list by their steps, in order."""
+    """Return the elements of a list that is a set or a map by their steps, in order."""
     return {element_step(each, shape): each for each in value}
 
 
@@ -63,10 +54,10 @@ def set_of(value: Any, shape: Shape) -> FieldSet:
         result.member = True
     elif isinstance(value, dict):
         for key, each in value.items():
-            result.children[f"f:{key}"] = set_of(each, below(shape, key))
+            result.children[f"f:{key}"] = set_of(each, shape.child(key))
     else:
         for step, each in elements(value, shape).items():
-            inner = set_of(each, shape.item or _UNKNOWN)
+            inner = set_of(each, shape.item or UNKNOWN)
             inner.member = True
             result.children[step] = inner
     return result
@@ -81,7 +72,7 @@ def encode_fields(value: Any, shape: Shape) -> dict[str, Any]:
         return {}
     fields: dict[str, Any] = {}
     if isinstance(value, dict):
-        known, item = shape.fields, shape.item or _UNKNOWN
+        known, item = shape.fields, shape.item or UNKNOWN
         for key, each in value.items():
             if type(each) is str or type(each) is int:
                 fields["f:" + key] = {}
@@ -90,7 +81,7 @@ def encode_fields(value: Any, shape: Shape) -> dict[str, Any]:
             fields["f:" + key] = inner
         return fields
     for step, each in elements(value, shape).items():
-        inner = encode_fields(each, shape.item or _UNKNOWN)
+        inner = encode_fields(each, shape.item or UNKNOWN)
         fields[step] = {".": {}, **inner} if inner else inner
     return fields
 
@@ -114,13 +105,13 @@ def _compare(old: Any, new: Any, shape: Shape, changed: FieldSet, removed: Field
         return
     if isinstance(new, dict):
         _compare_parts(
-            {f"f:{key}": (each, below(shape, key)) for key, each in old.items()},
-            {f"f:{key}": (each, below(shape, key)) for key, each in new.items()},
+            {f"f:{key}": (each, shape.child(key)) for key, each in old.items()},
+            {f"f:{key}": (each, shape.child(key)) for key, each in new.items()},
             changed,
             removed,
         )
         return
-    item = shape.item or _UNKNOWN
+    item = shape.item or UNKNOWN
     _compare_parts(
         {step: (each, item) for step, each in elements(old, shape).items()},
         {step: (each, item) for step, each in elements(new, shape).items()},

@@ -1,7 +1,7 @@
 """Sets of fields, as in `metadata.managedFields`.
 
-A set is a tree. Each step is a text: `f:replicas` for a field, `k:{"name":"web"}` for the element of a list with
-that key, `v:"x"` for an element of a list that is a set.
+A set is a tree. Each step is a string: `f:replicas` for a field, `k:{"name":"web"}` for the list element with that
+key, and `v:"x"` for an element of a list that is a set.
 """
 
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ class FieldSet:
         return result
 
     def recursive_difference(self, other: "FieldSet | None") -> "FieldSet":
-        """Return the set without the members of the other set and everything below them."""
+        """Return the set without the members of the other set and their descendants."""
         if other is None:
             return self
         result = FieldSet(member=self.member)
@@ -89,7 +89,7 @@ class FieldSet:
         return result
 
     def paths(self, prefix: str = "") -> Iterator[str]:
-        """Return the members as messages show them: `.spec.containers[name="web"].image`."""
+        """Yield the members as messages show them: `.spec.containers[name="web"].image`."""
         if self.member:
             yield prefix
         for step in sorted(self.children):

@@ -6,9 +6,8 @@ from typing import Any
 from mooring.apiserver.documents import Document, deep_copy
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import apply_conflict
-from mooring.cluster.schema.shape import ANY, LIST, MAP, OBJECT, Shape
+from mooring.cluster.schema.shape import ANY, LIST, MAP, OBJECT, UNKNOWN, Shape
 from mooring.cluster.server_side_apply.comparison import (
-    below,
     compare,
     element_step,
     elements,
@@ -20,7 +19,7 @@ from mooring.cluster.server_side_apply.field_set import FieldSet
 
 APPLY = "Apply"
 UPDATE = "Update"
-#: The manager of the fields of an object without `managedFields` when it is first applied to.
+#: The manager of existing fields when an object without `managedFields` is first applied.
 BEFORE_FIRST_APPLY = "before-first-apply"
 
 
@@ -66,7 +65,7 @@ class Manager:
 
     @property
     def shown(self) -> str:
-        """The manager as conflict messages name it."""
+        """The name of the manager in conflict messages."""
         text = f'"{self.name}"'
         if self.subresource:
             text += f' with subresource "{self.subresource}"'
@@ -209,7 +208,7 @@ def merged(live: Any, config: Any, shape: Shape) -> Any:
     if isinstance(config, dict) and isinstance(live, dict) and shape.kind in {OBJECT, MAP, ANY} and not shape.atomic:
         result = dict(live)
         for key, value in config.items():
-            result[key] = merged(live[key], value, below(shape, key)) if key in live else value
+            result[key] = merged(live[key], value, shape.child(key)) if key in live else value
         return result
     if isinstance(config, list) and isinstance(live, list) and shape.kind == LIST and shape.list_type != "atomic":
         return _merged_lists(live, config, shape)
@@ -217,9 +216,9 @@ def merged(live: Any, config: Any, shape: Shape) -> Any:
 
 
 def _merged_lists(live: list[Any], config: list[Any], shape: Shape) -> list[Any]:
-    """Return applied elements in their order, with other live elements at their relative place."""
+    """Return the applied elements in order, with other live elements at their relative positions."""
     wanted, present = elements(config, shape), elements(live, shape)
-    item = shape.item or Shape(ANY)
+    item = shape.item or UNKNOWN
     result: list[Any] = []
     waiting = [step for step in present if step in wanted]
     pending = list(wanted)
@@ -253,7 +252,7 @@ def pruned(value: Any, gone: FieldSet, kept: FieldSet | None, shape: Shape) -> A
         if inner is None:
             result.append(each)
         elif not (inner.member and owned is None):
-            result.append(pruned(each, inner, owned, shape.item or Shape(ANY)))
+            result.append(pruned(each, inner, owned, shape.item or UNKNOWN))
     return result
 
 
@@ -265,7 +264,7 @@ def _pruned_fields(value: dict[str, Any], gone: FieldSet, kept: FieldSet | None,
         if inner is None:
             result[key] = each
         elif not (inner.member and owned is None):
-            rest = pruned(each, inner, owned, below(shape, key))
+            rest = pruned(each, inner, owned, shape.child(key))
             if rest not in ({}, []) or owned is not None:
                 result[key] = rest
     return result

@@ -1,4 +1,4 @@
-"""Installs the CustomResourceDefinitions of batch jobs, and leaves definitions that others installed unchanged."""
+"""Installs the CustomResourceDefinitions of batch jobs. Definitions that other tools manage are not changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Installed(NamedTuple):
 
 
 class InstallError(Exception):
-    """A definition could not be installed. The message says which and why."""
+    """A definition could not be installed. The message names the definition and the cause."""
 
 
 async def install(

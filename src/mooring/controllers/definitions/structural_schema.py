@@ -19,47 +19,47 @@ MOORING: Final = "mooring"
 
 
 def text(*choices: str, **more: Any) -> Schema:
-    """A string, optionally an enum."""
+    """Return the schema of a string, optionally an enum."""
     return {"type": "string", **({"enum": list(choices)} if choices else {}), **more}
 
 
 def name(**more: Any) -> Schema:
-    """The name of an object."""
+    """Return the schema of the name of an object."""
     return text(maxLength=_NAME_LENGTH, **more)
 
 
 def count(**more: Any) -> Schema:
-    """A nonnegative integer."""
+    """Return the schema of a nonnegative integer."""
     return {"type": "integer", "format": "int32", "minimum": 0, **more}
 
 
 def number(**more: Any) -> Schema:
-    """An integer that may be negative."""
+    """Return the schema of an integer that may be negative."""
     return {"type": "integer", "format": "int32", **more}
 
 
 def flag() -> Schema:
-    """A boolean."""
+    """Return the schema of a boolean."""
     return {"type": "boolean"}
 
 
 def moment() -> Schema:
-    """A timestamp."""
+    """Return the schema of a timestamp."""
     return text(format="date-time")
 
 
 def listed(items: Schema, **more: Any) -> Schema:
-    """An array."""
+    """Return the schema of an array."""
     return {"type": "array", "items": items, **more}
 
 
 def mapped(values: Schema) -> Schema:
-    """A map with string keys."""
+    """Return the schema of a map with string keys."""
     return {"type": "object", "additionalProperties": values}
 
 
 def made_of(properties: Mapping[str, Schema], required: Iterable[str] = (), **more: Any) -> Schema:
-    """An object with the given properties."""
+    """Return the schema of an object with the given properties."""
     found: Schema = {"type": "object", "properties": dict(properties), **more}
     if names := list(required):
         found["required"] = names
@@ -67,7 +67,7 @@ def made_of(properties: Mapping[str, Schema], required: Iterable[str] = (), **mo
 
 
 def amounts() -> Schema:
-    """A map from resource name to quantity."""
+    """Return the schema of a map from resource name to quantity."""
     quantity = {
         "anyOf": [{"type": "integer"}, {"type": "string"}],
         "pattern": _QUANTITY,
@@ -77,12 +77,12 @@ def amounts() -> Schema:
 
 
 def anything() -> Schema:
-    """An object that is validated elsewhere (a pod template, the spec of a claim)."""
+    """Return the schema of an object that is validated elsewhere (a pod template, the spec of a claim)."""
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def label_selector() -> Schema:
-    """A label selector."""
+    """Return the schema of a label selector."""
     expression = made_of(
         {"key": text(), "operator": text(), "values": listed(text())},
         required=("key", "operator"),
@@ -91,7 +91,7 @@ def label_selector() -> Schema:
 
 
 def network_topology() -> Schema:
-    """A network topology constraint."""
+    """Return the schema of a network topology constraint."""
     return made_of(
         {
             "mode": text("hard", "soft", default="hard"),
@@ -102,7 +102,7 @@ def network_topology() -> Schema:
 
 
 def column(title: str, path: str, kind: str = "string", *, priority: int = 0) -> dict[str, Any]:
-    """A printer column of `kubectl get`."""
+    """Return a printer column of `kubectl get`."""
     found: dict[str, Any] = {"name": title, "jsonPath": path, "type": kind}
     return {**found, "priority": priority} if priority else found
 

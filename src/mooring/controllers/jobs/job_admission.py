@@ -9,11 +9,15 @@ import msgspec
 from mooring.api.volcano_jobs import LifecyclePolicy, TaskSpec, VolcanoJob, VolcanoJobSpec
 from mooring.config.durations import DurationError, parse_duration
 from mooring.controllers import constants
+from mooring.controllers.jobs.job_objects import pod_document, task_usage
 from mooring.controllers.jobs.job_plugins import PLUGINS
 from mooring.controllers.jobs.job_status import replicas
 from mooring.controllers.jobs.policies import events_of
+from mooring.unexpected_errors import shortened
 
 _MAX_RETRY = 3
+#: The maximum number of pods of a job. The controller computes the name of every pod, so the number must be limited.
+_MAX_PODS = 100_000
 
 
 def with_defaults(job: VolcanoJob, *, scheduler_name: str, queue: str) -> VolcanoJob:
@@ -60,6 +64,8 @@ def validation_errors(job: VolcanoJob) -> list[str]:
     found += [f"duplicated task name {name}" for name in sorted({each for each in names if names.count(each) > 1})]
     for task in spec.tasks:
         found += [f"task {task.name}: {error}" for error in _task_errors(task, names)]
+    if replicas(spec) > _MAX_PODS or any(task.replicas < 0 for task in spec.tasks):
+        found.append(f"'replicas' must not be negative, nor greater than {_MAX_PODS} in total")
     if spec.min_available > replicas(spec):
         found.append("job 'minAvailable' should not be greater than total replicas in tasks")
     found += _policy_errors(spec.policies)
@@ -73,10 +79,26 @@ def validation_errors(job: VolcanoJob) -> list[str]:
     return found
 
 
+def template_errors(job: VolcanoJob) -> list[str]:
+    """Return the errors of the tasks' templates: fields of a wrong type, and quantities that cannot be parsed.
+
+    This takes longer than `validation_errors`, and the result depends only on the spec.
+    """
+    found = []
+    for task in job.spec.tasks:
+        try:
+            pod_document(job, task, 0)
+            task_usage(task)
+        except (ValueError, TypeError, AttributeError) as error:
+            found.append(f"task {task.name}: its template is invalid: {shortened(str(error))}")
+    return found
+
+
 def _task_errors(task: TaskSpec, names: list[str]) -> Iterator[str]:
     if (task.min_available or 0) > task.replicas:
         yield "'minAvailable' is greater than 'replicas'"
-    if not (task.template.get("spec") or {}).get("containers"):
+    spec = task.template.get("spec") or {}
+    if not isinstance(spec, dict) or not spec.get("containers"):
         yield "its template has no containers"
     parts = task.partition_policy
     if parts is not None and task.replicas != parts.total_partitions * parts.partition_size:

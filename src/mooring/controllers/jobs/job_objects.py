@@ -33,6 +33,28 @@ def claim_name(job: VolcanoJob, index: int) -> str:
     return job.spec.volumes[index].volume_claim_name or f"{job.name}-pvc-{job.uid[:8]}-{index}"
 
 
+def claim_document(job: VolcanoJob, index: int) -> Document:
+    """Return the manifest of the claim that is created for a job's volume."""
+    metadata = {"name": claim_name(job, index), "namespace": job.namespace, "ownerReferences": [owner_of(job)]}
+    spec = job.spec.volumes[index].volume_claim
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def missing_claim(name: str) -> str:
+    """Return the message for a job that names a claim which does not exist."""
+    return f"pvc {name} is not found, the job will be in the Pending state until the PVC is created"
+
+
+def may_start(job: VolcanoJob, task: TaskSpec, started: Mapping[str, int]) -> bool:
+    """Return whether the tasks that a task depends on have started. ``started`` counts the started pods by task."""
+    needed = task.depends_on
+    if needed is None:
+        return True
+    least = {each.name: each.min_available or 0 for each in job.spec.tasks}
+    ready = [started.get(name, 0) >= least.get(name, 0) for name in needed.name]
+    return any(ready) if needed.iteration == "any" and len(ready) > 1 else all(ready)
+
+
 def pod_document(job: VolcanoJob, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] = ()) -> Document:
     """Return the manifest of one pod of a task."""
     template = copy.deepcopy(task.template)

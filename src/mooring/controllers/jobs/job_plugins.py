@@ -1,4 +1,4 @@
-"""Job plugins: `env` sets the index of each pod, `svc` gives the pods of a job host names and a headless Service."""
+"""Job plugins: `env` sets the index of each pod, `svc` sets host names and creates a headless Service."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class EnvPlugin(JobPlugin):
 
 
 class SvcPlugin(JobPlugin):
-    """Gives pods host names under a headless Service, and mounts the list of all host names."""
+    """Sets the host names of pods under a headless Service, and mounts the list of all host names."""
 
     def __init__(self, arguments: tuple[str, ...]) -> None:
         flags = _flags(arguments, _SVC_FLAGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from mooring.api.label_selectors import parse_int
 from mooring.api.meta import Model, NamespacedObject
 from mooring.api.volcano_jobs import JOB_VERSION as JOB_API
 from mooring.api.volcano_jobs import TaskSpec
@@ -69,8 +70,7 @@ class JobPod(NamespacedObject, kw_only=True):
     @property
     def version(self) -> int:
         """The version of the job for which it was created."""
-        text = self.annotations.get(constants.JOB_VERSION, "")
-        return int(text) if text.isdecimal() else 0
+        return max(parse_int(self.annotations.get(constants.JOB_VERSION, "")) or 0, 0)
 
     @property
     def is_terminating(self) -> bool:
@@ -140,7 +140,7 @@ def _is_complete(task: TaskSpec | None, pods: Iterable[JobPod]) -> bool:
 
 
 def _has_failed(task: TaskSpec | None, pods: Iterable[JobPod]) -> bool:
-    """Whether the containers of a task restarted more often than `maxRetry` allows."""
+    """Return whether the containers of a task restarted more often than `maxRetry` allows."""
     if task is None or not task.replicas or task.max_retry < 0:
         return False
     active = (each for each in pods if each.status.phase in {constants.RUNNING, constants.PENDING})

@@ -14,7 +14,7 @@ from mooring.config.durations import SECOND, format_duration
 from mooring.controllers import constants
 from mooring.controllers.commands import consume_command, pending_commands
 from mooring.controllers.constants import JOB_NAME, PENDING
-from mooring.controllers.jobs.job_admission import validation_errors, with_defaults
+from mooring.controllers.jobs.job_admission import template_errors, validation_errors, with_defaults
 from mooring.controllers.jobs.job_plugins import PluginError
 from mooring.controllers.jobs.job_pods import JOB_PODS, JobPod, request_for
 from mooring.controllers.jobs.job_status import JobProgress, count_pods, next_status, patch_for
@@ -26,11 +26,11 @@ from mooring.controllers.reconciler import Context, Reconciler, Selection
 from mooring.kube import Change, NotFound
 
 _SYNC_REQUEST: Final = Request()
-#: The most phase changes in one reconciliation.
+#: The maximum number of phase changes in one reconciliation.
 _MAX_STEPS: Final = 8
 #: The retry interval of a blocked job.
 _BLOCKED_SECONDS: Final = 5.0
-#: The least interval between writes of pod counts. A new phase is written at once.
+#: The minimum interval between writes of pod counts. A new phase is written at once.
 _COUNT_SECONDS: Final = 0.5
 
 
@@ -128,7 +128,7 @@ class JobReconciler(Reconciler):
         self._reset_for(job, tracked)
         tracked.write_delay = 0.0
         job = self._with_defaults(tracked.current(job))
-        errors = validation_errors(job)
+        errors = [*validation_errors(job), *self._template_errors(job, tracked)]
         if errors:
             await self._reject(job, tracked, errors)
             return None
@@ -143,6 +143,12 @@ class JobReconciler(Reconciler):
         if tracked.write_delay > 0:
             delays.append(tracked.write_delay)
         return min(delays, default=None)
+
+    def _template_errors(self, job: VolcanoJob, tracked: TrackedJob) -> list[str]:
+        generation = max(job.metadata.generation, 1)
+        if tracked.checked != generation:
+            tracked.template_errors, tracked.checked = template_errors(job), generation
+        return tracked.template_errors
 
     def _untrack(self, key: str) -> None:
         tracked = self._tracked.get(key)
@@ -339,7 +345,7 @@ def _is_affected(pod: JobPod, action: str, request: Request) -> bool:
 
 
 def _is_relevant(change: Change[VolcanoJob]) -> bool:
-    """Whether more changed than the fields that the controller itself writes."""
+    """Return whether more changed than the fields that the controller itself writes."""
     old, new = change.old, change.new
     if old is None or new is None:
         return True

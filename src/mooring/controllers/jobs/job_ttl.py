@@ -6,15 +6,14 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
-import structlog
-
 from mooring.api.meta import parse_time
 from mooring.api.volcano_jobs import VolcanoJob
 from mooring.controllers.constants import FINISHED
 from mooring.controllers.reconciler import Reconciler, Selection
 from mooring.kube import Change, Conflict, NotFound, resource_of
+from mooring.logs import get_logger
 
-log = structlog.get_logger("mooring.controller")
+log = get_logger("mooring.controller")
 
 
 class JobTTLReconciler(Reconciler):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterable, Mapping
+from collections import Counter
+from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -14,8 +15,17 @@ from mooring.api.storage import PersistentVolumeClaim
 from mooring.api.volcano import PodGroup
 from mooring.api.volcano_jobs import TaskSpec, VolcanoJob
 from mooring.controllers import constants
-from mooring.controllers.jobs.job_objects import claim_name, group_for, group_name, group_patch, pod_document
-from mooring.controllers.jobs.job_plugins import PLUGINS, JobPlugin, owner_of, pod_name
+from mooring.controllers.jobs.job_objects import (
+    claim_document,
+    claim_name,
+    group_for,
+    group_name,
+    group_patch,
+    may_start,
+    missing_claim,
+    pod_document,
+)
+from mooring.controllers.jobs.job_plugins import PLUGINS, JobPlugin, pod_name
 from mooring.controllers.jobs.job_pods import JOB_PODS, JobPod
 from mooring.controllers.jobs.tracked_job import TrackedJob
 from mooring.controllers.reconciler import Context
@@ -100,13 +110,10 @@ class JobWriter:
             try:
                 await self._client.get(PersistentVolumeClaim, name, namespace=job.namespace)
             except NotFound:
-                text = f"pvc {name} is not found, the job will be in the Pending state until the PVC is created"
-                raise JobBlockedError("PVCError", text) from None
+                raise JobBlockedError("PVCError", missing_claim(name)) from None
             return
-        metadata = {"name": name, "namespace": job.namespace, "ownerReferences": [owner_of(job)]}
-        document = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim}
         try:
-            await self._client.send("POST", resource.path(namespace=job.namespace), document)
+            await self._client.send("POST", resource.path(namespace=job.namespace), claim_document(job, index))
         except AlreadyExists:
             return
 
@@ -121,13 +128,14 @@ class JobWriter:
     async def sync_pods(self, job: VolcanoJob, tracked: TrackedJob) -> None:
         """Create missing pods and delete superfluous ones."""
         members = tracked.members(job)
+        started = Counter(pod.task for pod in members.values() if pod.is_started)
         wanted: set[str] = set()
         missing: list[tuple[TaskSpec, int]] = []
         for task in job.spec.tasks:
             indexes = {pod_name(job, task, index): index for index in range(task.replicas)}
             wanted |= indexes.keys()
             absent = [index for name, index in indexes.items() if name not in members]
-            if absent and self._may_start(job, task, members):
+            if absent and may_start(job, task, started):
                 missing += [(task, index) for index in absent]
         await self._create(job, tracked, missing)
         superfluous = [
@@ -137,21 +145,6 @@ class JobWriter:
             and (name not in wanted or constants.OUT_OF_SYNC_ANNOTATION in pod.annotations)
         ]
         await self.delete(job, tracked, superfluous)
-
-    def _may_start(self, job: VolcanoJob, task: TaskSpec, members: Mapping[str, JobPod]) -> bool:
-        """Whether the tasks that a task depends on have started."""
-        needed = task.depends_on
-        if needed is None:
-            return True
-        started = [self._has_started(job, name, members) for name in needed.name]
-        return any(started) if needed.iteration == "any" and len(started) > 1 else all(started)
-
-    def _has_started(self, job: VolcanoJob, name: str, members: Mapping[str, JobPod]) -> bool:
-        task = next((each for each in job.spec.tasks if each.name == name), None)
-        if task is None:
-            return True
-        count = sum(pod.is_started for pod in members.values() if pod.task == name)
-        return count >= (task.min_available or 0)
 
     async def _create(self, job: VolcanoJob, tracked: TrackedJob, missing: Iterable[tuple[TaskSpec, int]]) -> None:
         plugins = self.plugins(job)

@@ -1,4 +1,4 @@
-"""Lifecycle policies: which action follows from an event of a job or one of its pods. Without I/O."""
+"""Lifecycle policies: the action for an event of a job or of one of its pods. Without I/O."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Delayed(msgspec.Struct):
 
 
 def cancels(request: Request, delayed: Delayed) -> bool:
-    """Whether a request cancels a delayed action of the same pod."""
+    """Return whether a request cancels a delayed action of the same pod."""
     event = delayed.request.event
     if event == constants.POD_PENDING:
         # A recreated pod of the same name has a delayed action of its own.
@@ -94,7 +94,7 @@ def cancels(request: Request, delayed: Delayed) -> bool:
 
 
 def supersedes(action: str, request: Request, delayed: Delayed) -> bool:
-    """Whether an action that was executed replaces a delayed one."""
+    """Return whether an action that was executed replaces a delayed one."""
     if action == constants.RESTART_TASK:
         return delayed.action == action and delayed.request.task == request.task
     if action == constants.RESTART_POD:

@@ -1,6 +1,6 @@
-"""The state machine of a job: phase and action determine what to do with the pods, and then the next phase.
+"""The state machine of a job: phase and action determine the operation on the pods, and then the next phase.
 
-Without I/O: `step` returns what to do. When that is done, `Step.advance` returns the next phase from the pod counts.
+Without I/O: `step` returns the operation. When it is done, `Step.advance` returns the next phase from the pod counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Advance = Callable[[VolcanoJobSpec, JobProgress, Counts], JobProgress | None]
 
 
 class Step(NamedTuple):
-    """What to do with the pods: reconcile them with the spec, delete all but those in `keep`, or delete some."""
+    """An operation on the pods: reconcile them with the spec, delete all but those in `keep`, or delete some."""
 
     verb: Literal["sync", "kill", "kill part"]
     keep: frozenset[str]
@@ -29,7 +29,7 @@ class Step(NamedTuple):
 
 
 def step(phase: str, action: str) -> Step:
-    """Return what to do in a phase for an action."""
+    """Return the step for an action in a phase."""
     if phase in {"", constants.PENDING, constants.RUNNING}:
         return _step_of_active(phase, action)
     if phase == constants.RESTARTING:
@@ -76,7 +76,7 @@ _STOPPING: Final = {
     constants.COMPLETE: constants.COMPLETING,
     constants.TERMINATE: constants.TERMINATING,
 }
-#: Phase -> how it ends.
+#: Phase -> the function that returns the phase after it.
 _STOPPED: Final[dict[str, Advance]] = {
     constants.ABORTING: _when_stopped(constants.ABORTED),
     constants.COMPLETING: _when_stopped(constants.COMPLETED),
@@ -112,7 +112,7 @@ def _running(spec: VolcanoJobSpec, progress: JobProgress, counts: Counts) -> Job
 
 
 def _is_success(spec: VolcanoJobSpec, counts: Counts) -> bool:
-    """Whether enough pods of a finished job succeeded, in each task and in total."""
+    """Return whether enough pods of a finished job succeeded, in each task and in total."""
     least = sum(task.replicas if task.min_available is None else task.min_available for task in spec.tasks)
     if spec.min_available >= least:
         for task in spec.tasks:

@@ -1,4 +1,4 @@
-"""What the controller tracks about a job besides the object: pods, pending requests, and its last status write."""
+"""State that the controller tracks for a job besides the object: pods, pending requests, the last status write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mooring.kube.object_store import is_newer
 
 
 class TrackedJob:
-    """One job. Results of the controller's own writes are remembered until the watch delivers them."""
+    """The state of one job. Results of the controller's own writes are kept until the watch delivers them."""
 
     def __init__(self) -> None:
         self.pods: dict[str, JobPod] = {}
@@ -25,6 +25,9 @@ class TrackedJob:
         self.deleted: set[str] = set()
         #: The job's generation for which the objects of its plugins were created.
         self.prepared = 0
+        #: The job's generation whose templates were checked, and their errors.
+        self.checked = 0
+        self.template_errors: list[str] = []
         #: The note of the last warning event, to avoid repeating it.
         self.last_warning = ""
         #: When the status was last written, and how long a write of new counts is delayed.
@@ -50,7 +53,7 @@ class TrackedJob:
         self._uid, self._written = job.uid, None
         self.requests.clear()
         self.delayed.clear()
-        self.prepared, self.last_warning = 0, ""
+        self.prepared, self.checked, self.last_warning = 0, 0, ""
         return True
 
     def of_task(self, task: str) -> Iterator[JobPod]:
@@ -62,11 +65,11 @@ class TrackedJob:
         return {name: pod for name, pod in self.pods.items() if pod.job_uid == job.uid}
 
     def is_deleted(self, pod: JobPod) -> bool:
-        """Whether a pod is terminating or was deleted."""
+        """Return whether a pod is terminating or was deleted."""
         return pod.is_terminating or pod.uid in self.deleted
 
     def status_written(self, job: VolcanoJob) -> None:
-        """Remember the job that a status write returned."""
+        """Store the job that a status write returned."""
         self._written = job
 
     def current(self, job: VolcanoJob) -> VolcanoJob:

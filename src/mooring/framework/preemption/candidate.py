@@ -17,7 +17,13 @@ PRIORITY_OFFSET = 1 << 31
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A node, the pods to evict (most important first), and how many evictions violate a budget."""
+    """A node and the pods to evict from it.
+
+    Attributes:
+        row: The row of the node in the node table: ``node.row``.
+        victims: The pods to evict, most important first.
+        violations: How many of the evictions violate a PodDisruptionBudget.
+    """
 
     row: int
     victims: tuple[PodInfo, ...]
@@ -57,10 +63,13 @@ class AskExtenders(msgspec.Struct, frozen=True):
     """An incomplete PostFilter result: extenders must process the candidates first.
 
     PostFilter cannot wait for an extender's response, so it returns the candidates and the continuation.
+
+    Attributes:
+        candidates: The candidates, for the extenders.
+        then: Called with the candidates that the extenders returned, or with an error status.
     """
 
     candidates: tuple[Candidate, ...]
-    #: Called with the candidates that the extenders returned, or with an error status.
     then: Callable[[Sequence[Candidate] | Status], Outcome]
 
     def and_then(self, change: Callable[[Outcome], Outcome]) -> AskExtenders:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -35,15 +35,24 @@ class VictimRules(Protocol):
 
 
 class Evaluator:
-    """Finds the best node to preempt on.
+    """Preemption for ``post_filter``: finds the node where evicting pods does the least harm, as kube-scheduler does.
 
-    ``wanted`` returns how many candidates are enough for a number of nodes; by default all nodes are evaluated.
-    ``rules`` select the victims instead of their priority.
+    ```python
+    def post_filter(self, state, pod, statuses):
+        return Evaluator(self.handle).preempt(state, pod, statuses)
+    ```
     """
 
     def __init__(
         self, handle: Handle, wanted: Callable[[int], int] | None = None, *, rules: VictimRules | None = None
     ) -> None:
+        """Create an evaluator.
+
+        Args:
+            handle: The plugin's handle.
+            wanted: Returns how many candidate nodes are enough, given the number of nodes; by default all.
+            rules: Rules that select the victims; by default they are pods with a lower priority.
+        """
         self._handle = handle
         self._wanted = wanted
         self._rules = rules
@@ -87,11 +96,13 @@ class Evaluator:
     def _ineligible(self, pod: Pod, statuses: NodeStatuses) -> str:
         if not pod.may_preempt:
             return "not eligible due to preemptionPolicy=Never."
-        name = pod.status.nominated_node_name
-        row = self._handle.table.row_of.get(name) if name else None
+        table = self._handle.table
+        # The nomination in memory is newer than the one on the API server.
+        name = self._handle.nominator.node_of(pod.uid) or pod.status.nominated_node_name
+        row = table.row_of.get(name) if name else None
         if row is None or statuses.of_row(row).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return ""
-        if _is_being_emptied(self._handle.table.nodes[row], pod):
+        if _is_being_emptied(table.nodes[row], pod, table.evicting):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
@@ -146,9 +157,12 @@ class Evaluator:
         return rows[np.isin(rows, [row for row in known if row is not None])]
 
 
-def _is_being_emptied(node: NodeInfo, pod: Pod) -> bool:
-    """Whether a victim of an earlier preemption is still terminating on a node."""
-    return any(info.priority < pod.priority and _leaves_for_preemption(info.pod) for info in node.pods)
+def _is_being_emptied(node: NodeInfo, pod: Pod, evicting: Container[str]) -> bool:
+    """Whether a victim of an earlier preemption is being evicted from a node or still terminating there."""
+    return any(
+        info.priority < pod.priority and (info.pod.uid in evicting or _leaves_for_preemption(info.pod))
+        for info in node.pods
+    )
 
 
 def _leaves_for_preemption(pod: Pod) -> bool:

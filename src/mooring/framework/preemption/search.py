@@ -48,10 +48,13 @@ def _is_modelled(plugin: object) -> bool:
 
 def search_one(handle: Handle, state: CycleState, pod: Pod, node: NodeInfo, budgets: Budgets) -> Candidate | Status:
     """Return the victims on one node, found by simulation; or why there are none."""
+    runner = handle.runner
     potential = sorted((info for info in node.pods if info.priority < pod.priority), key=by_importance)
+    if runner.restricts_evictions:
+        potential = [info for info in potential if runner.may_evict(pod, info.pod)]
     if not potential:
         return NO_VICTIMS
-    state, what_if, runner = state.clone(), WhatIfNode(node), handle.runner
+    state, what_if = state.clone(), WhatIfNode(node)
     for info in potential:
         what_if.remove_pod(info)
         runner.remove_pod(state, pod, info, what_if)
@@ -134,6 +137,10 @@ def _potential_victims(handle: Handle, pod: Pod, rows: Rows, statuses: NodeStatu
     place[rows] = np.arange(len(rows))
     places = place[columns.rows[:count]]
     chosen = np.flatnonzero((places >= 0) & (columns.priorities[:count] < pod.priority))
+    runner = handle.runner
+    if runner.restricts_evictions:
+        allowed = (runner.may_evict(pod, columns.infos[number].pod) for number in chosen.tolist())
+        chosen = chosen[np.fromiter(allowed, dtype=np.bool_, count=len(chosen))]
     per_row = np.bincount(places[chosen], minlength=len(rows))
     without = per_row == 0
     if without.any():
@@ -158,7 +165,7 @@ def _models(handle: Handle, state: CycleState, pod: Pod, victims: Victims) -> li
         if what_if is not None:
             models.append((plugin.name, what_if(state, pod, victims)))
             continue
-        verdicts = plugin.filter_nodes(state, pod, victims.nodes)  # type: ignore[attr-defined]  # see _is_modelled
+        verdicts = plugin.filter_nodes(state, pod, victims.nodes)
         if verdicts is not None:
             models.append((plugin.name, WhatIf.constant(verdicts, victims)))
     return models

@@ -9,45 +9,48 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-import structlog
 
-from mooring.api.meta import KubeObject, ObjectMeta
+from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.policy import PriorityClass
-from mooring.api.volcano import PodGroup, PodGroupStatus, Queue, QueueSpec, ResourceQuota
+from mooring.api.volcano import PodGroup, PodGroupStatus, Queue, ResourceQuota
 from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.actions.complete import complete
+from mooring.batch.callbacks import MayEvict
 from mooring.batch.cluster import BatchCluster
 from mooring.batch.plugin import SessionGuards
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.plugins.gang import UNSCHEDULABLE
-from mooring.batch.queue import ROOT
+from mooring.batch.queue import standing_queues
 from mooring.batch.resource import Resource
 from mooring.batch.run import Outcome, action_steps, close_session, open_session
 from mooring.batch.session import Session
 from mooring.batch.task import PENDING, TaskInfo
 from mooring.framework.api_clients import VolumeWriter
 from mooring.framework.handle import Handle
-from mooring.kube import AlreadyExists, Change, Client, KubeError, NotFound
+from mooring.kube import AlreadyExists, Backoff, Change, Client, KubeError, NotFound
 from mooring.live.api_adapters import ApiBinder
 from mooring.live.batch.batch_settings import BatchSettings, ConfFile, session_actions, session_plugins
-from mooring.live.batch.batch_writer import BatchWriter
+from mooring.live.batch.batch_writer import INVALID, BatchWriter
 from mooring.live.batch.session_records import SessionRecords
 from mooring.live.custom import CustomInformers
 from mooring.live.reporter import Reporter
-from mooring.loading import Catalog
+from mooring.loading import ACTION, Catalog
+from mooring.loading.plugin_kinds import plugin_name
+from mooring.logs import get_logger
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.session_metrics import SessionMetrics
 from mooring.plugins.volume_binding import VolumeBinding
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_lock import DecisionLock
+from mooring.unexpected_errors import report_unexpected
 
-log = structlog.get_logger("mooring.batch")
+log = get_logger("mooring.batch")
 
 #: Kinds that sessions read in addition to those of the pod-by-pod engine.
 KINDS: Final = (PriorityClass, ResourceQuota, Queue, PodGroup)
@@ -57,6 +60,8 @@ _SLICE_SECONDS: Final = 0.02
 _GATHER_SECONDS: Final = 0.02
 #: The period if nothing changed and the last session decided nothing.
 _IDLE_SECONDS: Final = 10.0
+#: The pauses after sessions that failed.
+_FIRST_FAILURE_SECONDS, _LAST_FAILURE_SECONDS = 1.0, 30.0
 #: Plugins whose answers depend on the time.
 _TIMELY: Final = frozenset({"sla", "tdm", "cdp", "usage"})
 #: How often the presence of the root and default queues is checked.
@@ -64,7 +69,7 @@ _QUEUES_SECONDS: Final = 2.0
 
 
 class _Progress:
-    """How many of a session's bindings and evictions were handed to the writer."""
+    """The number of a session's bindings and evictions that were passed to the writer."""
 
     def __init__(self) -> None:
         self.bindings = 0
@@ -72,7 +77,7 @@ class _Progress:
 
 
 class BatchScheduler:
-    """Runs one session after the other until cancelled."""
+    """A loop that runs one session after another until cancelled."""
 
     def __init__(
         self,
@@ -84,25 +89,32 @@ class BatchScheduler:
         volumes: VolumeWriter,
         reporter: Reporter,
         lock: DecisionLock,
+        on_failed_eviction: Callable[[Pod], None],
         metrics: SessionMetrics | None = None,
         records: DecisionRecords | None = None,
         catalog: Catalog | None = None,
         guards: SessionGuards | None = None,
+        eviction_rules: Callable[[], Sequence[MayEvict]] = tuple,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
-        """Each session holds ``lock``; ``catalog`` has users' plugins and actions. Raises ConfigError."""
+        """Each session holds ``lock``; ``catalog`` contains users' plugins and actions. Raises ConfigError.
+
+        ``on_failed_eviction`` stops counting a pod as being evicted. ``eviction_rules`` returns the ``may_evict``
+        methods of the pod-by-pod engine's plugins.
+        """
         self._metrics = metrics if metrics is not None else SessionMetrics()
         self._records = SessionRecords(records, clock)
         self._settings = settings
         self._cache = cache
         self._client = client
         self._lock = lock
-        #: Users' plugins, then all plugins and actions.
+        self._eviction_rules = eviction_rules
+        #: Users' plugins; then all plugins and actions.
         self._users: Mapping[str, type[Any]] = {}
         self._plugins: Mapping[str, type[Any]] = {}
         self._actions: Mapping[str, Action] = {}
-        self._guards = guards if guards is not None else SessionGuards(clock=clock, log=log.warning)
+        self.guards = guards if guards is not None else SessionGuards(clock=clock, log=log.warning)
         self._use_plugins(catalog or Catalog())
         self.conf = ConfFile(settings.scheduler_conf, actions=self._actions, plugins=self._plugins)
         handle = Handle(
@@ -128,14 +140,34 @@ class BatchScheduler:
             component=settings.scheduler_names[0],
             on_bound=self._records.bound,
             on_failed_bind=self._bind_failed,
-            on_failed_eviction=self._eviction_failed,
+            on_failed_eviction=on_failed_eviction,
         )
         self._metrics.binds = lambda: {"bound": self.writer.bound, "failed": self.writer.failed}
         self._wake = asyncio.Event()
         self._warned: set[str] = set()
+        #: The objects that were reported as invalid, with the error.
+        self._invalid: dict[tuple[str, str], str] = {}
+        self._failures = Backoff(first=_FIRST_FAILURE_SECONDS, cap=_LAST_FAILURE_SECONDS)
         self._stopped = False
-        #: How many sessions were run, and how long the last one took.
+        #: The number of sessions that were run, and the duration of the last one.
         self.sessions, self.last_seconds = 0, 0.0
+
+    @property
+    def scheduler_name(self) -> str:
+        """The first scheduler name whose pods sessions place."""
+        return self._settings.scheduler_names[0]
+
+    def plugin_name(self, name: str) -> str:
+        """Return the name of a plugin that the configuration may refer to by its file."""
+        return plugin_name(self._users[name]) if name in self._users else name
+
+    def enabled(self) -> dict[str, str]:
+        """Return the plugins and actions of the configuration, with their kind."""
+        conf = self.conf.current
+        plugins = {
+            self.plugin_name(option.name): "session" for option in conf.options() if option.name in self._plugins
+        }
+        return {**plugins, **dict.fromkeys(conf.actions, "action")}
 
     # Cluster events
 
@@ -170,7 +202,7 @@ class BatchScheduler:
         return isinstance(new, PriorityClass | ResourceQuota)
 
     def _pod_may_help(self, old: Pod | None, new: Pod | None) -> bool:
-        """Whether a pod of these schedulers was created, or a placed pod releases its resources."""
+        """Return whether a pod of these schedulers was created, or a placed pod releases its resources."""
         if new is None or new.is_finished or (new.is_terminating and old is not None and not old.is_terminating):
             return old is not None and bool(old.node_name)
         return not new.node_name and new.scheduler_name in self.cluster.scheduler_names and old is None
@@ -186,11 +218,14 @@ class BatchScheduler:
         settings = self._settings
         self._users = {**settings.plugins, **session_plugins(catalog)}
         self._plugins = {**PLUGINS, **self._users}
-        self._actions = {**ACTIONS, **settings.actions, **session_actions(catalog)}
-        self._guards.set_options(catalog.options())
+        self.guards.set_options(catalog.options())
+        for name, cls in catalog.classes(ACTION).items():
+            self.guards.add_code(cls, name)
+        actions = {**settings.actions, **session_actions(catalog)}
+        self._actions = {**ACTIONS, **{name: self.guards.action(name, each) for name, each in actions.items()}}
 
     def use(self, catalog: Catalog) -> None:
-        """Use this catalog's plugins and actions from the next session on."""
+        """Use the plugins and actions of a catalog from the next session on."""
         self._use_plugins(catalog)
         self._warned.clear()
         self.conf.reread(actions=self._actions, plugins=self._plugins)
@@ -213,7 +248,7 @@ class BatchScheduler:
                 changed = self._wake.is_set()
                 self._wake.clear()
                 if changed or time.monotonic() - ended >= self._period(decided=decided):
-                    decided = await self._session()
+                    decided = await self._guarded_session()
                     ended = time.monotonic()
                 await self._pause()
 
@@ -237,6 +272,17 @@ class BatchScheduler:
             return
         await asyncio.sleep(_GATHER_SECONDS)
 
+    async def _guarded_session(self) -> bool:
+        """Run a session. If it fails, report the error and pause, because the cluster may change meanwhile."""
+        try:
+            decided = await self._session()
+        except Exception as error:
+            report_unexpected("a session failed", error)
+            await asyncio.sleep(self._failures.next())
+            return True
+        self._failures.reset()
+        return decided
+
     async def _session(self) -> bool:
         """Run a session. Return whether it decided anything."""
         async with self._lock:
@@ -252,20 +298,24 @@ class BatchScheduler:
     async def _run_session(self) -> bool:
         started = time.perf_counter()
         session = self.cluster.session(self.conf.current)
+        session.rankings = self._records.rankings(session)
+        session.eviction_rules = self._eviction_rules()
         progress = _Progress()
         try:
-            opened = open_session(session, self._plugins, self._guards)
+            opened = open_session(session, self._plugins, self.guards)
             self._metrics.opened(time.perf_counter() - started)
             await self._run_actions(session, progress)
             self._publish(session, close_session(session, opened))
+            self.guards.end_attempt()
         finally:
             session.rollback.restore(keep=self._cache.assumed)
+            self._report_invalid(session)
         for warning in session.warnings:
             self._warn_once(warning)
         return bool(progress.bindings or progress.evictions)
 
     async def _run_actions(self, session: Session, progress: _Progress) -> None:
-        """Run the actions in slices, and hand over what they decide."""
+        """Run the actions in slices, and carry out their decisions."""
         spent: dict[str, float] = {}
         complete(session)
         begun = time.perf_counter()
@@ -288,7 +338,7 @@ class BatchScheduler:
             log.warning(text)
 
     def _carry_out(self, session: Session, progress: _Progress) -> None:
-        """Assume and bind, or evict, what was committed since the last call."""
+        """Assume and bind, or evict, the tasks committed since the last call."""
         for task in session.bindings[progress.bindings :]:
             progress.bindings += 1
             self._cache.assume(task.pod, task.node_name)
@@ -304,7 +354,7 @@ class BatchScheduler:
                 self.writer.group_event(job.group, "Normal", "Evict", reason)
 
     def _pre_bind(self, session: Session, task: TaskInfo) -> Any:
-        """Return what binds a pod's volumes before the pod is bound; None if it has no claims."""
+        """Return the function that binds a pod's volumes before the pod is bound; None if it has no claims."""
         if not any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in task.pod.spec.volumes):
             return None
         plugin, state, node_name = self.cluster.kube.get(VolumeBinding), session.state_of(task), task.node_name
@@ -317,15 +367,11 @@ class BatchScheduler:
         return pre_bind
 
     async def _bind_failed(self, pod: Pod, problem: str) -> None:
-        """Undo the assumption of a pod whose bind failed; the next session tries it again."""
+        """Undo the assumption of a pod whose bind failed. The next session retries it."""
         self._records.failed(pod, problem)
         async with self._lock:
             self._cache.forget(pod)
         self._wake.set()
-
-    async def _eviction_failed(self, pod: Pod) -> None:
-        async with self._lock:
-            self._cache.eviction_failed(pod)
 
     # Statuses
 
@@ -354,11 +400,23 @@ class BatchScheduler:
         }
         self._metrics.allocated = {name: Resource.of(held).as_dict() for name, held in outcome.queues.items()}
 
+    def _report_invalid(self, session: Session) -> None:
+        """Report objects that cannot be parsed, once per error, and the pods that wait for them."""
+        found: dict[tuple[str, str], str] = {}
+        for item, message in session.invalid:
+            found[item.kind, item.uid] = message
+            if isinstance(item, PodGroup):
+                text = f"PodGroup {item.key} is invalid: {message}"
+                for pod in self.cluster.pending_members(item):
+                    self.writer.pod_condition(pod, INVALID, text)
+            if self._invalid.get((item.kind, item.uid)) != message:
+                log.warning("an object is invalid and is ignored", kind=item.kind, name=item.name, error=message)
+                self.writer.invalid(item, message)
+        self._invalid = found
+
     async def _create_queues(self) -> None:
         """Create the root queue and the default queue if they do not exist."""
-        wanted = {ROOT: Queue(metadata=ObjectMeta(name=ROOT), spec=QueueSpec(reclaimable=False))}
-        default = self._settings.default_queue
-        wanted[default] = Queue(metadata=ObjectMeta(name=default), spec=QueueSpec(reclaimable=True))
+        wanted = standing_queues(self._settings.default_queue)
         lister = self._cache.objects.lister(Queue)
         while wanted:
             await asyncio.sleep(_QUEUES_SECONDS if lister.version else 0.1)
@@ -377,6 +435,10 @@ class BatchScheduler:
                     log.warning("could not create a queue", queue=name, error=str(error))
                     await asyncio.sleep(_QUEUES_SECONDS)
                     continue
+                except Exception as error:
+                    report_unexpected("a queue cannot be created", error, queue=name)
+                    await asyncio.sleep(_QUEUES_SECONDS)
+                    continue
                 del wanted[name]
 
 
@@ -385,7 +447,7 @@ def _hint(kind: str) -> str:
 
 
 def _differs(old: PodGroupStatus, new: PodGroupStatus) -> bool:
-    """Whether two statuses differ in anything but times and session ids."""
+    """Return whether two statuses differ in anything except times and session ids."""
 
     def plain(status: PodGroupStatus) -> tuple[Any, ...]:
         conditions = [(c.type, c.status, c.reason, c.message) for c in status.conditions]

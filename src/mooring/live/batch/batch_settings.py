@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
+from mooring.batch.actions import Action
 from mooring.batch.conf import DEFAULT_CONF, BatchConf, read_conf
+from mooring.batch.plugin import user_action
 from mooring.config.config_errors import ConfigError, FieldError
 from mooring.loading import ACTION, SESSION, Catalog, FoundPlugin
+from mooring.logs import get_logger
 
-log = structlog.get_logger("mooring.batch")
+log = get_logger("mooring.batch")
 
 
 class BatchSettings(msgspec.Struct, frozen=True):
-    """How sessions are run; the fields are vc-scheduler's flags."""
+    """The settings of sessions. The fields are vc-scheduler's flags."""
 
-    #: None for Volcano's default configuration.
+    #: The configuration file; None for Volcano's default configuration.
     scheduler_conf: Path | None = None
     scheduler_names: tuple[str, ...] = ("volcano",)
     schedule_period: float = 1.0
@@ -30,17 +32,17 @@ class BatchSettings(msgspec.Struct, frozen=True):
 
 
 class ConfFile:
-    """A volcano-scheduler.conf on disk, or Volcano's default if there is no file. An invalid file is not used."""
+    """A volcano-scheduler.conf, or Volcano's default if there is no file. An invalid file does not take effect."""
 
     def __init__(self, path: Path | None, *, actions: Collection[str], plugins: Collection[str]) -> None:
-        """Read the file. Raises ConfigError: there is no configuration to fall back to yet."""
+        """Read the file. Raises ConfigError, because there is no earlier configuration to keep."""
         self._path = path
         self._actions = actions
         self._plugins = plugins
         self.current: BatchConf = self._read()
 
     def paths(self) -> list[Path]:
-        """Return the file, if there is one."""
+        """Return the file in a list; empty if there is none."""
         return [] if self._path is None else [self._path]
 
     def reread(self, *, actions: Collection[str] | None = None, plugins: Collection[str] | None = None) -> bool:
@@ -70,14 +72,14 @@ class ConfFile:
 
 
 def session_plugins(catalog: Catalog) -> dict[str, type[Any]]:
-    """Return users' session plugins by name. One that is alone in its file also has the file's name, as in Volcano."""
+    """Return users' session plugins by name; as in Volcano, a plugin alone in its file also has the file's name."""
     found = [each for each in catalog.found.values() if each.kind is SESSION]
     return {**_by_file(found), **{each.name: each.cls for each in found}}
 
 
-def session_actions(catalog: Catalog) -> dict[str, Callable[[Any], Any]]:
-    """Return users' actions by name; each session creates a new instance."""
-    return {name: _action(cls) for name, cls in catalog.classes(ACTION).items()}
+def session_actions(catalog: Catalog) -> dict[str, Action]:
+    """Return users' actions by name."""
+    return {name: user_action(cls) for name, cls in catalog.classes(ACTION).items()}
 
 
 def _by_file(found: Iterable[FoundPlugin]) -> dict[str, type[Any]]:
@@ -85,12 +87,5 @@ def _by_file(found: Iterable[FoundPlugin]) -> dict[str, type[Any]]:
     for each in found:
         if each.path is not None:
             files.setdefault(each.path.stem, []).append(each.cls)
-    # A file's name never replaces a built-in plugin; only the plugin's own name does.
+    # A file's name never replaces a built-in plugin. Only the plugin's own name does.
     return {stem: alone[0] for stem, alone in files.items() if len(alone) == 1 and stem not in SESSION.builtin}
-
-
-def _action(cls: type[Any]) -> Callable[[Any], Any]:
-    def execute(session: Any) -> Any:
-        return cls().execute(session)
-
-    return execute

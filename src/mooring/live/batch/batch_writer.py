@@ -1,37 +1,41 @@
-"""Writes the decisions of sessions to the API server: binds, evictions, statuses. No session waits for a write."""
+"""BatchWriter: writes the decisions of sessions to the API server. Sessions do not wait for it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
-import structlog
 
-from mooring.api.meta import format_time
+from mooring.api.meta import KubeObject, format_time
 from mooring.api.pod import Pod
-from mooring.api.volcano import PodGroup, PodGroupStatus, Queue
+from mooring.api.volcano import PodGroup, PodGroupCondition, PodGroupStatus, Queue
+from mooring.batch.plugins.gang import UNSCHEDULABLE
 from mooring.batch.run import PodNote
 from mooring.framework.api_clients import Binding
 from mooring.kube import Client, KubeError, NotFound
 from mooring.live.api_adapters import ApiBinder
 from mooring.live.reporter import Reporter, condition_patch
+from mooring.logs import get_logger
+from mooring.unexpected_errors import error_text, report_unexpected
 
-log = structlog.get_logger("mooring.batch")
+log = get_logger("mooring.batch")
 
+#: The reason of events and conditions about objects that cannot be parsed.
+INVALID: Final = "Invalid"
 #: How many binds, and how many statuses, are written concurrently.
 _BINDERS, _STATUS_WRITERS = 64, 8
 
-#: Work before a pod is bound (volumes); returns an error, or "" on success.
+#: The work before a pod is bound (volumes). Returns an error, or "" on success.
 PreBind = Callable[[], Awaitable[str]]
-#: Called when a bind failed, with the reason.
+#: Called when a bind failed, with the error.
 Failed = Callable[[Pod, str], Awaitable[None]]
 
 
 class BatchWriter:
-    """Writes many decisions concurrently; of several statuses of one object only the last is written."""
+    """A writer of many decisions concurrently. Of several statuses of an object, only the last is written."""
 
     def __init__(
         self,
@@ -43,7 +47,7 @@ class BatchWriter:
         component: str,
         on_bound: Callable[[Pod], None],
         on_failed_bind: Failed,
-        on_failed_eviction: Callable[[Pod], Awaitable[None]],
+        on_failed_eviction: Callable[[Pod], None],
     ) -> None:
         self._client = client
         self._binder = binder
@@ -56,9 +60,9 @@ class BatchWriter:
         self._binds: deque[tuple[Pod, str, PreBind | None]] = deque()
         self._statuses: OrderedDict[tuple[str, str], Callable[[], Awaitable[None]]] = OrderedDict()
         self._has_binds, self._has_statuses = asyncio.Event(), asyncio.Event()
-        #: Whether PodGroups have a status subresource: those of Volcano's CRD have none.
+        #: Whether PodGroups have a status subresource. Those of Volcano's CRD have none.
         self._group_status = False
-        #: How many pods were bound, and how many binds failed.
+        #: The numbers of bound pods and of failed binds.
         self.bound, self.failed = 0, 0
 
     async def run(self) -> None:
@@ -82,17 +86,32 @@ class BatchWriter:
                 self._has_binds.clear()
                 await self._has_binds.wait()
             pod, node_name, pre_bind = self._binds.popleft()
-            problem = await pre_bind() if pre_bind is not None else ""
-            if not problem:
-                status = await self._binder.bind(Binding.of(pod, node_name))
-                problem = "" if status is None or status.is_success else status.message
-            if problem:
-                self.failed += 1
-                await self._bind_failed(pod, node_name, problem)
-            else:
-                self.bound += 1
-                self._on_bound(pod)
-                self._bound(pod, node_name)
+            try:
+                problem = await self._bind(pod, node_name, pre_bind)
+            except Exception as error:
+                report_unexpected("a bind failed", error, pod=pod.key)
+                problem = error_text(error)
+            try:
+                await self._settle(pod, node_name, problem)
+            except Exception as error:
+                report_unexpected("the result of a bind cannot be recorded", error, pod=pod.key)
+
+    async def _bind(self, pod: Pod, node_name: str, pre_bind: PreBind | None) -> str:
+        """Bind a pod and its volumes. Return an error, or "" on success."""
+        problem = await pre_bind() if pre_bind is not None else ""
+        if problem:
+            return problem
+        status = await self._binder.bind(Binding.of(pod, node_name))
+        return "" if status is None or status.is_success else status.message
+
+    async def _settle(self, pod: Pod, node_name: str, problem: str) -> None:
+        if problem:
+            self.failed += 1
+            await self._bind_failed(pod, node_name, problem)
+        else:
+            self.bound += 1
+            self._on_bound(pod)
+            self._bound(pod, node_name)
 
     def _bound(self, pod: Pod, node_name: str) -> None:
         log.info("Successfully bound pod to node", pod=pod.key, node=node_name)
@@ -126,14 +145,14 @@ class BatchWriter:
             return
         except KubeError as error:
             log.warning("could not evict a pod", pod=pod.key, error=str(error))
-            await self._on_failed_eviction(pod)
+            self._on_failed_eviction(pod)
         else:
             log.info("Evicted pod", pod=pod.key, reason=reason)
 
     # Statuses
 
     def pod_note(self, note: PodNote) -> None:
-        """Queue the condition that says why a pod is pending, if it changed."""
+        """Queue the condition with the reason why a pod is pending, if it changed."""
         reason = note.reason
         self._condition(note.task.pod, reason.reason, reason.message, reason.nominated_node)
 
@@ -159,7 +178,7 @@ class BatchWriter:
             await self._client.patch(PodGroup, group.name, body, namespace=group.namespace, subresource="status")
 
     def queue_amounts(self, queue: Queue, held: dict[str, str]) -> None:
-        """Queue what a queue has allocated."""
+        """Queue the allocated amounts of a queue."""
         # In a merge patch, null removes a field.
         gone = {name: None for name in queue.status.allocated if name not in held}
         body = msgspec.json.encode({"status": {"allocated": {**gone, **held}}})
@@ -171,6 +190,18 @@ class BatchWriter:
     def group_event(self, group: PodGroup, kind: str, reason: str, note: str) -> None:
         """Record an event about a PodGroup."""
         self._record(group, kind, reason, "Scheduling", note)
+
+    def invalid(self, item: KubeObject, message: str) -> None:
+        """Report an object that cannot be parsed: an event, and a condition if its kind has conditions."""
+        self._record(item, "Warning", INVALID, "Scheduling", message)
+        if isinstance(item, PodGroup):
+            self._put("group", item.key, lambda: self._write_group(item, _invalid_status(item, message, self._clock())))
+        elif isinstance(item, Pod):
+            self.pod_condition(item, INVALID, message)
+
+    def pod_condition(self, pod: Pod, reason: str, message: str) -> None:
+        """Queue the condition of a pod that sessions cannot place, if it changed."""
+        self._condition(pod, reason, message, "")
 
     def _record(self, regarding: Any, kind: Any, reason: str, action: str, note: str) -> None:
         self._reporter.record(regarding, type=kind, reason=reason, action=action, note=note, component=self._component)
@@ -191,6 +222,17 @@ class BatchWriter:
                 continue
             except KubeError as error:
                 log.warning("could not write a status", kind=kind, object=key, error=str(error))
+            except Exception as error:
+                report_unexpected("a status cannot be written", error, kind=kind, object=key)
+
+
+def _invalid_status(group: PodGroup, message: str, now: float) -> PodGroupStatus:
+    """Return the status of a group that cannot be parsed: pending, with a condition."""
+    condition = PodGroupCondition(
+        type=UNSCHEDULABLE, status="True", reason=INVALID, message=message, last_transition_time=format_time(now)
+    )
+    others = [each for each in group.status.conditions if each.type != UNSCHEDULABLE]
+    return msgspec.structs.replace(group.status, phase=group.status.phase or "Pending", conditions=(*others, condition))
 
 
 def _condition(kind: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Decision records of batch sessions, in the store of the pod-by-pod engine: `explain` reads both the same way."""
+"""SessionRecords: decision records of batch sessions, in the store of the pod-by-pod engine that `explain` reads."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ from collections.abc import Callable, Iterable
 
 from mooring.api.pod import Pod
 from mooring.batch.fit_errors import FitErrors
+from mooring.batch.rankings import Rankings
 from mooring.batch.run import PodNote
 from mooring.batch.session import Session
 from mooring.batch.task import TaskInfo
 from mooring.observe.decision_records import Decision, DecisionRecords, Phases, Verdict
 from mooring.scheduler.observer import grouped
 
-#: How many of the nodes with the same reasons are named.
+#: The maximum number of named nodes per verdict.
 _NAMES = 3
 
 
 class SessionRecords:
-    """Records the last decision about each pod of the sessions, unless records are disabled."""
+    """The records of the last decision about each pod of sessions, unless records are disabled."""
 
     def __init__(self, records: DecisionRecords | None, clock: Callable[[], float]) -> None:
         self._records = records
         self._clock = clock
+
+    def rankings(self, session: Session) -> Rankings | None:
+        """Return the recorder of the best nodes of a session's tasks; None if records are disabled."""
+        return None if self._records is None else Rankings(session.node_list)
 
     def placed(self, session: Session, task: TaskInfo) -> None:
         """Record that a session binds a task."""
@@ -30,6 +35,9 @@ class SessionRecords:
         job = session.jobs.get(task.job)
         message = "" if job is None else f"by a session, with gang {job.uid} of queue {job.queue}"
         made = self._decision(task.pod, "placed", message, node=task.node_name, evaluated=len(session.node_list))
+        ranking = session.rankings.of(task.uid) if session.rankings is not None else None
+        if ranking is not None and (not ranking.candidates or ranking.candidates[0].node == task.node_name):
+            made.feasible, made.scorers, made.candidates = ranking
         self._records.put(made)
 
     def bound(self, pod: Pod) -> None:
@@ -65,7 +73,7 @@ class SessionRecords:
     def gone(self, pod: Pod) -> None:
         """Record that a pod was deleted."""
         if self._records is not None:
-            self._records.settle(pod.key, pod.uid)
+            self._records.finish(pod.key, pod.uid)
 
     def _decision(
         self,
@@ -95,6 +103,6 @@ class SessionRecords:
 
 
 def fit_verdicts(errors: FitErrors, names: list[str]) -> tuple[Verdict, ...]:
-    """Return the nodes' verdicts, equal ones grouped, the most frequent first."""
+    """Return the verdicts about nodes, grouped, the most frequent first."""
     verdicts = ((status, 1, [names[row]]) for row, verdict in errors.verdicts() for status in verdict)
     return tuple(sorted(grouped(verdicts, names_kept=_NAMES), key=lambda verdict: -verdict.count))

@@ -1,4 +1,4 @@
-"""The client CA of the endpoints, read from the cluster, and the connections for endpoint authentication."""
+"""ClientCa: the client CA of the endpoints, read from the cluster, and the clients for endpoint authentication."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import asyncio
 from collections.abc import Callable
 
 import msgspec
-import structlog
 
-from mooring.kube import Access, Client, KubeError
+from mooring.kube import Access, Client, ConnectionFailed, KubeError
 from mooring.live.endpoints.endpoint_auth import Call
 from mooring.live.endpoints.endpoint_server import ServerError, ServerSettings
 from mooring.live.endpoints.endpoint_tls import CertificateError
 from mooring.live.rbac_manifests import AUTHENTICATION_CONFIG, AUTHENTICATION_NAMESPACE
+from mooring.logs import get_logger
 
-log = structlog.get_logger("mooring.live")
+log = get_logger("mooring.live")
 
-#: Time between two reads of the ConfigMap, which the API server serves from its cache.
+#: The time between two reads of the ConfigMap, which the API server serves from its cache.
 _POLL_SECONDS = 10.0
+#: Limits of the requests to the API server, for all clients of the endpoints together.
+_QPS, _BURST = 20.0, 40
 _NO_CLIENT_CA = "client certificates of the cluster are not accepted"
 _CONFIG_MAP = f"/api/v1/namespaces/{AUTHENTICATION_NAMESPACE}/configmaps/{AUTHENTICATION_CONFIG}?resourceVersion=0"
 
@@ -27,21 +29,24 @@ class _ConfigMap(msgspec.Struct):
 
 
 class ClientCa:
-    """Reads the CA of client certificates from the cluster, over the scheduler's connection or one given by flags."""
+    """The CA of client certificates, read from the cluster, and the connections for reviews.
 
-    def __init__(self, settings: ServerSettings, client: Client) -> None:
+    They are never those of the scheduler, whose requests must not wait for the reviews of any client that connects.
+    """
+
+    def __init__(self, settings: ServerSettings, access: Access) -> None:
         self._settings = settings
         self._connections: list[Client] = []
         self._polling: asyncio.Task[None] | None = None
-        self.authenticate: Call = self._call(settings.authentication, client)
-        self.authorize: Call = self._call(settings.authorization, client)
+        first = settings.authentication or access
+        second = settings.authorization or access
+        self.authenticate: Call = self._connect(first)
+        self.authorize: Call = self.authenticate if second == first else self._connect(second)
 
-    def _call(self, access: Access | None, client: Client) -> Call:
-        if access is None:
-            return client.call
-        other = Client(access, fast_writes=False)
-        self._connections.append(other)
-        return other.call
+    def _connect(self, access: Access) -> Call:
+        client = Client(access, qps=_QPS, burst=_BURST, fast_writes=False)
+        self._connections.append(client)
+        return client.call
 
     async def start(self, trust: Callable[[str], None]) -> None:
         """Read the CA, pass it to ``trust``, and poll for changes.
@@ -56,30 +61,33 @@ class ClientCa:
             raise ServerError(f"{_NO_CLIENT_CA}: {problem}; grant access to it, or give --authentication-skip-lookup")
         self._polling = asyncio.create_task(self._poll(trust, problem), name="client CA")
 
-    async def _poll(self, trust: Callable[[str], None], problem: str) -> None:
+    async def _poll(self, trust: Callable[[str], None], problem: Exception | None) -> None:
         """Read the CA periodically, because it can be rotated. While reads fail, the last CA stays in effect."""
-        if problem:
-            log.info(_NO_CLIENT_CA, error=problem)
+        last = ""
         while True:
+            # The informers report an unreachable server.
+            if problem is not None and not isinstance(problem, ConnectionFailed) and str(problem) != last:
+                last = str(problem)
+                log.info(_NO_CLIENT_CA, error=last)
             await asyncio.sleep(_POLL_SECONDS)
-            last, problem = problem, await self._read(trust)
-            if problem and problem != last:
-                log.info(_NO_CLIENT_CA, error=problem)
+            problem = await self._read(trust)
+            if problem is None:
+                last = ""
 
-    async def _read(self, trust: Callable[[str], None]) -> str:
-        """Read the CA once and return the error, or an empty string."""
+    async def _read(self, trust: Callable[[str], None]) -> Exception | None:
+        """Read the CA once and return the error, if any."""
         try:
             answer = await self.authenticate("GET", _CONFIG_MAP, b"")
             authorities = msgspec.json.decode(answer, type=_ConfigMap).data.get("client-ca-file", "")
             if authorities:
                 trust(authorities)
         except (KubeError, CertificateError, msgspec.DecodeError) as error:
-            return str(error)
-        return ""
+            return error
+        return None
 
     async def close(self) -> None:
-        """Stop polling, and close the connections that are not the scheduler's."""
+        """Stop polling, and close the connections."""
         if self._polling is not None:
             self._polling.cancel()
-        for other in self._connections:
-            await other.close()
+        for each in self._connections:
+            await each.close()

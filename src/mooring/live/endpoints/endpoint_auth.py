@@ -5,24 +5,30 @@ A client is identified by its certificate or its token, or is anonymous, as in K
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from mooring.kube import KubeError
 
 #: Sends a request to the API server and returns the response body.
-Call = Callable[[str, str, bytes], Awaitable[bytes]]
+Call = Callable[[str, str, bytes], Coroutine[Any, Any, bytes]]
+#: Runs a call in the event loop of the connections to the API server.
+ReviewIn = Callable[[Callable[[], Coroutine[Any, Any, bytes]]], Awaitable[bytes]]
 
 T = TypeVar("T")
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io/v1", "authorization.k8s.io/v1"
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-#: Maximum number of cached decisions of each kind.
+#: The maximum number of cached decisions of each kind.
 _CACHE_SIZE = 1024
+#: The maximum number of concurrent reviews. The last ones are reserved for clients that have authenticated before, so
+#: that clients with invented tokens do not lock them out.
+_REVIEWS, _RESERVED = 10, 4
 #: A client certificate as `ssl.SSLSocket.getpeercert` returns it; None or empty if there is none.
 PeerCertificate = Mapping[str, Any] | None
 
@@ -47,9 +53,9 @@ ANONYMOUS: Final = _User(username="system:anonymous", groups=["system:unauthenti
 
 
 class AuthSettings(msgspec.Struct, frozen=True):
-    """Paths without authorization, and how many seconds decisions of the API server are cached."""
+    """The paths without authorization, and how many seconds decisions of the API server are cached."""
 
-    #: Paths without authorization. A trailing ``*`` matches any suffix. A health path includes its individual checks.
+    #: The paths without authorization. A trailing ``*`` matches any suffix. A health path includes its checks.
     open_paths: tuple[str, ...] = ("/healthz", "/livez", "/readyz")
     token_seconds: float = 10.0
     allowed_seconds: float = 10.0
@@ -76,9 +82,10 @@ class _AccessReview(msgspec.Struct):
 
 
 class EndpointAuth:
-    """Authenticates and authorizes requests with TokenReviews and SubjectAccessReviews.
+    """Authentication and authorization of requests with TokenReviews and SubjectAccessReviews.
 
-    ``authenticate`` sends the first, ``authorize`` the second; by default both use the same connection.
+    ``authenticate`` sends the first, ``authorize`` the second; by default both use the same connection. Decisions are
+    cached, and identical reviews are combined. A request that needs one review too many is rejected at once.
     """
 
     def __init__(
@@ -93,58 +100,85 @@ class EndpointAuth:
         self._authorize = authorize or authenticate
         self._settings = settings or AuthSettings()
         self._clock = clock
-        self._users: dict[bytes, tuple[float, _User | None]] = {}
-        self._allowed: dict[tuple[bytes, str, str], tuple[float, bool]] = {}
+        # Each with the time at which it expires. Rejections have their own caches: they do not displace the others.
+        self._users: dict[bytes, tuple[float, _User]] = {}
+        self._rejected: dict[bytes, float] = {}
+        self._allowed: dict[tuple[bytes, str, str], float] = {}
+        self._denied: dict[tuple[bytes, str, str], float] = {}
+        self._reviews: dict[object, asyncio.Task[Any]] = {}
 
     def is_open(self, path: str) -> bool:
-        """Whether everybody may read a path."""
+        """Return whether a path needs no authorization."""
         return any(
             path.startswith(each[:-1]) if each.endswith("*") else path == each or _is_check(path, each)
             for each in self._settings.open_paths
         )
 
     async def check(
-        self, authorization: str, path: str, verb: str = "get", *, certificate: PeerCertificate = None
+        self,
+        authorization: str,
+        path: str,
+        verb: str = "get",
+        *,
+        certificate: PeerCertificate = None,
+        review_in: ReviewIn | None = None,
     ) -> None:
-        """Return if a client may read a path. Raises HttpError."""
+        """Check that a client may read a path. Raises HttpError.
+
+        Call this in one event loop. ``review_in`` sends reviews in another one.
+        """
         if self.is_open(path):
             return
         scheme, _, token = authorization.partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
+        if not token.isascii():
+            raise HttpError(401, "Unauthorized: the token is not valid in this cluster")
         user = _certificate_user(certificate)
         try:
             if user is not None:
                 key = hashlib.sha256(msgspec.json.encode(user)).digest()
             elif token:
                 key = hashlib.sha256(b"token " + token.encode()).digest()
-                user = await self._user(key, token)
+                user = await self._user(key, token, review_in or _here)
                 if user is None:
                     raise HttpError(401, "Unauthorized: the token is not valid in this cluster")
             else:
                 key, user = b"", ANONYMOUS
-            if not await self._is_allowed(key, user, path, verb):
+            if not await self._is_allowed(key, user, path, verb, review_in or _here):
                 hint = "; send a token of the cluster (Authorization: Bearer ...)" if user is ANONYMOUS else ""
                 raise HttpError(403, f'Forbidden: user "{user.username}" cannot {verb} path "{path}"{hint}')
         except KubeError as error:
             raise HttpError(503, f"Unavailable: the API server could not authorize the request: {error}") from None
 
-    async def _user(self, key: bytes, token: str) -> _User | None:
-        cached = self._users.get(key)
+    async def _user(self, key: bytes, token: str, review_in: ReviewIn) -> _User | None:
         now = self._clock()
-        if cached is not None and cached[0] > now:
-            return cached[1]
-        spec = {"token": token}
-        answer = await self._authenticate("POST", _TOKEN_REVIEWS, _body(_AUTHENTICATION, "TokenReview", spec))
-        review = _decoded(answer, _TokenReview)
-        user = review.status.user if review.status.authenticated else None
-        _store(self._users, key, (now + self._settings.token_seconds, user))
-        return user
+        known = self._users.get(key)
+        if known is not None and known[0] > now:
+            return known[1]
+        if self._rejected.get(key, now) > now:
+            return None
 
-    async def _is_allowed(self, key: bytes, user: _User, path: str, verb: str) -> bool:
-        cached = self._allowed.get((key, path, verb))
+        async def review() -> _User | None:
+            body = _body(_AUTHENTICATION, "TokenReview", {"token": token})
+            answer = await review_in(lambda: self._authenticate("POST", _TOKEN_REVIEWS, body))
+            status = _decoded(answer, _TokenReview).status
+            expires = now + self._settings.token_seconds
+            if status.authenticated:
+                _store(self._users, key, (expires, status.user))
+                return status.user
+            self._users.pop(key, None)
+            _store(self._rejected, key, expires)
+            return None
+
+        return await self._review(key, review, is_known=known is not None)
+
+    async def _is_allowed(self, key: bytes, user: _User, path: str, verb: str, review_in: ReviewIn) -> bool:
+        question = (key, path, verb)
         now = self._clock()
-        if cached is not None and cached[0] > now:
-            return cached[1]
+        if self._allowed.get(question, now) > now:
+            return True
+        if self._denied.get(question, now) > now:
+            return False
         spec = {
             "user": user.username,
             "uid": user.uid,
@@ -152,12 +186,38 @@ class EndpointAuth:
             "extra": user.extra,
             "nonResourceAttributes": {"path": path, "verb": verb},
         }
-        answer = await self._authorize("POST", _ACCESS_REVIEWS, _body(_AUTHORIZATION, "SubjectAccessReview", spec))
-        review = _decoded(answer, _AccessReview)
-        allowed = review.status.allowed and not review.status.denied
-        seconds = self._settings.allowed_seconds if allowed else self._settings.denied_seconds
-        _store(self._allowed, (key, path, verb), (now + seconds, allowed))
-        return allowed
+
+        async def review() -> bool:
+            body = _body(_AUTHORIZATION, "SubjectAccessReview", spec)
+            answer = await review_in(lambda: self._authorize("POST", _ACCESS_REVIEWS, body))
+            status = _decoded(answer, _AccessReview).status
+            if status.allowed and not status.denied:
+                _store(self._allowed, question, now + self._settings.allowed_seconds)
+                return True
+            _store(self._denied, question, now + self._settings.denied_seconds)
+            return False
+
+        return await self._review(question, review, is_known=user is not ANONYMOUS)
+
+    async def _review(self, question: object, send: Callable[[], Coroutine[Any, Any, T]], *, is_known: bool) -> T:
+        """Return the result of a review, shared with all who wait for the same one. Raises HttpError."""
+        review = self._reviews.get(question)
+        if review is None:
+            if len(self._reviews) >= (_REVIEWS if is_known else _REVIEWS - _RESERVED):
+                raise HttpError(429, "Too many requests: the API server is still reviewing others; try again later")
+            review = self._reviews[question] = asyncio.create_task(send())
+
+            def done(task: asyncio.Task[T]) -> None:
+                del self._reviews[question]
+                if not task.cancelled():
+                    task.exception()  # Its clients may be gone.
+
+            review.add_done_callback(done)
+        return cast(T, await asyncio.shield(review))
+
+
+async def _here(call: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
+    return await call()
 
 
 def _is_check(path: str, health: str) -> bool:
@@ -186,6 +246,7 @@ def _decoded(answer: bytes, model: type[T]) -> T:
 
 
 def _store(cache: dict[Any, Any], key: Any, value: Any) -> None:
+    cache.pop(key, None)
     if len(cache) >= _CACHE_SIZE:
-        cache.clear()
+        del cache[next(iter(cache))]  # the oldest
     cache[key] = value

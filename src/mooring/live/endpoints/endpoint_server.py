@@ -1,4 +1,4 @@
-"""The endpoints of a running scheduler: health, metrics, configuration and decisions.
+"""EndpointServer: the endpoints of a running scheduler (health, metrics, configuration and decisions).
 
 The server has its own thread and event loop, so that it can report the health of a scheduler that hangs. The
 scheduler's data is read in the scheduler's loop. Health checks need no authorization. All other paths are authorized by
@@ -18,46 +18,49 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import msgspec
-import structlog
 from aiohttp import web
 
 from mooring import DECIDES_AS, __version__
+from mooring.api.label_selectors import parse_int
+from mooring.http_listener import ConnectionLimits, Listener
 from mooring.kube import Access
 from mooring.live.endpoints.endpoint_auth import AuthSettings, EndpointAuth, HttpError
 from mooring.live.endpoints.endpoint_tls import CertificateError, ServerTls, TlsSettings
+from mooring.logs import get_logger
+from mooring.unexpected_errors import report_unexpected, shortened
 
-log = structlog.get_logger("mooring.live")
+log = get_logger("mooring.live")
 
 T = TypeVar("T")
-#: A health check; returns the problem, or None.
+#: A health check. It returns the problem, or None.
 Check = Callable[[], str | None]
 
-#: Timeout of a request to the scheduler's loop, and the time without a heartbeat after which the loop is unhealthy.
+#: The timeout of a request to the scheduler's loop, and the time without a heartbeat after which it is unhealthy.
 _REQUEST_SECONDS, _HANGING_SECONDS = 10.0, 20.0
 _HEARTBEAT_SECONDS = 1.0
-#: Time between two checks for changed certificate files.
+#: The time between two checks for changed certificate files.
 _RENEW_SECONDS = 10.0
-#: Default and maximum number of listed decisions.
+#: The default and the maximum number of listed decisions.
 _DECISIONS, _MAX_DECISIONS = 100, 1000
 
 
 class ServerError(ValueError):
-    """The endpoints cannot be served. The message says how to fix it."""
+    """An error that prevents serving the endpoints. The message contains the remedy."""
 
 
 class ServerSettings(msgspec.Struct, frozen=True):
-    """Address, TLS and authorization of the endpoints."""
+    """The address, TLS and authorization of the endpoints."""
 
     bind_address: str = "127.0.0.1"
     #: 0 for any free port.
     port: int = 10259
     tls: TlsSettings = TlsSettings()
-    #: Plain HTTP, on loopback only.
+    #: Whether to serve plain HTTP, on a loopback address only.
     insecure: bool = False
-    #: If given: serve only these paths (health and metrics), over plain HTTP on any address without authorization.
+    #: If given, serve only these paths (health and metrics), over plain HTTP on any address without authorization.
     plain_paths: tuple[str, ...] = ()
     auth: AuthSettings = AuthSettings()
-    #: Access for TokenReviews and SubjectAccessReviews; None: the scheduler's own.
+    #: The access for TokenReviews and SubjectAccessReviews; None for the scheduler's own.
     authentication: Access | None = None
     authorization: Access | None = None
     #: Whether to read the client CA from the cluster, and whether that may fail.
@@ -79,7 +82,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
 
 
 class Sources:
-    """Functions that return the data to serve. All but the checks are called in the scheduler's loop."""
+    """The functions that return the data to serve. All except the checks are called in the scheduler's loop."""
 
     def __init__(
         self,
@@ -99,16 +102,23 @@ class Sources:
         self.decision = decision
         self.decisions = decisions
         self.plugins = plugins
-        #: Checks of /healthz and /livez. They are fast and can be called from any thread.
+        #: The checks of /healthz and /livez. They are fast and can be called from any thread.
         self.live = live
-        #: Additional checks of /readyz.
+        #: The additional checks of /readyz.
         self.ready = ready
 
 
 class EndpointServer:
-    """Serves the endpoints from a thread, between ``start`` and ``stop``."""
+    """A server of the endpoints on its own thread, between ``start`` and ``stop``."""
 
-    def __init__(self, settings: ServerSettings, sources: Sources, auth: EndpointAuth | None) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        sources: Sources,
+        auth: EndpointAuth | None,
+        *,
+        limits: ConnectionLimits | None = None,
+    ) -> None:
         if auth is None and not settings.on_loopback and not settings.plain_paths:
             raise ServerError(
                 f"--bind-address {settings.bind_address}: without an API server to authorize requests, the endpoints "
@@ -121,6 +131,9 @@ class EndpointServer:
         self._settings = settings
         self._sources = sources
         self._auth = auth
+        self._limits = limits or ConnectionLimits()
+        #: Accepts the connections, in the server's thread.
+        self.listener: Listener
         self._tls: ServerTls | None = None
         self._scheduler: asyncio.AbstractEventLoop
         self._loop: asyncio.AbstractEventLoop
@@ -140,7 +153,7 @@ class EndpointServer:
         return f"{'http' if self._tls is None else 'https'}://{host}:{self.port}"
 
     async def start(self) -> None:
-        """Start serving; returns when the port is open. Raises ServerError."""
+        """Start serving; return when the port is open. Raises ServerError."""
         settings = self._settings
         self._tls = await asyncio.to_thread(_tls, settings)
         self._scheduler = asyncio.get_running_loop()
@@ -159,10 +172,7 @@ class EndpointServer:
         log.info("Serving endpoints", url=self.url)
 
     def trust_clients(self, authorities: str) -> None:
-        """Accept client certificates that are signed by these CAs (PEM).
-
-        Raises CertificateError.
-        """
+        """Accept client certificates signed by these CAs (PEM). Raises CertificateError."""
         if self._tls is not None:
             self._tls.trust_clients(authorities)
 
@@ -185,27 +195,25 @@ class EndpointServer:
 
     async def _serve(self) -> None:
         self._end = asyncio.Event()
-        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
+        tls = self._tls.context if self._tls is not None else None
+        runner = web.AppRunner(self._app(), shutdown_timeout=1.0)
+        self.listener = Listener(runner, self._limits, tls=tls)
         try:
             settings = self._settings
-            site = web.TCPSite(
-                runner,
-                settings.bind_address,
-                settings.port,
-                ssl_context=self._tls.context if self._tls is not None else None,
-                reuse_address=settings.share_address,
-                reuse_port=settings.share_port or None,
-            )
             try:
-                await site.start()
+                port = await self.listener.start(
+                    settings.bind_address,
+                    settings.port,
+                    share_address=settings.share_address,
+                    share_port=settings.share_port,
+                )
             except Exception as error:
                 self._started.set_exception(error)
                 return
-            self._started.set_result(int(runner.addresses[0][1]))
+            self._started.set_result(port)
             await self._renew_certificates()
         finally:
-            await runner.cleanup()
+            await self.listener.stop()
 
     async def _renew_certificates(self) -> None:
         while True:
@@ -266,11 +274,13 @@ class EndpointServer:
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             auth = self._auth
-            # Open paths do not use the scheduler's loop, because they have to work even if it hangs.
+            # Open paths do not use the scheduler's loop, because they have to work even if it hangs. Only reviews do.
             if auth is not None and not auth.is_open(request.path):
                 authorization = request.headers.get("Authorization", "")
                 certificate = request.get_extra_info("peercert")
-                await self._in_scheduler_loop(lambda: auth.check(authorization, request.path, certificate=certificate))
+                await auth.check(
+                    authorization, request.path, certificate=certificate, review_in=self._in_scheduler_loop
+                )
             return await handler(request)
 
         return handle
@@ -296,9 +306,10 @@ class EndpointServer:
 
     async def _decisions(self, request: web.Request) -> web.Response:
         text = request.query.get("limit", str(_DECISIONS))
-        if not text.isascii() or not text.isdigit() or not 0 < int(text) <= _MAX_DECISIONS:
-            raise HttpError(400, f"limit: {text!r} is not a number from 1 to {_MAX_DECISIONS}")
-        return _json({"decisions": await self._read(lambda: self._sources.decisions(int(text)))})
+        limit = parse_int(text)
+        if limit is None or not 0 < limit <= _MAX_DECISIONS:
+            raise HttpError(400, f"limit: {shortened(text, 60)!r} is not a number from 1 to {_MAX_DECISIONS}")
+        return _json({"decisions": await self._read(lambda: self._sources.decisions(limit))})
 
     async def _decision(self, request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
@@ -324,7 +335,7 @@ class EndpointServer:
 
 
 def _tls(settings: ServerSettings) -> ServerTls | None:
-    """Return the TLS setup, or None for plain HTTP."""
+    """Return the TLS settings; None for plain HTTP."""
     if settings.insecure or settings.plain_paths:
         return None
     try:
@@ -340,8 +351,15 @@ async def _error_responses(
     try:
         return await handler(request)
     except HttpError as error:
-        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
-        return web.Response(status=error.status, text=error.text + "\n", headers=headers)
+        headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(error.status)
+        return web.Response(status=error.status, text=shortened(error.text, 1000) + "\n", headers=headers)
+    except UnicodeEncodeError:
+        return web.Response(status=400, text="the request has a path, a query or a header that is not UTF-8\n")
+    except (web.HTTPException, asyncio.CancelledError, ConnectionError):
+        raise
+    except Exception as error:
+        report_unexpected("a request to the endpoints failed", error, path=request.path)
+        return web.Response(status=500, text="internal error: see the log\n")
 
 
 def _json(value: object) -> web.Response:

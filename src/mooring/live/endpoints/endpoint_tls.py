@@ -1,4 +1,4 @@
-"""TLS of the endpoints: the serving certificate, versions, cipher suites and client certificates."""
+"""ServerTls: the TLS settings of the endpoints: certificates, versions, cipher suites and client certificates."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import structlog
 
 from mooring.certificates import Certificate, make_certificate
 from mooring.loading.setup_files import signature
+from mooring.logs import get_logger
 
-log = structlog.get_logger("mooring.live")
+log = get_logger("mooring.live")
 
 _DAYS: Final = 365
 _VERSIONS: Final = {
@@ -49,7 +49,7 @@ _TLS13_SUITES: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA
 
 
 class CertificateError(ValueError):
-    """TLS cannot be configured. The message names the file or flag and how to fix it."""
+    """An error in the TLS configuration. The message names the file or flag and the remedy."""
 
 
 class TlsSettings(msgspec.Struct, frozen=True):
@@ -57,19 +57,19 @@ class TlsSettings(msgspec.Struct, frozen=True):
 
     cert_file: str = ""
     key_file: str = ""
-    #: Directory for the self-signed certificate; "" keeps it in memory.
+    #: The directory for the self-signed certificate; "" keeps it in memory.
     cert_dir: str = ""
     min_version: str = ""
     cipher_suites: tuple[str, ...] = ()
-    #: CA certificates to authenticate clients with.
+    #: A file with the CA certificates that authenticate clients.
     client_ca_file: str = ""
 
 
 class ServerTls:
-    """The TLS context of a server, whose certificate and client CA can change while it is listening."""
+    """The TLS context of a server. Its certificate and client CA can change while it is listening."""
 
     def __init__(self, settings: TlsSettings, *, host: str = "localhost") -> None:
-        """Raises CertificateError."""
+        """Load the certificates. Raises CertificateError."""
         self._settings = settings
         self._authorities = ""
         self._current: ssl.SSLContext
@@ -97,7 +97,7 @@ class ServerTls:
         self._use(self.context)
 
     def trust_clients(self, authorities: str) -> None:
-        """Accept client certificates signed by these CAs (PEM) only. Raises CertificateError."""
+        """Accept only client certificates signed by these CAs (PEM). Raises CertificateError."""
         if authorities != self._authorities:
             self._use(self._build(authorities))
             self._authorities = authorities

@@ -1,4 +1,4 @@
-"""The endpoints of a live scheduler: what they serve, and starting and stopping them together.
+"""The endpoints of a live scheduler: their sources, and their start and stop.
 
 Call path of a request: EndpointServer (thread) -> EndpointAuth (API server) -> Sources (scheduler's loop).
 """
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.config import SchedulerConfiguration
 from mooring.config.config_writer import effective
-from mooring.kube import Client, ElectionThread
+from mooring.kube import Access, ElectionThread
 from mooring.live.endpoints.client_ca import ClientCa
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import Check, EndpointServer, ServerSettings, Sources
+from mooring.logs import verbosity
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.explanation import view
-from mooring.observe.logs import verbosity
 from mooring.observe.pod_resource_metrics import render_resources
 from mooring.observe.scheduler_metrics import SchedulerMetrics
 from mooring.scheduler.decision_log import DecisionLog
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mooring.live.informers import Informers
     from mooring.scheduler.engine import Engine
 
-#: How long a held lease may be expired before the process is unhealthy.
+#: How long ago a held lease may have expired before the process is unhealthy.
 _OVERDUE_SECONDS = 20.0
 
 
@@ -52,7 +52,7 @@ class Endpoints:
         return self._server.port if self._server is not None else 0
 
     async def start(self) -> None:
-        """Start serving; returns when all ports are open. Raises ServerError."""
+        """Start serving; return when all ports are open. Raises ServerError."""
         for server in self._all:
             await server.start()
         if self._server is not None and self._client_ca is not None:
@@ -67,7 +67,7 @@ class Endpoints:
 
 
 def make_observer(clock: Callable[[], float], *, records: bool = True) -> Observer:
-    """What a live scheduler keeps of its decisions; ``records=False`` for one that need not explain any."""
+    """Return the observer of a live scheduler; with ``records=False``, it does not record decisions."""
     return Observer(
         records=DecisionRecords() if records else None,
         metrics=SchedulerMetrics(),
@@ -103,7 +103,7 @@ def make_server(
     plain: Iterable[ServerSettings] = (),
     engine: Engine,
     config: Callable[[], SchedulerConfiguration],
-    client: Client,
+    access: Access,
     informers: Informers,
     election: Callable[[], ElectionThread | None],
     plugins: Callable[[], list[Any]] = list,
@@ -143,6 +143,6 @@ def make_server(
     plain_servers = [EndpointServer(each, sources, None) for each in plain]
     if settings is None:
         return Endpoints(None, None, plain_servers)
-    client_ca = ClientCa(settings, client)
+    client_ca = ClientCa(settings, access)
     auth = EndpointAuth(client_ca.authenticate, client_ca.authorize, settings.auth)
     return Endpoints(EndpointServer(settings, sources, auth), client_ca, plain_servers)

@@ -1,1 +1,1 @@
-"""Reload plugins and configuration while the scheduler runs."""
+"""Reloading of plugins and configuration while the scheduler runs."""

@@ -1,4 +1,4 @@
-"""FileWatch: poll files for changes.
+"""FileWatch: polls files for changes.
 
 Polling works on every file system, and for ConfigMap volumes, whose files are links into a directory that is replaced.
 """
@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
-import structlog
-
+from mooring.framework.plugin_errors import contain, describe
 from mooring.loading.setup_files import Signature, signature
+from mooring.logs import get_logger
 
-log = structlog.get_logger("mooring.live")
+log = get_logger("mooring.live")
 
 _POLL_SECONDS = 0.2
-#: A change is reported when the files have been unchanged for this time, because a write may be in progress.
+#: A change is reported when the files have not changed for this long, because a write may be in progress.
 _STABLE_SECONDS = 0.03
 _MAX_CHECKS = 20
 
@@ -37,7 +37,7 @@ class _Watched:
 
 
 class FileWatch:
-    """Polls all files that are reloaded when they change."""
+    """A poller of all files that are reloaded when they change."""
 
     def __init__(self) -> None:
         self._watched: list[_Watched] = []
@@ -58,8 +58,9 @@ class FileWatch:
             for each in self._watched:
                 try:
                     await self._check(each)
-                except Exception as error:  # must not stop the scheduler
-                    text = f"{type(error).__name__}: {error}"
+                except BaseException as error:  # must not stop the scheduler
+                    contain(error)
+                    text = describe(error)
                     if text != self._last_error:
                         log.error("Failed to check files for changes", error=text)
                     self._last_error = text

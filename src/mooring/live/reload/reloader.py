@@ -1,4 +1,4 @@
-"""Reloader: replace plugins and configuration while the scheduler runs, when their files change.
+"""Reloader: replaces plugins and configuration while the scheduler runs, when their files change.
 
 The new version is loaded and dry-run on a simulated cluster on a thread, then swapped in between two scheduling
 attempts. If anything fails, the error is reported and the last good version stays in effect.
@@ -13,31 +13,38 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
-import structlog
 
 from mooring.api.meta import ObjectReference
+from mooring.batch.conf import BatchConf
+from mooring.batch.dry_run import dry_run_session
 from mooring.config import ConfigError, SchedulerConfiguration
 from mooring.framework.declarations import declared_kinds
+from mooring.framework.plugin_errors import contain
 from mooring.kube import EventRecorder
 from mooring.kube.event_recorder import EventKind
 from mooring.live.background import Background
 from mooring.live.batch.batch_scheduler import BatchScheduler
+from mooring.live.batch.batch_settings import session_plugins
 from mooring.live.informers import Informers
-from mooring.loading import POD, Catalog, Fault, PluginLoadError, Setup
-from mooring.loading.deadline import HangsError, within
+from mooring.loading import ACTION, POD, SESSION, Catalog, Fault, Kind, PluginLoadError, Setup
+from mooring.loading.deadline import load_within
+from mooring.loading.plugin_kinds import plugin_name
 from mooring.loading.setup_files import SetupFiles
-from mooring.scheduler.dry_run import dry_run_fault
+from mooring.logs import get_logger
+from mooring.scheduler.dry_run import dry_run_found
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.profile import ProfileError
 from mooring.scheduler.profiles import enabled_classes, swap
 
-log = structlog.get_logger("mooring.live")
+log = get_logger("mooring.live")
 
-#: Timeouts for loading plugins, and for listing the kinds that new plugins read.
+#: The timeouts for loading plugins, and for listing the kinds that new plugins read.
 _LOAD_SECONDS, _READ_SECONDS = 60.0, 30.0
-#: Timeout of a plugin call in the dry run.
+#: The time that replaced plugins have to stop their threads.
+_CLOSE_SECONDS = 1.0
+#: The timeout of a plugin call in the dry run.
 _CALL_SECONDS = 10.0
-#: Configuration fields that can change while the scheduler runs; the others need a restart.
+#: The configuration fields that can change while the scheduler runs; the others need a restart.
 _RELOADABLE = frozenset(
     {"version", "profiles", "percentage_of_nodes_to_score", "pod_initial_backoff_seconds", "pod_max_backoff_seconds"}
 )
@@ -48,13 +55,13 @@ class ReloadState(msgspec.Struct, frozen=True, rename="camel"):
 
     #: Errors in the current files; while there are any, the previous version is in effect.
     problems: tuple[Fault, ...] = ()
-    #: Numbers of successful and failed reloads.
+    #: The numbers of successful and failed reloads.
     reloads: int = 0
     failed: int = 0
 
 
 class Reloader:
-    """Reloads the plugins and the configuration of one engine."""
+    """The reloader of the plugins and the configuration of one engine."""
 
     def __init__(
         self,
@@ -69,9 +76,11 @@ class Reloader:
         wake: Callable[[], None],
         collect: bool,
     ) -> None:
-        """``wake`` starts scheduling attempts; ``collect`` allows an immediate garbage collection."""
+        """``wake`` wakes the scheduling loop; ``collect`` allows an immediate garbage collection."""
         self.setup = setup
         self.state = ReloadState()
+        #: The threads and files that replaced versions left open, by plugin.
+        self.leaks: dict[str, list[str]] = {}
         self._files = files
         self._engine = engine
         self._informers = informers
@@ -82,13 +91,14 @@ class Reloader:
         self._collect = collect
 
     async def reload(self) -> None:
-        """Load the changed files and swap them in, or report why the previous version stays."""
+        """Load the changed files and swap them in, or report why the previous version stays in effect."""
         started = time.perf_counter()
         health, before = self._engine.guards.health, self.setup
         try:
-            setup = await asyncio.to_thread(within, _LOAD_SECONDS, self._load)
+            setup = await asyncio.to_thread(load_within, _LOAD_SECONDS, self._load)
             changed = await self._swap_in(setup)
-        except Exception as error:
+        except BaseException as error:
+            contain(error)
             problems = tuple(_problems(error))
             health.reloads["failed"] += 1
             self.state = ReloadState(problems, self.state.reloads, self.state.failed + 1)
@@ -110,6 +120,8 @@ class Reloader:
         setup = self._files.load(before)
         try:
             faults = [fault for name in _new(before.catalog, setup.catalog) for fault in _dry_run(setup, name)]
+            if self._batch is not None:
+                faults += _dry_run_sessions(self._batch.conf.current, before.catalog, setup.catalog)
             if faults:
                 raise PluginLoadError(faults)
         except BaseException:
@@ -118,7 +130,7 @@ class Reloader:
         return setup
 
     async def _swap_in(self, setup: Setup) -> list[str]:
-        """Swap in a setup and return descriptions of the changes. Raises ProfileError; then nothing has changed."""
+        """Swap in a setup and return descriptions of the changes. Raises ProfileError, without a change."""
         before, engine, custom = self.setup, self._engine, self._informers.custom
         config, ignored = _reloadable(before.config, setup.config)
         setup = msgspec.structs.replace(setup, config=config)
@@ -150,6 +162,17 @@ class Reloader:
         self._wake()  # pending pods may be schedulable now
         if self._collect:
             gc.collect()  # modules are reference cycles, and automatic collection is rare here
+        asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._find_leaks)
+
+    def _find_leaks(self) -> None:
+        """Report threads and files that replaced versions of plugins left open."""
+        guards, found = self._engine.guards, dict[str, list[str]]()
+        for module, left in guards.leaks.find(files=self._collect).items():
+            found.setdefault(guards.plugin_in(module), []).extend(left)
+        for name, left in found.items():
+            if left != self.leaks.get(name):
+                log.warning("Replaced versions of a plugin left threads or files open", plugin=name, open=left)
+        self.leaks = found
 
     def _record_event(self, kind: EventKind, note: str) -> None:
         """Record an event about a reload on the lease, which represents the scheduler."""
@@ -165,25 +188,36 @@ class Reloader:
         self._events.record(lease, type=kind, reason=reason, action="Reloading", note=note[:1000], component=component)
 
 
-def _problems(error: Exception) -> Iterator[Fault]:
+def _problems(error: BaseException) -> Iterator[Fault]:
     if isinstance(error, PluginLoadError):
         yield from error.faults
     elif isinstance(error, ConfigError):
         for line in error.lines():
             yield Fault("", 0, line)
-    elif isinstance(error, HangsError):
-        yield Fault("", 0, f"loading the plugins {error}")
     else:
         name = "" if isinstance(error, ProfileError) else f"{type(error).__name__}: "
         yield Fault("", 0, f"{name}{error}")
 
 
-def _new(before: Catalog, after: Catalog) -> Iterator[str]:
-    """Yield the names of profile plugins that are new or changed."""
+def _new(before: Catalog, after: Catalog, kinds: tuple[Kind, ...] = (POD,)) -> Iterator[str]:
+    """Yield the names of plugins of some kinds that are new or changed."""
     for name, found in after.found.items():
         known = before.found.get(name)
-        if found.kind is POD and (known is None or known.cls is not found.cls):
+        if found.kind in kinds and (known is None or known.cls is not found.cls):
             yield name
+
+
+def _dry_run_sessions(conf: BatchConf, before: Catalog, after: Catalog) -> Iterator[Fault]:
+    """Yield errors of new or changed session plugins and actions that the configuration of sessions names."""
+    users = session_plugins(after)
+    arguments = {plugin_name(users[each.name]): each.arguments for each in conf.options() if each.name in users}
+    for name in _new(before, after, (SESSION, ACTION)):
+        found = after.found[name]
+        if name in arguments or (found.kind is ACTION and name in conf.actions):
+            result = dry_run_session(found, arguments.get(name, {}), _CALL_SECONDS)
+            yield from result.faults
+            if result.reason:
+                yield Fault(str(found.path or ""), 0, f"{name}: {result.reason}")
 
 
 def _dry_run(setup: Setup, name: str) -> Iterator[Fault]:
@@ -195,7 +229,7 @@ def _dry_run(setup: Setup, name: str) -> Iterator[Fault]:
         enabled = any(entry.name == name for point in profile.plugins.values() for entry in point)
         if enabled and args not in done:
             done.append(args)
-            yield from dry_run_fault(found, args, _CALL_SECONDS)
+            yield from dry_run_found(found, args, _CALL_SECONDS).faults
 
 
 def _reloadable(old: SchedulerConfiguration, new: SchedulerConfiguration) -> tuple[SchedulerConfiguration, list[str]]:

@@ -1,4 +1,4 @@
-"""Plugins in their own processes. One that hangs is killed; one that crashes does not affect the scheduler."""
+"""Plugins in their own processes. A plugin that hangs is killed, and a crash does not affect the scheduler."""
 
 from mooring.loading.isolation.proxy import isolated
 

@@ -9,25 +9,26 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import weakref
 from typing import Any, Final
 
-import structlog
-
+from mooring.framework.plugin_frames import set_author_frames
 from mooring.loading.isolation.wire import Closed, Late, receive, send
 from mooring.loading.load_errors import refuse
 from mooring.loading.plugin_files import FoundPlugin
+from mooring.logs import get_logger, log_settings
 
-log = structlog.get_logger("mooring.plugins")
+log = get_logger("mooring.plugins")
 
 #: The start timeout. Loading Python and NumPy takes long on a loaded machine.
 _START_SECONDS: Final = 60.0
-#: The backoff between restarts, which doubles until the process has answered a call.
+#: The backoff between restarts. It doubles until the process has responded to a call.
 _FIRST_BACKOFF, _MAX_BACKOFF = 0.25, 30.0
 
 
 class PluginProcessError(RuntimeError):
-    """A plugin's process did not answer. The message says why."""
+    """An error of a plugin's process: it did not respond, or the plugin raised. The message contains the reason."""
 
 
 class PluginProcess:
@@ -74,7 +75,7 @@ class PluginProcess:
         self._dropped.append(number)
 
     def call(self, message: dict[str, Any], seconds: float) -> Any:
-        """Return the answer of the process. Raises PluginProcessError, also at the deadline or if the plugin raises."""
+        """Send a message and return the response. Raises PluginProcessError on failure and at the deadline."""
         channel = self._open_channel()
         dropped, self._dropped = self._dropped, []
         deadline = time.monotonic() + seconds
@@ -89,9 +90,10 @@ class PluginProcess:
             self._broken("killed: its answer is invalid")
         self._backoff = _FIRST_BACKOFF
         if "error" in reply:
-            # With the name of the plugin's exception, so that messages are the same as without isolation.
-            kind = type(str(reply["error"]), (PluginProcessError,), {})
-            raise kind(str(reply["text"]))
+            # Use the name of the plugin's exception, so that messages are the same as without isolation.
+            raised = type(str(reply["error"]), (PluginProcessError,), {})(str(reply["text"]))
+            set_author_frames(raised, map(_frame, reply["frames"]))
+            raise raised
         return reply.get("answer")
 
     def _open_channel(self) -> socket.socket:
@@ -126,7 +128,7 @@ class PluginProcess:
         remote.close()
         deadline = time.monotonic() + _START_SECONDS
         try:
-            send(channel, self._hello, deadline)
+            send(channel, {**self._hello, "logs": log_settings()}, deadline)
             reply = receive(channel, deadline)
         except (Closed, Late) as error:
             _end([process, channel])
@@ -166,6 +168,11 @@ class PluginProcess:
     def close(self) -> None:
         """Kill the process."""
         _end(self._alive)
+
+
+def _frame(data: list[Any]) -> traceback.FrameSummary:
+    filename, line, name, text = data
+    return traceback.FrameSummary(str(filename), int(line), str(name), lookup_line=False, line=str(text))
 
 
 def _end(things: list[Any]) -> None:

@@ -20,7 +20,7 @@ from mooring.columns.nodes import Nodes
 from mooring.framework.declarations import declared_kinds, declared_listers
 from mooring.framework.handle import Handle
 from mooring.framework.listers import Lister
-from mooring.framework.plugin import Dependence, Plugin, dependence, depends_on
+from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState, StateKey
 from mooring.loading.isolation.plugin_process import PluginProcess
 from mooring.loading.isolation.wire import unpack
@@ -31,6 +31,7 @@ from mooring.loading.plugin_files import FoundPlugin
 _UNSUPPORTED: Final = {
     "less": "it is called for every comparison of two pods",
     "post_filter": "it calls the other plugins",
+    "may_evict": "it is called for every possible victim",
     "bind": "it writes to the API server",
     "run": "it runs in the scheduler's event loop",
     "add_pod": "it changes the state of hypothetical attempts",
@@ -38,13 +39,13 @@ _UNSUPPORTED: Final = {
     "what_if": "it changes the state of hypothetical attempts",
     "pre_bind_pre_flight": "it belongs to long-running bindings",
 }
-#: The most changes in one message, so that each message is answered well within the timeout of a call.
+#: The maximum number of changes in one message, so that a message is processed well within the timeout of a call.
 _MAX_CHANGES: Final = 2000
 _numbers = itertools.count(1)
 
 
 class IsolatedPlugin(Plugin):
-    """Base of the classes that `isolated` creates."""
+    """The base class of the classes that `isolated` creates."""
 
     process: ClassVar[PluginProcess]
     seconds: ClassVar[float]
@@ -58,7 +59,7 @@ class IsolatedPlugin(Plugin):
         self._instance = self.process.new_instance()
         self._generation = -1
         self._feed = ChangeFeed(self.handle, declared_kinds([type(self)]))
-        self.handle.listen(self)  # type: ignore[arg-type]  # it has what a listener needs
+        self.handle.listen(self)
         for kind in self._feed.kinds:
             self.handle.lister(kind).listen(self._object_changed)
         weakref.finalize(self, self.process.drop_instance, self._instance)
@@ -158,13 +159,10 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
 }
 
 
-def _declared(call: Callable[..., Any], depends: Dependence | None) -> Callable[..., Any]:
-    """Return the call with the dependence that the plugin declared."""
-    if depends is None:
-        return call
+def _declared(call: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a call that replaces a method of the plugin, with the method's declarations and source location."""
 
-    @depends_on(depends)
-    @functools.wraps(call)
+    @functools.wraps(original)
     def declared(*args: Any) -> Any:
         return call(*args)
 
@@ -201,7 +199,7 @@ def isolated(found: FoundPlugin, *, seconds: float, memory: int) -> type[Isolate
     for name, (methods, call) in _CALLS.items():
         original = next((method for each in reversed(methods) if callable(method := getattr(cls, each, None))), None)
         if original is not None:
-            members[name] = _declared(call, dependence(original))
+            members[name] = _declared(call, original)
     listers = declared_listers(cls)
     members |= {name: Lister(each.kind, events=each.events) for name, each in listers.items()}
     single = any(
@@ -210,14 +208,14 @@ def isolated(found: FoundPlugin, *, seconds: float, memory: int) -> type[Isolate
     )
     members |= {
         "name": found.name, "Args": cls.Args, "per_node": single or cls.per_node, "__module__": cls.__module__,
-        "__doc__": cls.__doc__, "permissions": cls.permissions, "seconds": seconds, "settings": (cls, seconds, memory),
-        "process": PluginProcess(found, memory),
+        "__doc__": cls.__doc__, "permissions": cls.permissions, "score_range": cls.score_range, "seconds": seconds,
+        "settings": (cls, seconds, memory), "process": PluginProcess(found, memory),
     }  # fmt: skip
     return type(found.name, (IsolatedPlugin,), members)
 
 
 class ChangeFeed:
-    """Collects the changes between two calls, so that the process receives only those."""
+    """The changes between two calls, so that the process receives only those."""
 
     def __init__(self, handle: Handle, kinds: Iterable[type[KubeObject]]) -> None:
         self._handle = handle

@@ -26,11 +26,11 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 class Closed(Exception):
-    """The other side closed the channel."""
+    """An error: the other side closed the channel."""
 
 
 class Late(Exception):
-    """The deadline passed."""
+    """An error: the deadline passed."""
 
 
 def send(channel: socket.socket, message: object, deadline: float | None = None) -> None:

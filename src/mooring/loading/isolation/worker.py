@@ -13,7 +13,6 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -32,11 +31,14 @@ from mooring.framework.declarations import declared_kinds
 from mooring.framework.handle import Handle
 from mooring.framework.listers import ObjectStore
 from mooring.framework.plugin import Plugin
+from mooring.framework.plugin_errors import contain
+from mooring.framework.plugin_frames import author_frames
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts
 from mooring.loading.isolation.wire import Closed, pack, receive, send
 from mooring.loading.plugin_files import load_file, pick
+from mooring.logs import configure_logs
 
 #: The number of attempts whose cycle state is kept. There are never more at a time.
 _MAX_ATTEMPTS: Final = 4096
@@ -58,7 +60,7 @@ class _Instance:
         self.plugin: Plugin
 
     def begin(self) -> None:
-        """Create the plugin when all objects have arrived."""
+        """Create the plugin after all objects have arrived."""
         self.plugin = self._cls(self._args, self._handle)
 
     def apply(self, what: str, *data: Any) -> None:
@@ -92,10 +94,10 @@ class _Instance:
             self.plugin.take_state(pickle.loads(rest[0]))  # from an older version of the same plugin
             return None
         if method == "events_to_register":
-            return pack(self.plugin.events_to_register())  # type: ignore[attr-defined]  # called only if it is defined
+            return pack(self.plugin.events_to_register())
         decoded = decode_json(pod, Pod)
         if method == "pre_enqueue":
-            return pack(self.plugin.pre_enqueue(decoded))  # type: ignore[attr-defined]
+            return pack(self.plugin.pre_enqueue(decoded))
         state = self._state(attempt)
         if method in ("unreserve", "post_bind"):
             self._states.pop(attempt, None)
@@ -107,7 +109,7 @@ class _Instance:
             return pack(self._score(state, decoded, self._nodes(rest[0])))
         if method == "normalize_scores":
             scores = np.frombuffer(rest[0], dtype=np.int64).copy()
-            return pack(self.plugin.normalize_scores(state, decoded, scores))  # type: ignore[attr-defined]
+            return pack(self.plugin.normalize_scores(state, decoded, scores))
         return pack(getattr(self.plugin, method)(state, decoded, rest[0]))
 
     def _state(self, attempt: int) -> CycleState:
@@ -128,14 +130,14 @@ class _Instance:
         columns = getattr(self.plugin, "filter_nodes", None)
         if columns is not None:
             return columns(state, pod, nodes)
-        single: Callable[..., Any] = self.plugin.filter  # type: ignore[attr-defined]
+        single: Callable[..., Any] = self.plugin.filter
         return Verdicts.of([_status(single(state, pod, node)) for node in nodes])
 
     def _score(self, state: CycleState, pod: Pod, nodes: Nodes) -> object:
         columns = getattr(self.plugin, "score_nodes", None)
         if columns is not None:
             return columns(state, pod, nodes)
-        single: Callable[..., Any] = self.plugin.score  # type: ignore[attr-defined]
+        single: Callable[..., Any] = self.plugin.score
         return np.array([_number(single(state, pod, node)) for node in nodes])
 
 
@@ -154,10 +156,12 @@ def _number(answer: object) -> float:
 
 
 def serve(channel: socket.socket) -> None:
-    """Load the plugin, then answer calls until the scheduler closes the channel."""
+    """Load the plugin, then handle calls until the scheduler closes the channel."""
     hello = receive(channel)
     if hello["memory"]:
         resource.setrlimit(resource.RLIMIT_AS, (hello["memory"], hello["memory"]))
+    if hello["logs"] is not None:
+        configure_logs(**hello["logs"])
     path = Path(hello["path"])
     try:
         cls = pick(hello["name"], path, load_file(path, "isolation", pin=hello["sha256"])).cls
@@ -182,18 +186,19 @@ def serve(channel: socket.socket) -> None:
             method = message["method"]
             answer = instance.call(method, message["attempt"], message["pod"], message["rest"]) if method else None
             reply: dict[str, Any] = {"answer": answer}
-        except Exception as error:
+        except BaseException as error:
+            contain(error)
             reply = _error(error)
         send(channel, reply)
 
 
 def _error(error: BaseException) -> dict[str, Any]:
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return {"error": type(error).__name__, "text": str(error), "place": f"{place.filename}:{place.lineno}"}
+    frames = [[each.filename, each.lineno, each.name, each.line] for each in author_frames(error)]
+    return {"error": type(error).__name__, "text": str(error), "frames": frames}
 
 
 def _exit_with(parent: int) -> None:
-    """Exit when the scheduler exits, which a hanging plugin does not notice."""
+    """Exit when the scheduler exits, even while the plugin hangs."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)

@@ -77,7 +77,7 @@ class Exports(msgspec.Struct, frozen=True):
 
     @property
     def batch(self) -> bool:
-        """Whether it exports batch functions."""
+        """Whether the guest exports batch functions."""
         return any(name in self.names for name in BATCH_EXPORTS)
 
     @property

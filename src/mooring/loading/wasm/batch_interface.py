@@ -124,7 +124,7 @@ class ColumnError(ValueError):
 
 
 def make_column(spec: str) -> Callable[[Pod, Nodes], Column]:
-    """Return the function that creates a column such as `allocatable:cpu`. Raises ColumnError."""
+    """Return a function that creates a column such as `allocatable:cpu`. Raises ColumnError."""
     kind, _, name = spec.partition(":")
     source, needs_name = _SOURCES.get(kind, (None, False))
     if source is None or needs_name != bool(name):
@@ -141,7 +141,7 @@ def _label(key: str, _pod: Pod, nodes: Nodes) -> Column:
 
 
 class _Names:
-    """The column of node names. It is cached, because calls mostly have the same nodes."""
+    """The column of node names. It is cached, because most calls have the same nodes."""
 
     def __init__(self) -> None:
         self._version: tuple[object, int] = (None, -1)

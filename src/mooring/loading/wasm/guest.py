@@ -38,7 +38,7 @@ _GATED: Final = (
 
 
 class GuestPlan:
-    """What all instances of a guest share."""
+    """The data that all instances of a guest share."""
 
     def __init__(self, plugin: str, module: Module, exports: abi.Exports, args: GuestArgs, handle: Handle) -> None:
         self.plugin = plugin
@@ -47,7 +47,7 @@ class GuestPlan:
         self.args = args
         self.handle = handle
         self.nodes = EncodedNodes()
-        #: Whether the guest imports currentPod. If not, as for batch guests, the pod need not be encoded.
+        #: Whether the guest imports currentPod. Otherwise, as for batch guests, pods are not encoded.
         self.reads_pod = any((each.module, each.name) == _GATED[0] for each in module.imports)
 
 
@@ -231,7 +231,7 @@ def _type(signature: str) -> FuncType:
 
 
 def _weak(host: Host, method: str) -> Callable[..., Any]:
-    """Return a host function with a weak reference: wasmtime holds it with the store, which it must not keep alive."""
+    """Return a host function with a weak reference: wasmtime holds it, and it must not keep the store alive."""
     reference = weakref.ref(host)
 
     def answer(*params: int) -> Any:
@@ -251,13 +251,13 @@ def packed(answer: int) -> tuple[int, int]:
 
 
 class GuestError(RuntimeError):
-    """A guest failed: it trapped, exceeded a limit, or returned an invalid result."""
+    """An error of a guest: it trapped, exceeded a limit, or returned an invalid result."""
 
     def __init__(self, export: str, detail: str) -> None:
         super().__init__(f"wasm: {export} error: {' '.join(detail.split())}")
 
 
-#: The most idle instances of a pool.
+#: The maximum number of idle instances of a pool.
 _MAX_IDLE = 16
 
 
@@ -315,7 +315,7 @@ class Pool:
         return self._idle.pop() if self._idle else self._make()
 
     def keep(self, state: CycleState) -> None:
-        """Let an attempt that found a node keep its instance during later cycles."""
+        """Keep the instance for an attempt that found a node, during later cycles."""
         if self._cycle is not None and state.get(self._key) is self._cycle:
             self._cycle = None
 
@@ -327,6 +327,6 @@ class Pool:
             lease.release()
 
     def put_back(self, guest: Guest) -> None:
-        """Add an instance to the idle ones."""
+        """Add an instance to the idle instances."""
         if not guest.dead and len(self._idle) < _MAX_IDLE:
             self._idle.append(guest)

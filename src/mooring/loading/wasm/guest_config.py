@@ -1,4 +1,4 @@
-"""The configuration of a WebAssembly guest: its arguments, where the configuration names it, and its module's bytes."""
+"""The configuration of a WebAssembly guest: its arguments, its entry in the configuration, and its module."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import structlog
 
 from mooring.api.quantity import QuantityError, value
 from mooring.api.yaml_nodes import line_of
 from mooring.config.document import Document
 from mooring.config.durations import parse_duration
 from mooring.loading.load_errors import Fault, PluginLoadError
+from mooring.logs import get_logger
 
 _DIGEST: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _SCHEMES: Final = ("file://", "http://", "https://")
@@ -31,13 +31,13 @@ class GuestArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     guest_url: str = msgspec.field(name="guestURL")
     #: Passed to the guest unchanged.
     guest_config: str = msgspec.field(name="guestConfig", default="")
-    #: The least severity of the guest's messages that is logged: 0 info, 1 warning, 2 error, 3 fatal.
+    #: The minimum severity of the guest's messages that is logged: 0 info, 1 warning, 2 error, 3 fatal.
     log_severity: int = msgspec.field(name="logSeverity", default=0)
     #: The guest's command line.
     arguments: tuple[str, ...] = msgspec.field(name="args", default=())
     #: The same, as kube-scheduler-wasm-extension spells it.
     go_arguments: tuple[str, ...] = msgspec.field(name="Args", default=())
-    #: The module's checksum. A module with another one is rejected.
+    #: The expected checksum. A module with another checksum is rejected.
     sha256: str = ""
     #: The time limit of one call.
     time_limit: str = msgspec.field(name="timeLimit", default="2s")
@@ -83,7 +83,7 @@ class GuestArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ConfiguredGuest(msgspec.Struct, frozen=True):
-    """A guest in a configuration, with the place that names it."""
+    """A guest in a configuration, with its location."""
 
     name: str
     args: Mapping[str, Any]
@@ -93,16 +93,16 @@ class ConfiguredGuest(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> Any:
-        """The URL of its module."""
+        """The URL of the module."""
         return self.args["guestURL"]
 
     def fault(self, message: str) -> Fault:
-        """Return an error of the guest at its place in the configuration."""
+        """Return an error of the guest at its location in the configuration."""
         return Fault(self.source, self.line, f"{self.path}: {message}")
 
 
 def is_guest(args: object) -> bool:
-    """Whether the arguments are those of a guest."""
+    """Return whether the arguments are those of a guest."""
     return isinstance(args, Mapping) and "guestURL" in args
 
 
@@ -141,7 +141,7 @@ def fetch(plugin: str, args: GuestArgs) -> bytes:
     if not module.startswith(_MAGIC):
         raise PluginLoadError(f"{where}: is not a WebAssembly module; use the .wasm file that the compiler wrote")
     if args.guest_url.startswith("http://") and not args.digest:
-        structlog.get_logger("mooring").warning(
+        get_logger("mooring").warning(
             "a guest was fetched over plain HTTP; pin it with sha256", plugin=plugin, url=args.guest_url, sha256=found
         )
     return module

@@ -1,4 +1,4 @@
-"""Creates the plugin class of a guest, with a method for each function that the guest exports."""
+"""Plugin classes of guests, with a method for each function that the guest exports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
-import structlog
 
 from mooring.api.pod import Pod
 from mooring.framework import (
@@ -27,7 +26,7 @@ from mooring.framework import (
 )
 from mooring.framework.events import CATCH_ALL
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.plugin import ArgsError, decode_args
+from mooring.framework.plugin_args import ArgsError, decode_args
 from mooring.loading.load_errors import PluginLoadError
 from mooring.loading.wasm import abi
 from mooring.loading.wasm.batch_interface import Batch
@@ -35,6 +34,7 @@ from mooring.loading.wasm.guest import Guest, GuestError, GuestPlan, Pool, packe
 from mooring.loading.wasm.guest_config import GuestArgs, fetch
 from mooring.loading.wasm.host import Call, json_text
 from mooring.loading.wasm.wasm_engine import engine, require_wasmtime
+from mooring.logs import get_logger
 
 if TYPE_CHECKING:
     from wasmtime import Module
@@ -43,10 +43,10 @@ Ints = npt.NDArray[np.int64]
 
 
 class GuestPlugin(Plugin):
-    """Base of the plugin classes of guests. `guest_plugin` derives a class with the methods that the guest exports."""
+    """The base class of guests' plugin classes. `guest_plugin` derives a class with the exported methods."""
 
     Args = GuestArgs
-    #: A guest is called for each node, so sampling nodes is worthwhile; not so for a batch guest.
+    #: Whether the guest is called for each node. If so, sampling nodes saves time.
     per_node: ClassVar[bool] = True
     module: ClassVar[Module]
     exports: ClassVar[abi.Exports]
@@ -97,7 +97,7 @@ def _events_to_register(self: GuestPlugin) -> tuple[ClusterEvent, ...]:
     try:
         self._pool.lease(CycleState())[0].call("enqueue", call)
     except GuestError as error:
-        structlog.get_logger("mooring").error("a guest failed to return its events", plugin=self.name, error=str(error))
+        get_logger("mooring").error("a guest failed to return its events", plugin=self.name, error=str(error))
     return call.events or CATCH_ALL
 
 
@@ -155,7 +155,7 @@ def _post_filter(
 
 
 def _codes(statuses: NodeStatuses) -> dict[str, int]:
-    """Return the codes of the nodes that a plugin rejected."""
+    """Return the status codes of rejected nodes by name."""
     table = statuses.table
     return {
         table.nodes[row].name: int(status.code)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import structlog
 
 from mooring.api.meta import KubeObject, ObjectMeta
 from mooring.api.pod import Pod
@@ -20,6 +19,7 @@ from mooring.framework import ActionType, ClusterEvent, Handle
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.loading.wasm.guest_config import GuestArgs
 from mooring.loading.wasm.shared_memory import EncodedNodes, pod_bytes
+from mooring.logs import get_logger
 
 if TYPE_CHECKING:
     from mooring.loading.wasm.shared_memory import GuestMemory
@@ -80,7 +80,7 @@ class EventMessage(msgspec.Struct, rename="pascal"):
 
 
 class Host:
-    """Implements the host functions of one instance."""
+    """The host functions of one instance."""
 
     def __init__(self, plugin: str, args: GuestArgs, handle: Handle, nodes: EncodedNodes) -> None:
         self._plugin = plugin
@@ -127,7 +127,7 @@ class Host:
         return 0 if make is None else self._write(make(), at, limit)
 
     def node(self, name: int, length: int, at: int, limit: int) -> int:
-        """Return a node by name; nothing if it does not exist."""
+        """Return a node by name; empty if it does not exist."""
         info = self._handle.nodes.get(self.memory.text(name, length))
         if info is None:
             return 0
@@ -171,7 +171,7 @@ class Host:
     # Logs, events, waiting pods
 
     def severity(self) -> int:
-        """Return the least severity that is logged."""
+        """Return the minimum severity that is logged."""
         return self._args.log_severity
 
     def log(self, severity: int, at: int, length: int) -> None:
@@ -185,8 +185,8 @@ class Host:
 
     def _log(self, severity: int, text: str, pairs: dict[str, Any]) -> None:
         if severity >= self._args.log_severity:
-            log = structlog.get_logger("mooring").bind(**{**pairs, "plugin": self._plugin})
-            getattr(log, _SEVERITIES[min(max(severity, 0), 3)])(text.rstrip("\n"))
+            log = getattr(get_logger("mooring"), _SEVERITIES[min(max(severity, 0), 3)])
+            log(text.rstrip("\n"), **{**pairs, "plugin": self._plugin})
 
     def record(self, at: int, length: int) -> None:
         """Record an event."""
@@ -202,7 +202,7 @@ class Host:
         )
 
     def poll(self, subscriptions: int, events: int, count: int, found: int) -> int:
-        """Implement WASI's poll_oneoff, with which guests sleep. It returns at once, so that no guest delays others."""
+        """Implement WASI's poll_oneoff, with which guests sleep. Return at once, because a sleep would delay others."""
         for number in range(count):
             user_data, kind = struct.unpack("<QB", self.memory.read(subscriptions + 48 * number, 9))
             errno = 0 if kind == _CLOCK else _NOT_SUPPORTED
@@ -215,7 +215,7 @@ class Host:
         return self._handle.waiting_pods
 
     def reject_waiting(self, uid: int, length: int, at: int, _limit: int) -> None:
-        """Reject a pod that is waiting at Permit. Write whether there was one."""
+        """Reject a pod that is waiting at Permit, and write whether it was waiting."""
         waiting = self._waiting.get(self.memory.text(uid, length))
         if waiting is not None:
             waiting.reject("", "removed")
@@ -231,7 +231,7 @@ class Host:
 
 
 class Call(msgspec.Struct, kw_only=True):
-    """The inputs of one call into a guest, and its results besides the returned number."""
+    """The inputs of one call into a guest, and its results in addition to the returned number."""
 
     pod: Pod | None = None
     #: The pod that is added or removed (AddPod, RemovePod).

@@ -1,4 +1,4 @@
-"""Memories of a guest instance: its own, and the one that it shares with the host (shared_memory.wat).
+"""The two memories of a guest instance: its own, and the one that it shares with the host (shared_memory.wat).
 
 Hot path: the code of `SharedMemory` runs for every pod, and `slots` for every node of a call.
 """
@@ -63,7 +63,7 @@ class SharedMemory:
         self._words[_SLOT] = _NONE
 
     def _allocate(self, size: int) -> int:
-        """Return the address of a number of free bytes."""
+        """Allocate a number of bytes and return their address."""
         at = -(-self._end // 8) * 8
         missing = at + size - len(self._bytes)
         if missing > 0:
@@ -166,7 +166,7 @@ class SharedMemory:
     def run(
         self, call: Callable[..., Any], pod: Pod | None, slots: Words, kind: type[np.int32 | np.int64]
     ) -> tuple[npt.NDArray[Any], Callable[[int], str]]:
-        """Call the guest for each node. Return the answers up to the first error, and a function for the reasons."""
+        """Call the guest for each node. Return the results up to the first error, and a function for the reasons."""
         count, width = len(slots), np.dtype(kind).itemsize
         index = self._region("index", count * 4)
         answers = self._region("answers", count * width)

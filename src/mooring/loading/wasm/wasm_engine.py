@@ -1,4 +1,4 @@
-"""The WebAssembly engine of the process: compiled modules, and the clock that enforces time limits."""
+"""The WebAssembly engine of the process, with compiled modules and the clock that enforces time limits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Engine:
         self._clock = _Clock(self.wasmtime)
 
     def keep_track(self, item: Store | Module) -> None:
-        """Close an item at exit, before the interpreter is torn down."""
+        """Register an item to be closed at exit, before the interpreter shuts down."""
         self._in_use.add(item)
 
     def _close(self) -> None:
@@ -138,5 +138,5 @@ class _Clock:
             self._engine.increment_epoch()
             if time.monotonic() - self._last_call > _IDLE_SECONDS:
                 self._wanted.clear()
-                if time.monotonic() - self._last_call < _IDLE_SECONDS:  # a call started meanwhile
+                if time.monotonic() - self._last_call < _IDLE_SECONDS:  # a call has started since
                     self._wanted.set()

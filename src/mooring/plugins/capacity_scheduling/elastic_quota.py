@@ -12,25 +12,25 @@ from mooring.framework import CustomResource, Meta
 
 
 class ElasticQuota(CustomResource, group="scheduling.x-k8s.io", version="v1alpha1", short_names=("eq", "eqs")):
-    """What a namespace is guaranteed, and what it may use at the most. A namespace has one."""
+    """The guaranteed and the maximum resources of a namespace. A namespace has at most one."""
 
     class Spec:
-        """The two limits."""
+        """The guaranteed and the maximum amounts."""
 
         min: Annotated[
             dict[str, QuantityLike] | None,
-            Meta(description="Guaranteed; others may use it while it lies idle.", examples=[{"cpu": "4"}]),
+            Meta(description="The guaranteed amounts. Others may use idle ones.", examples=[{"cpu": "4"}]),
         ] = None
         max: Annotated[
             dict[str, QuantityLike] | None,
             Meta(
-                description="Never more than this; resources not named are forbidden. Left out: no limit.",
+                description="The maximum amounts; unlisted resources are not allowed. Unset: no limit.",
                 examples=[{"cpu": "8", "memory": "16Gi"}],
             ),
         ] = None
 
     class Status:
-        """What is used; the controller writes it."""
+        """The current use. The controller writes it."""
 
         used: dict[str, QuantityLike] | None = None
 
@@ -42,7 +42,7 @@ class ElasticQuota(CustomResource, group="scheduling.x-k8s.io", version="v1alpha
 Amounts = dict[str, int]
 
 BASE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
-#: What a missing maximum allows.
+#: The limit if no maximum is set.
 UNLIMITED: Final = 2**63 - 1
 
 
@@ -68,7 +68,7 @@ def sum_of(parts: Iterable[Mapping[str, int]]) -> Amounts:
 def request_of(pod: Pod) -> Amounts:
     """Return a pod's charge: the sum of its containers or its largest init container, plus overhead.
 
-    Sidecars count as any init container, and pod-level requests do not count.
+    Sidecars count like other init containers. Pod-level requests do not count.
     """
     total = sum_of(amounts_of(container.resources.requests) for container in pod.spec.containers)
     for container in pod.spec.init_containers:
@@ -79,7 +79,7 @@ def request_of(pod: Pod) -> Amounts:
 
 
 def over(asked: Mapping[str, int], used: Mapping[str, int], limit: Mapping[str, int], otherwise: int) -> bool:
-    """Whether the sum of two amounts exceeds a limit in any resource.
+    """Return whether the sum of two amounts exceeds a limit in any resource.
 
     Resources other than cpu, memory and storage count only if ``asked`` contains them. Resources that the limit does
     not contain are limited to ``otherwise``; cpu, memory and storage to 0.

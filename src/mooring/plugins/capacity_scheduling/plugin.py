@@ -35,8 +35,11 @@ class CapacityScheduling(Plugin):
 
     def setup(self) -> None:
         """Count the existing pods and quotas."""
-        self._quotas = Quotas(self.quotas, self.handle.lister(Pod))
+        self._quotas = Quotas(self.quotas, self.handle.lister(Pod), self._report_invalid)
         self._evaluator = Evaluator(self.handle, rules=QuotaRules(self.handle, SNAPSHOT, ASKED))
+
+    def _report_invalid(self, quota: ElasticQuota, problem: str) -> None:
+        self.handle.events.record(quota, type="Warning", reason="Invalid", action="Scheduling", note=problem)
 
     def events_to_register(self) -> list[ClusterEvent]:
         """Register for deleted pods; the lister registers for changed quotas."""

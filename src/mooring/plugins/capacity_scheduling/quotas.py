@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mooring.api.pod import Pod
-from mooring.api.quantity import QuantityError
+from mooring.api.quantity import QuantityError, QuantityLike
+from mooring.api.resources import check_amounts
 from mooring.framework import Lister
 from mooring.plugins.capacity_scheduling.elastic_quota import (
     BASE,
@@ -57,11 +58,11 @@ class Quota:
         return over(self.used, _NOTHING, self.min, 0)
 
     def over_min_with(self, request: Amounts) -> bool:
-        """Whether the namespace would use more than its guarantee with a request."""
+        """Return whether the namespace would use more than its guarantee with a request."""
         return over(request, self.used, self.min, 0)
 
     def over_max_with(self, request: Amounts) -> bool:
-        """Whether the namespace would use more than its maximum with a request."""
+        """Return whether the namespace would use more than its maximum with a request."""
         return over(request, self.used, self.max, UNLIMITED)
 
 
@@ -102,7 +103,7 @@ class Snapshot:
             quota.remove(pod)
 
     def over_all_with(self, request: Amounts) -> bool:
-        """Whether all namespaces together would use more than the sum of guarantees with a request."""
+        """Return whether all namespaces together would use more than the sum of guarantees with a request."""
         total = dict(self._used)
         add(total, request)
         return over(total, _NOTHING, self._least, 0)
@@ -119,9 +120,13 @@ class Snapshot:
 class Quotas:
     """The current quotas. If a namespace has several, the first one applies."""
 
-    def __init__(self, quotas: Lister[ElasticQuota], pods: Lister[Pod]) -> None:
+    def __init__(
+        self, quotas: Lister[ElasticQuota], pods: Lister[Pod], report: Callable[[ElasticQuota, str], None]
+    ) -> None:
+        """``report`` is called with a quota whose amounts are invalid."""
         self._lister = quotas
         self._pods = pods
+        self._report = report
         self.by_namespace: dict[str, Quota] = {}
         for namespace in {item.namespace for item in quotas.list()}:
             self._renew(namespace)
@@ -154,8 +159,11 @@ class Quotas:
         if item is None:
             self.by_namespace.pop(namespace, None)
             return
-        least = _limit(item.spec.min, {})
-        most = _limit(item.spec.max, _EVERYTHING)
+        errors: list[str] = []
+        least = _limit("spec.min", item.spec.min, {}, errors)
+        most = _limit("spec.max", item.spec.max, _EVERYTHING, errors)
+        if errors:
+            self._report(item, "; ".join(errors))
         known = self.by_namespace.get(namespace)
         if known is not None:
             known.min, known.max = least, most
@@ -173,14 +181,16 @@ class Quotas:
             self.add(new)
 
 
-def _limit(given: Mapping[str, object] | None, otherwise: Amounts) -> Amounts:
-    """Return a quota's limit; invalid amounts count as 0."""
+def _limit(field: str, given: Mapping[str, QuantityLike] | None, otherwise: Amounts, errors: list[str]) -> Amounts:
+    """Return a quota's limit; invalid amounts count as 0 and are added to ``errors``."""
     if given is None:
         return otherwise
     found: Amounts = {}
-    for name, value in given.items():
+    for name, quantity in given.items():
         try:
-            found |= amounts_of({name: value})  # type: ignore[dict-item]  # invalid quantities raise here
-        except QuantityError:
-            continue
+            check_amounts(field, {name: quantity})
+        except QuantityError as error:
+            errors.append(f"{error}; the amount counts as 0")
+        else:
+            found |= amounts_of({name: quantity})
     return found

@@ -52,7 +52,7 @@ class QuotaRules:
 
 
 class _MayGo:
-    """Whether a pod may be evicted under the current (hypothetical) quotas."""
+    """A predicate: whether a pod may be evicted under the hypothetical quotas."""
 
     def __init__(self, quotas: Snapshot, asked: Asked, pod: Pod, *, waiting: bool = False) -> None:
         self._quotas = quotas
@@ -61,7 +61,7 @@ class _MayGo:
         self._own = own is not None
         #: Whether the pod's namespace exceeds its guarantee: then victims must be its own pods.
         self._borrows = own is not None and own.over_min_with(asked.in_namespace)
-        #: Terminating pods of the own namespace are worth waiting for, whatever the guarantee.
+        #: Whether to wait for terminating pods: those of the pod's own namespace count regardless of the guarantee.
         self._waiting = waiting
 
     def __call__(self, info: PodInfo) -> bool:
@@ -95,14 +95,14 @@ class _Trial:
         self._asked = state.read(asked)
 
     def run(self, budgets: Budgets) -> Candidate | Status:
-        """Return the victims, most important first; or why that does not help."""
+        """Return the victims, most important first, or the status if evictions do not help."""
         node, pod = self._node, self._pod
         may_go = _MayGo(self._quotas, self._asked, pod)
         potential = []
         # The least important first: each removal changes the use of the borrower.
         ordered = sorted(node.pods, key=by_importance)
         for info in reversed(ordered):
-            if may_go(info):
+            if may_go(info) and self._runner.may_evict(pod, info.pod):
                 potential.append(info)
                 self._remove(info)
         if not potential:
@@ -144,7 +144,7 @@ class _Trial:
         self._runner.remove_pod(self._state, self._pod, info, self._node)
 
     def _exceeds(self, in_namespace: Amounts, in_all: Amounts) -> bool:
-        """Whether quotas forbid a request in the hypothetical state."""
+        """Return whether quotas forbid a request in the hypothetical state."""
         quota = self._quotas.get(self._pod.namespace)
         if quota is None:
             return False

@@ -10,7 +10,7 @@ from mooring.plugins.coscheduling.pod_group import group_key
 
 
 class Expiring:
-    """Keys that expire after a while."""
+    """A set of keys that expire."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

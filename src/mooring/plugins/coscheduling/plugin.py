@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from mooring.framework import (
     Plugin,
     PodInfo,
     PostFilterResult,
+    QueuedPod,
     Status,
 )
 from mooring.plugins.coscheduling.group_state import Expiring, Members
@@ -35,34 +36,18 @@ _WAIT_SECONDS: Final = 60
 _PERMITTED_SECONDS: Final = 3
 
 
-class QueuedPod(Protocol):
-    """The properties of a queued pod that sorting reads."""
+class CoschedulingArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The Permit timeout, and the backoff of a failed group."""
 
-    @property
-    def pod(self) -> Pod:
-        """The pod."""
-
-    @property
-    def timestamp(self) -> float:
-        """When the pod was (last) added to the queue, in seconds."""
-
-    @property
-    def initial_attempt_timestamp(self) -> float | None:
-        """When the pod was first ready for an attempt."""
+    permit_waiting_time_seconds: int = 60
+    pod_group_backoff_seconds: int = 0
+    #: If at most this share of a group lacks a node, the group is not rejected when one of its pods fails.
+    pod_group_reject_percentage: int = 10
 
 
-class Coscheduling(Plugin):
+class Coscheduling(Plugin[CoschedulingArgs]):
     """Places the pods of a PodGroup together or not at all."""
 
-    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """The Permit timeout, and the backoff of a failed group."""
-
-        permit_waiting_time_seconds: int = 60
-        pod_group_backoff_seconds: int = 0
-        #: If at most this share of a group lacks a node, the group is not rejected when one of its pods fails.
-        pod_group_reject_percentage: int = 10
-
-    args: Args
     groups = Lister(PodGroup, events=ActionType.ADD | ActionType.UPDATE)
 
     def setup(self) -> None:
@@ -134,6 +119,9 @@ class Coscheduling(Plugin):
         try:
             missing = gap(nodes, group.spec.min_resources or {}, group.min_member, own)
         except QuantityError as error:
+            self.handle.events.record(
+                group, type="Warning", reason="Invalid", action="Scheduling", note=f"spec.minResources: {error}"
+            )
             return Status.unresolvable(f"PodGroup {key}: minResources: {error}")
         if missing:
             amounts = ", ".join(f"{name} {amount}" for name, amount in sorted(missing.items()))

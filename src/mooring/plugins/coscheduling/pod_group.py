@@ -29,32 +29,32 @@ class PodGroup(
     """A group of pods that are placed together or not at all."""
 
     class Spec:
-        """What the group needs."""
+        """The requirements of the group."""
 
         min_member: Annotated[
             int | None,
             Meta(
-                description="So many pods must find a node before any is bound.",
+                description="The number of pods that must have a node before any is bound.",
                 extra_json_schema={"minimum": 1, "format": "int32", "examples": [3]},
             ),
         ] = None
         min_resources: Annotated[
             dict[str, QuantityLike] | None,
             Meta(
-                description="What the cluster must have left, in sum, before the group is tried.",
+                description="The total resources that must be available before the group is scheduled.",
                 examples=[{"cpu": "3"}],
             ),
         ] = None
         schedule_timeout_seconds: Annotated[
             int | None,
             Meta(
-                description="How long its pods wait for each other.",
+                description="How long the pods of the group wait for each other.",
                 extra_json_schema={"format": "int32", "examples": [30]},
             ),
         ] = None
 
     class Status:
-        """How the group fares; the controller writes it."""
+        """The state of the group. The controller writes it."""
 
         phase: str = ""
         occupied_by: str = ""

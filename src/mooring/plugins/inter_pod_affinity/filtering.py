@@ -35,7 +35,7 @@ class Counted:
 
     @property
     def counter(self) -> PodCounter:
-        """Return the counter; it is created on first use."""
+        """The counter; it is created on first use."""
         if self._counter is None:
             self._counter = self._registry.counter(self._terms)
         else:
@@ -59,7 +59,7 @@ Ints = npt.NDArray[np.int64]
 
 Bytes = npt.NDArray[np.int8]
 
-#: Verdicts by precedence: of several, the highest is the one that kube-scheduler reports.
+#: Verdicts by precedence: kube-scheduler reports the highest one.
 _UNWANTED, _UNWILLING, _LONELY = 1, 2, 3
 
 _STATUSES: Final = {
@@ -84,13 +84,13 @@ class KeyCounts:
         self.column = column
         #: Pods that match all affinity terms; None if no affinity term has this key.
         self.affinity = affinity
-        #: Pods that match an anti-affinity term of the pod, once a term.
+        #: Pods that match an anti-affinity term of the pod, counted once per term.
         self.anti = anti
         #: Anti-affinity terms of placed pods that match the pod.
         self.existing = existing
 
     def plus(self, code: int, affinity: int, anti: int, existing: int) -> KeyCounts:
-        """Return the counts with ``delta`` added to a domain."""
+        """Return the counts with the given numbers added to a domain."""
         return KeyCounts(
             self.column,
             None if self.affinity is None else self._changed(self.affinity, code, affinity),
@@ -146,7 +146,7 @@ class AffinityState:
         return AffinityState(self._table, self._template, self._own, dict(self._keys), self._total)
 
     def _is_first(self) -> bool:
-        """Whether the pod may be the first of a group with affinity to itself."""
+        """Return whether the pod may be the first of a group with affinity to itself."""
         required = self._own.required
         if required is None or self._total:
             return False

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.columns.counters import TermCounter
-from mooring.columns.terms import AffinityTerm, PodAffinityTerms, affinity_terms
+from mooring.columns.terms import NO_TERMS, AffinityTerm, PodAffinityTerms
 from mooring.framework import (
     ActionType,
     ClusterEvent,
@@ -45,11 +45,8 @@ class AffinityArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
-class InterPodAffinity(Plugin):
+class InterPodAffinity(Plugin[AffinityArgs]):
     """Filters and scores nodes by the pods in their topology domains."""
-
-    Args = AffinityArgs
-    args: AffinityArgs
 
     # Filter
 
@@ -139,15 +136,15 @@ class InterPodAffinity(Plugin):
         ]
 
     def _after_pod_change(self, pod: object, old: object, new: object) -> Hint:
-        waiting = cast(Pod, pod)
-        own = self._readable_terms(waiting)
-        return after_pod_change(waiting, own, cast("Pod | None", old), cast("Pod | None", new))
+        waiting, before = cast(Pod, pod), cast("Pod | None", old)
+        theirs = NO_TERMS if before is None else self.handle.template(before).affinity
+        return after_pod_change(waiting, self._readable_terms(waiting), before, cast("Pod | None", new), theirs)
 
     def _after_node_change(self, pod: object, old: object, new: object) -> Hint:
         return after_node_change(self._readable_terms(cast(Pod, pod)), cast("Node | None", old), cast(Node, new))
 
     def _readable_terms(self, pod: Pod) -> PodAffinityTerms:
-        terms = affinity_terms(pod)
+        terms = self.handle.template(pod).affinity
         if terms.error:
             raise ValueError(terms.error)  # the queue requeues the pod on an exception
         return terms
@@ -157,7 +154,7 @@ Terms = tuple[AffinityTerm, ...]
 
 
 def means(terms: Terms, pod: Pod) -> bool:
-    """Whether a pod matches all of some terms (and there are any), ignoring namespace labels."""
+    """Return whether a pod matches all of some terms (and there are any), ignoring namespace labels."""
     return bool(terms) and all(
         (pod.namespace in term.pods.namespaces or term.pods.namespace_selector.matches({}))
         and term.pods.selector.matches(pod.labels)
@@ -165,8 +162,13 @@ def means(terms: Terms, pod: Pod) -> bool:
     )
 
 
-def after_pod_change(pod: Pod, own: PodAffinityTerms, old: Pod | None, new: Pod | None) -> Hint:
-    """Queue if a pod that satisfies affinity was added, or one that violates anti-affinity was deleted."""
+def after_pod_change(
+    pod: Pod, own: PodAffinityTerms, old: Pod | None, new: Pod | None, theirs: PodAffinityTerms
+) -> Hint:
+    """Queue if a pod that satisfies affinity was added, or one that violates anti-affinity was deleted.
+
+    ``theirs`` are the terms of the old pod.
+    """
     if old is not None and new is not None and pod.uid == new.uid:
         return Hint.QUEUE  # its own labels changed, so that other pods' terms may no longer match it
     if any(other is not None and not _is_placed(other) for other in (old, new)):
@@ -179,7 +181,7 @@ def after_pod_change(pod: Pod, own: PodAffinityTerms, old: Pod | None, new: Pod 
         return _queue(means(own.required, new))
     if old is None:
         return Hint.SKIP
-    return _queue(means(own.required_anti, old) or means(affinity_terms(old).required_anti, pod))
+    return _queue(means(own.required_anti, old) or means(theirs.required_anti, pod))
 
 
 def after_node_change(own: PodAffinityTerms, old: Node | None, new: Node) -> Hint:

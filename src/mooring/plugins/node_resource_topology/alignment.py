@@ -1,6 +1,6 @@
-"""Whether a pod fits into the zones of one node: the exact rule, node by node.
+"""The exact alignment check of a pod with the NUMA zones of one node.
 
-``zone_columns.py`` computes the same for many nodes at once, for usual topologies.
+``zone_columns.py`` computes the same result for many nodes at once, for usual topologies.
 
 """
 
@@ -34,7 +34,7 @@ REASONS: Final = {
 
 
 def misfit(topology: Topology, demand: Demand, offers: Offers) -> int:
-    """Return what does not fit into one zone, if anything."""
+    """Return the code of the first part of the pod that does not fit into one zone; FITS if there is none."""
     if not topology.single:
         return FITS
     rooms: list[Room] = [(zone.number, zone.left) for zone in topology.zones]

@@ -36,15 +36,15 @@ class TopologyCache(Protocol):
 
 
 class Reported:
-    """Uses the reports, whatever was reserved since."""
+    """A cache that returns the last reports and ignores reservations."""
 
     def __init__(self, reports: Lister[NodeResourceTopology], changed: Changed) -> None:
         self._reports = reports
         self._read: dict[str, Topology] = {}
         self._changed = changed
-        reports.listen(self._heard)
+        reports.listen(self._on_change)
 
-    def _heard(self, old: NodeResourceTopology | None, new: NodeResourceTopology | None, /) -> None:
+    def _on_change(self, old: NodeResourceTopology | None, new: NodeResourceTopology | None, /) -> None:
         item = new if new is not None else old
         if item is not None:
             self._read.pop(item.name, None)
@@ -77,7 +77,7 @@ class Reported:
 
 
 class DiscardReserved(Reported):
-    """Excludes nodes that have a reservation."""
+    """A cache that excludes nodes with a reservation."""
 
     def __init__(self, reports: Lister[NodeResourceTopology], changed: Changed) -> None:
         super().__init__(reports, changed)

@@ -20,7 +20,7 @@ class Demand(msgspec.Struct, frozen=True):
 
     #: Whether cpu, memory and huge pages are exclusive: only then zones must have enough of them.
     guaranteed: bool
-    #: Whether zones matter.
+    #: Whether zones are evaluated; not for best-effort pods without devices.
     matters: bool
     #: The total: the sum of the containers or the largest init container, plus overhead.
     whole: Nanos
@@ -29,7 +29,7 @@ class Demand(msgspec.Struct, frozen=True):
     containers: tuple[Nanos, ...]
 
     def by_quantity(self, resource: str) -> bool:
-        """Whether a zone must have enough of a resource, not only some."""
+        """Return whether a zone must have enough of a resource, not only some."""
         return self.guaranteed or not is_numa_affine(resource)
 
     @property
@@ -41,17 +41,17 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 def is_numa_affine(resource: str) -> bool:
-    """Whether a resource always belongs to a zone."""
+    """Return whether a resource always belongs to a zone."""
     return resource in (CPU, MEMORY) or is_hugepages(resource)
 
 
 def is_host_level(resource: str) -> bool:
-    """Whether a resource may belong to the whole node: it does if no zone lists it."""
+    """Return whether a resource may belong to the whole node: it does if no zone lists it."""
     return resource in (EPHEMERAL_STORAGE, _STORAGE) or not is_native(resource)
 
 
 def demand_of(pod: Pod) -> Demand:
-    """Return a pod's requests. Sidecars count as any init container."""
+    """Return a pod's requests. Sidecars count like other init containers."""
     spec, qos = pod.spec, qos_class(pod)
     return Demand(
         guaranteed=qos == "Guaranteed",
@@ -75,7 +75,7 @@ def effective(pod: Pod) -> Nanos:
 
 
 def is_exclusive(pod: Pod) -> bool:
-    """Whether a pod uses exclusive resources: a device, whole cpus, or guaranteed memory."""
+    """Return whether a pod uses exclusive resources: a device, whole cpus, or guaranteed memory."""
     guaranteed = qos_class(pod) == "Guaranteed"
     for container in _containers(pod):
         for name, amount in _nanos(container.resources.requests).items():

@@ -116,8 +116,8 @@ class OverReserve:
         self._doubtful: set[str] = set()
         self._reconfigured: set[str] = set()
         for report in reports.list():
-            self._heard(None, report)
-        reports.listen(self._heard)
+            self._on_change(None, report)
+        reports.listen(self._on_change)
         pods.listen(self._pod_changed)
 
     def get(self, node_name: str) -> tuple[Topology | None, bool]:
@@ -154,7 +154,7 @@ class OverReserve:
 
     # Pods of other schedulers
 
-    def _heard(self, old: NodeResourceTopology | None, new: NodeResourceTopology | None, /) -> None:
+    def _on_change(self, old: NodeResourceTopology | None, new: NodeResourceTopology | None, /) -> None:
         """Accept the first report; of later ones note only changed kubelet settings."""
         if new is None:
             if old is not None:
@@ -202,7 +202,7 @@ class OverReserve:
                 self._believed[name] = read(report)
 
     def _is_complete(self, name: str) -> bool:
-        """Whether a node's last report includes the pods in the cache."""
+        """Return whether a node's last report includes the pods in the cache."""
         report, pods = self._reports.get(name), self._counted(self._on_node.get(name))
         if report is None or not pods:
             return False

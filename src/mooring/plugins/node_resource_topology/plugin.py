@@ -54,20 +54,22 @@ class ScoringStrategy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     resources: tuple[Weighted, ...] = (Weighted(name="cpu"), Weighted(name="memory"))
 
 
-class NodeResourceTopologyMatch(Plugin):
+class NodeResourceTopologyMatchArgs(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The scoring strategy, and the cache of topologies."""
+
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+    #: Above 0: reserved pods are charged to all zones, and reports are checked at this interval in seconds.
+    cache_resync_period_seconds: int = 0
+    discard_reserved_nodes: bool = False
+    cache: CacheArgs = CacheArgs()
+    preemption_mode: str = "Disabled"
+
+
+class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
     """Rejects nodes whose kubelet would reject the pod for lack of a NUMA zone, and scores the others by zones."""
 
-    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """The scoring strategy, and the cache of topologies."""
-
-        scoring_strategy: ScoringStrategy = ScoringStrategy()
-        #: Above 0: reserved pods are charged to all zones, and reports are checked at this interval in seconds.
-        cache_resync_period_seconds: int = 0
-        discard_reserved_nodes: bool = False
-        cache: CacheArgs = CacheArgs()
-        preemption_mode: str = "Disabled"
-
-    args: Args
     topologies = Lister(NodeResourceTopology, events=ActionType.ADD | ActionType.UPDATE)
 
     def setup(self) -> None:
@@ -111,7 +113,7 @@ class NodeResourceTopologyMatch(Plugin):
     def _demand(self, template: PodTemplate) -> Demand:
         return template.kept(type(self), lambda: demand_of(template.pod))
 
-    # Filter. It also depends on the topology; a change of that touches the node.
+    # Filter. The verdict also depends on the topology; a changed topology marks its node as changed.
 
     @depends_on("node")
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
@@ -138,7 +140,7 @@ class NodeResourceTopologyMatch(Plugin):
         return Verdicts(codes, _STATUSES.__getitem__)
 
     def _unusual(self, rows: Rows, *kinds: int) -> Rows:
-        """Return the places of rows that must be evaluated one by one."""
+        """Return the positions of the rows that must be evaluated one by one."""
         columns = self._columns
         if not columns.odd:
             return _NOBODY
@@ -182,7 +184,7 @@ class NodeResourceTopologyMatch(Plugin):
         self._cache.unreserve(node_name, pod)
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Tell the cache that the pod is bound."""
+        """Notify the cache that the pod is bound."""
         self._cache.bound(node_name, pod)
 
 

@@ -13,12 +13,12 @@ from mooring.plugins.node_resource_topology.zones import Nanos, Topology, Zone, 
 #: The value of an unknown distance.
 _FAR: Final = 255
 
-#: The zones' places in the list, and whether they have the smallest possible distance.
+#: The zones' positions in the list, and whether they have the smallest possible distance.
 Choice = tuple[tuple[int, ...], bool]
 
 
 def least_zones(topology: Topology, demand: Demand) -> int:
-    """Return the score of a node: by the container that needs most zones, or by the pod."""
+    """Return the score of a node: by the container that needs the most zones, or by the pod."""
     zones = topology.zones
     left = [dict(zone.left) for zone in zones]
     if topology.pod_scope:

@@ -130,7 +130,7 @@ class ZoneColumns:
         return slot
 
     def offers(self, row: int, resource: str) -> bool:
-        """Whether a node has a resource, even an amount of 0."""
+        """Return whether a node has a resource, even an amount of 0."""
         return resource in _ALWAYS_OFFERED or bool(self._offers(resource)[row])
 
     def _offers(self, resource: str) -> Mask:

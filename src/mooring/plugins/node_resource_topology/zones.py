@@ -13,26 +13,26 @@ from mooring.framework import CustomResource, Meta
 
 
 class Attribute:
-    """Something said of a node or a zone."""
+    """An attribute of a node or a zone."""
 
     name: str
     value: str
 
 
 class Cost:
-    """What it costs to reach another zone."""
+    """The cost of access to another zone."""
 
     name: str
     value: int
 
 
 class ResourceInfo:
-    """How much of a resource a zone has."""
+    """The amounts of a resource in a zone."""
 
     name: str
     capacity: QuantityLike
     allocatable: QuantityLike
-    available: Annotated[QuantityLike, Meta(description="What is left.")]
+    available: Annotated[QuantityLike, Meta(description="The available amount.")]
 
 
 class ReportedZone:
@@ -49,10 +49,10 @@ class ReportedZone:
 class NodeResourceTopology(
     CustomResource, group="topology.node.k8s.io", version="v1alpha2", scope="Cluster", short_names=("node-res-topo",)
 ):
-    """The NUMA zones of the node of the same name, and what they have left."""
+    """The NUMA zones of the node of the same name, with their available resources."""
 
     topology_policies: Annotated[
-        tuple[str, ...], Meta(description="The kubelet's policy and scope in one word. Deprecated: use attributes.")
+        tuple[str, ...], Meta(description="The kubelet's policy and scope. Deprecated: use attributes.")
     ] = ()
     zones: tuple[ReportedZone, ...] = ()
     attributes: Annotated[
@@ -79,7 +79,7 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _POLICIES: Final = frozenset({"none", "best-effort", "restricted", "single-numa-node"})
 
 _SCOPES: Final = frozenset({"container", "pod"})
-#: The old way to say policy and scope.
+#: Deprecated policy names, which include the scope.
 _LEGACY: Final = {
     f"{policy}{scope}Level": (kubelet, scope.lower())
     for policy, kubelet in (

@@ -1,4 +1,4 @@
-"""NodeResourcesAllocatable: prefers small or large nodes by their allocatable resources, whatever is requested."""
+"""NodeResourcesAllocatable: prefers small or large nodes by their allocatable resources, regardless of requests."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ class Weighted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 _DEFAULTS = (Weighted(name="cpu", weight=1 << 20), Weighted(name="memory", weight=1))
 
 
-class NodeResourcesAllocatable(Plugin):
+class NodeResourcesAllocatableArgs(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The preference for small or large nodes, and the weights of resources."""
+
+    mode: str = "Least"
+    resources: tuple[Weighted, ...] = _DEFAULTS
+
+
+class NodeResourcesAllocatable(Plugin[NodeResourcesAllocatableArgs]):
     """Scores nodes by the weighted mean of their allocatable resources, negated for ``Least``."""
-
-    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """Which nodes to prefer, by which resources."""
-
-        mode: str = "Least"
-        resources: tuple[Weighted, ...] = _DEFAULTS
-
-    args: Args
 
     def setup(self) -> None:
         """Store the weights by name; the last of several entries for a name applies."""
@@ -45,7 +46,7 @@ class NodeResourcesAllocatable(Plugin):
         self._weights = {name: sign * weight for name, weight in weights.items() if is_tracked(name)}
 
     def signature(self, template: PodTemplate) -> Hashable:
-        """Return None: the pod does not matter."""
+        """Return None: the scores do not depend on the pod."""
         return ()
 
     @depends_on("node")

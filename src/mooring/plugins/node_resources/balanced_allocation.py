@@ -20,15 +20,16 @@ Ints = npt.NDArray[np.int64]
 _PLAN: StateKey[Plan] = StateKey("PreScoreNodeResourcesBalancedAllocation")
 
 
-class NodeResourcesBalancedAllocation(Plugin):
+class NodeResourcesBalancedAllocationArgs(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The resources to balance."""
+
+    resources: tuple[ResourceSpec, ...] = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
+
+
+class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs]):
     """Scores by how much the pod balances the use of a node's resources: 75 is no change, 100 the largest gain."""
-
-    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """The resources to balance."""
-
-        resources: tuple[ResourceSpec, ...] = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
-
-    args: Args
 
     def setup(self) -> None:
         """Create the columns; resources that the scheduler does not track are ignored."""
@@ -147,7 +148,7 @@ class BalanceColumns(ResourceColumns):
         self._offsets: dict[tuple[int, ...], Ints] = {}
 
     def offset(self, indexes: tuple[int, ...]) -> Ints:
-        """Return what to add to the balance with a pod, for these resources. Read only: it is the live column."""
+        """Return the offset to add to the balance with a pod, for these resources. Read-only: it is the live column."""
         known = self._offsets.get(indexes)
         if known is None:
             known = self._offsets[indexes] = NEUTRAL - self.balances([(index, 0) for index in indexes], None)
@@ -239,7 +240,7 @@ class BalanceColumns(ResourceColumns):
         return squares
 
     def _uneven(self, plan: Sequence[tuple[int, int]], rows: Rows | None, count: int) -> Ints:
-        """Return the same if some nodes lack a resource, which then does not count for them."""
+        """Return the balance if some nodes lack a resource; a missing resource does not count."""
         shares, has = [], []
         for index, amount in plan:
             capacity, used = (column if rows is None else column[rows] for column in self.amounts(index))

@@ -76,7 +76,7 @@ class FreeColumns(DerivedColumns):
         super().refresh()
 
     def fits_everywhere(self, wanted: Sequence[tuple[int, int]]) -> bool:
-        """Whether one more pod with these requests (by slot) fits on all rows."""
+        """Return whether one more pod with these requests (by slot) fits on all rows."""
         if not self._has_everywhere(_PODS, 1):
             return False
         for slot, amount in wanted:
@@ -167,11 +167,11 @@ class ResourceColumns(DerivedColumns):
         return len(self._places)
 
     def few(self, rows: Rows | None) -> TypeGuard[Rows]:
-        """Whether there are so few rows that processing them one by one is fastest."""
+        """Return whether there are so few rows that processing them one by one is fastest."""
         return rows is not None and len(rows) <= _FEW_TO_SCORE
 
     def sparse(self, rows: Rows | None) -> bool:
-        """Whether to gather the rows before the arithmetic instead of after it."""
+        """Return whether to gather the rows before the arithmetic instead of after it."""
         return rows is not None and _SPARSE * len(rows) < len(self.table)
 
     def amounts(self, index: int) -> tuple[Ints, Ints]:

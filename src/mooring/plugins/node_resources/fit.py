@@ -11,6 +11,7 @@ import numpy.typing as npt
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.resources import is_extended
+from mooring.columns.table import NOT_OFFERED
 from mooring.framework import (
     ActionType,
     ClusterEvent,
@@ -84,17 +85,16 @@ _DEMAND: StateKey[Demand] = StateKey("PreFilterNodeResourcesFit")
 _PLAN: StateKey[Plan] = StateKey("PreScoreNodeResourcesFit")
 
 
-class NodeResourcesFit(Plugin):
+class NodeResourcesFitArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Resources to ignore, and the scoring strategy."""
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+
+class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     """Rejects nodes without room; scores by LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
-
-    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """Resources to ignore, and the scoring strategy."""
-
-        ignored_resources: tuple[str, ...] = ()
-        ignored_resource_groups: tuple[str, ...] = ()
-        scoring_strategy: ScoringStrategy = ScoringStrategy()
-
-    args: Args
 
     def setup(self) -> None:
         """Create the scorer."""
@@ -171,7 +171,7 @@ class NodeResourcesFit(Plugin):
         pod = template.pod
         asked = tracked_requests(pod) if has_given_amounts(pod) else tracked(template.requests)
         resources = [name for name, amount in asked.items() if amount > 0 and not self._is_ignored(name)]
-        return Demand(resources, [(table.slot(name), asked[name]) for name in resources])
+        return Demand(resources, [(table.slots.get(name, NOT_OFFERED), asked[name]) for name in resources])
 
     def _is_ignored(self, name: str) -> bool:
         if not is_extended(name):

@@ -218,7 +218,7 @@ _BASE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 def has_given_amounts(pod: Pod) -> bool:
-    """Whether the node reports allocated resources of the pod, which count in addition to its requests."""
+    """Return whether the node reports allocated resources of the pod, which count in addition to its requests."""
     status = pod.status
     return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
 
@@ -237,7 +237,7 @@ def tracked(asked: Mapping[str, int]) -> dict[str, int]:
 
 
 def fits_empty(pod: Pod, node: Node) -> bool:
-    """Whether the pod would fit on the node if it were empty."""
+    """Return whether the pod would fit on the node if it were empty."""
     offered = amounts(node.status.allocatable)
     if offered.get(PODS, 0) < 1:
         return False
@@ -245,7 +245,7 @@ def fits_empty(pod: Pod, node: Node) -> bool:
 
 
 def grown(pod: Pod, old: Node, new: Node) -> bool:
-    """Whether a requested resource, or the maximum number of pods, of the node increased."""
+    """Return whether a requested resource, or the maximum number of pods, of the node increased."""
     before, after = amounts(old.status.allocatable), amounts(new.status.allocatable)
     if after.get(PODS, 0) > before.get(PODS, 0):
         return True
@@ -254,7 +254,7 @@ def grown(pod: Pod, old: Node, new: Node) -> bool:
 
 
 def freed_by(pod: Pod, old: Pod, new: Pod) -> bool:
-    """Whether another pod's resize frees a resource that the pod requests."""
+    """Return whether another pod's resize frees a resource that the pod requests."""
     before, after = pod_requests(old, use_status=True), pod_requests(new, use_status=True)
     wanted = [name for name, amount in pod_requests(pod, use_status=True).items() if amount != 0 and is_tracked(name)]
     return any(max(before.get(name, 0), 0) > max(after.get(name, 0), 0) for name in wanted)

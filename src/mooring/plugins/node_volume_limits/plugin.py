@@ -35,7 +35,7 @@ from mooring.plugins.volumes.pod_volumes import ClaimUse, InlineUse, Use, own_cl
 Ints = npt.NDArray[np.int64]
 
 TOO_MANY: Final = Status.unschedulable("node(s) exceed max volume count")
-#: Verdict codes; higher codes stand for a fault of the pods on one node, by its place.
+#: Verdict codes; higher codes stand for a fault of the pods on one node, by the node's position.
 _TOO_MANY, _FAULT, _FAULT_WITH_CSI, _FAULTS_BY_PLACE = 1, 2, 3, 4
 
 
@@ -139,7 +139,7 @@ class NodeVolumeLimits(Plugin):
         return Verdicts(codes, lambda code: statuses[code] or Status(), may_fail=True)
 
     def _existing_faults(self, rejected: npt.NDArray[np.bool_] | None, nodes: Nodes) -> Verdicts:
-        """Turn rejections into errors where a pod on a node with limits has an invalid volume."""
+        """Convert rejections to errors where a pod on a node with limits has an invalid volume."""
         codes = np.zeros(len(nodes), dtype=np.int64) if rejected is None else rejected.astype(np.int64)
         broken = (nodes.take(self._attached.faults.array(len(nodes.table))) > 0) & nodes.take(self._nodes.limited)
         for place in np.flatnonzero(broken).tolist():
@@ -229,7 +229,7 @@ def after_detached(pod: Pod, old: VolumeAttachment, _new: object) -> Hint:
     return Hint.SKIP
 
 
-#: Verdict codes: too many volumes, or (above, by place) a pod with an invalid volume.
+#: Verdict codes: too many volumes, or (higher codes, by position) a pod with an invalid volume.
 _FULL, _FAULTS = 1, 2
 
 
@@ -242,11 +242,11 @@ class DriverColumns(NamedTuple):
 
 
 class _Freed(NamedTuple):
-    """A volume of a candidate that is freed when these victims are evicted: their places, and uses by each."""
+    """A volume of a candidate that is freed when these victims are evicted: their positions, and uses by each."""
 
     candidate: int
     driver: int
-    #: What is freed: volumes of the driver on the node, and volumes that the pod would then have to add.
+    #: Freed volumes of the driver on the node, and volumes that the pod would then have to add.
     present: int
     added: int
     uses: dict[int, int]

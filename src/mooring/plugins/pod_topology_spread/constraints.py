@@ -83,7 +83,7 @@ class Target:
 
     @property
     def counter(self) -> PodCounter | None:
-        """Return the counter of matching pods that are not terminating; None if no pod counts."""
+        """The counter of matching pods that are not terminating; None if no pod counts."""
         if self._term is None:
             return None
         if self._counter is None:

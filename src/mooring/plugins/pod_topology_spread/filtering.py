@@ -23,7 +23,7 @@ _STATUSES: Final = {
     _UNEVEN: Status.unschedulable("node(s) didn't match pod topology spread constraints"),
     _UNLABELLED: Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)"),
 }
-#: More than any count: the minimum over no domain.
+#: Greater than any count: the minimum if there are no domains.
 _MANY: Final = 2**31 - 1
 
 
@@ -53,7 +53,7 @@ class Tally:
         return self.domains < self.target.constraint.min_domains
 
     def minimum(self) -> int:
-        """The smallest count of a domain."""
+        """Return the smallest count of a domain."""
         if self.too_few_domains:
             return 0
         if self.domains == len(self.counts):
@@ -119,6 +119,8 @@ class SpreadState:
                 found = answer
             else:
                 np.copyto(found, answer, where=found == 0)
+            if found.all():
+                break
         if found is None or not found.any():
             return None
         return Verdicts(found, _STATUSES.__getitem__)

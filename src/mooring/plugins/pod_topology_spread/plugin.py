@@ -56,11 +56,8 @@ class SpreadArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     defaulting_type: Literal["System", "List"] = "System"
 
 
-class PodTopologySpread(Plugin):
+class PodTopologySpread(Plugin[SpreadArgs]):
     """Filters and scores nodes by how evenly pods are spread over topology domains."""
-
-    Args = SpreadArgs
-    args: SpreadArgs
 
     def setup(self) -> None:
         """Compile the default constraints."""
@@ -185,7 +182,7 @@ class PodTopologySpread(Plugin):
 
 
 class _Kept:
-    """A cached plan of a template, or that there is none."""
+    """A cache entry: the plan of a template, or None if it has none."""
 
     __slots__ = ("plan",)
 
@@ -197,7 +194,7 @@ Constraints = tuple[Constraint, ...]
 
 
 def concerns(other: Pod, pod: Pod) -> bool:
-    """Whether another pod can count for this one: it has (or is nominated to) a node, in the same namespace."""
+    """Return whether another pod can count for this one: it has (or is nominated to) a node, in the same namespace."""
     if other.uid == pod.uid:
         return True
     if not other.node_name and not other.status.nominated_node_name:
@@ -214,7 +211,7 @@ def after_pod_change(pod: Pod, constraints: Constraints, old: Pod | None, new: P
 
 
 def after_pod_update(pod: Pod, constraints: Constraints, old: Pod, new: Pod) -> Hint:
-    """Queue if the pod starts or stops to match a constraint, or the waiting pod's own tolerations change."""
+    """Queue if the pod starts or stops matching a constraint, or the waiting pod's own tolerations change."""
     if (
         pod.uid == new.uid
         and new.spec.tolerations != old.spec.tolerations

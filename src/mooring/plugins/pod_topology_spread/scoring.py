@@ -112,7 +112,7 @@ class SpreadScores:
 
 
 def normalize(scores: Ints, ignored: Mask | None) -> Ints:
-    """Convert counts to scores from 0 to 100: the fewest pods, the highest score; 0 for ignored nodes."""
+    """Convert counts to scores from 0 to 100: the fewer pods, the higher the score; 0 for ignored nodes."""
     judged: Mask | bool = True if ignored is None else ~ignored
     most = int(scores.max(where=judged, initial=0))
     if most == 0:

@@ -27,7 +27,7 @@ class AssumeCache(Generic[T]):
         self._plural = plural
         self._assumed: dict[Key, T] = {}
         self._changed = changed
-        lister.listen(self._heard)
+        lister.listen(self._on_change)
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """Return the assumed version of an object, or the stored one."""
@@ -50,7 +50,7 @@ class AssumeCache(Generic[T]):
         if ours != theirs:
             raise AssumeError(f'"{shown}" is out of sync (stored: {theirs}, assume: {ours})')
         self._assumed[key] = item
-        self._tell(key)
+        self._notify(key)
 
     def restore(self, item: T) -> None:
         """Undo an assumption, unless a newer one was made since."""
@@ -58,9 +58,9 @@ class AssumeCache(Generic[T]):
         assumed = self._assumed.get(key)
         if assumed is not None and assumed.metadata.resource_version == item.metadata.resource_version:
             del self._assumed[key]
-            self._tell(key)
+            self._notify(key)
 
-    def _heard(self, old: T | None, new: T | None) -> None:
+    def _on_change(self, old: T | None, new: T | None) -> None:
         item = new or old
         if item is None:
             return
@@ -68,8 +68,8 @@ class AssumeCache(Generic[T]):
         assumed = self._assumed.get(key)
         if assumed is not None and (new is None or new.metadata.resource_version != assumed.metadata.resource_version):
             del self._assumed[key]
-        self._tell(key)
+        self._notify(key)
 
-    def _tell(self, key: Key) -> None:
+    def _notify(self, key: Key) -> None:
         if self._changed is not None:
             self._changed(key[1], key[0])

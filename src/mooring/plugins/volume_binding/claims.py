@@ -22,7 +22,7 @@ class PodClaims(NamedTuple):
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim is bound, and the controller has finished binding it."""
+    """Return whether a claim is bound, and the controller has finished binding it."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.annotations
 
 
@@ -87,7 +87,7 @@ class ClaimSorter:
         return found
 
     def _waits(self, claim: PersistentVolumeClaim) -> bool | Status:
-        """Whether a claim is bound only when the pod is placed."""
+        """Return whether a claim is bound only when the pod is placed."""
         name = claim_class(claim)
         storage_class = self._classes.get(name) if name else None
         if storage_class is None:

@@ -21,7 +21,7 @@ Codes = npt.NDArray[np.int16]
 
 Mask = npt.NDArray[np.bool_]
 
-#: Verdicts on bound claims; higher codes stand for an error, by its place in the list of errors.
+#: Verdicts on bound claims; higher codes stand for an error, by its index in the list of errors.
 FINE, CONFLICT, MISSING, FIRST_ERROR = 0, 1, 2, 3
 
 
@@ -91,7 +91,7 @@ class WaitingClaims:
         self._provisioner = Provisioner(handle)
 
     def candidates(self, claims: list[PersistentVolumeClaim], nodes: Nodes) -> npt.NDArray[np.intp] | None:
-        """Return the places of the nodes that claims with a selected node allow; None for all."""
+        """Return the positions of the nodes that claims with a selected node allow; None for all."""
         chosen = {claim.annotations[SELECTED_NODE] for claim in claims if SELECTED_NODE in claim.annotations}
         if not chosen:
             return None

@@ -23,7 +23,7 @@ class MatchError(ValueError):
 
 
 class Candidates(NamedTuple):
-    """The volumes that a claim may get on some node: those that refer to it, and free ones, smallest first."""
+    """The candidate volumes of a claim: those that refer to it, and free ones, smallest first."""
 
     claim: PersistentVolumeClaim
     claimed: list[VolumeEntry]
@@ -78,7 +78,7 @@ def candidates_of(claim: PersistentVolumeClaim, index: VolumeIndex) -> Candidate
 
 
 def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume refers to a claim: by name, and by uid if it has one."""
+    """Return whether a volume refers to a claim: by name, and by uid if it has one."""
     ref = volume.spec.claim_ref
     if ref is None or (ref.name, ref.namespace) != (claim.name, claim.namespace):
         return False
@@ -105,7 +105,7 @@ class _Taken:
         self._names = {entry.name for match in matches for entry in match.volumes.values()}
 
     def at(self, group: int, entry: VolumeEntry) -> bool:
-        """Whether a volume is taken in a group."""
+        """Return whether a volume is taken in a group."""
         return entry.name in self._names and any(match.volumes.get(group) is entry for match in self._matches)
 
 
@@ -114,7 +114,7 @@ def _choose(candidates: Candidates, groups: NodeGroups, taken: _Taken | None) ->
     found: dict[int, VolumeEntry] = {}
     undecided = set(groups.present)
     for entry in candidates.claimed:
-        # A volume that refers to the claim takes precedence: where it is unreachable the claim gets none.
+        # A volume that refers to the claim takes precedence: where it is unreachable, the claim has no volume.
         decided = undecided if taken is None else {group for group in undecided if not taken.at(group, entry)}
         found.update(dict.fromkeys(decided.intersection(groups.within(entry.reach)), entry))
         undecided = undecided - decided

@@ -44,7 +44,7 @@ from mooring.plugins.volume_binding.volume_index import VolumeIndex
 from mooring.plugins.volumes.csi_nodes import MIGRATED_PLUGINS, CSINodeColumns
 from mooring.plugins.volumes.pod_volumes import own_claim, volumes_of
 
-# In the order in which kube-scheduler gives them.
+# In the order in which kube-scheduler reports them.
 REASON_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
 
 REASON_NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
@@ -75,16 +75,15 @@ class BindingState:
 STATE: Final[StateKey[BindingState]] = StateKey("VolumeBinding")
 
 
-class VolumeBinding(Plugin):
+class VolumeBindingArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The bind timeout, and the shape of the scores (not used: see ``scoring``)."""
+
+    bind_timeout_seconds: int = 600
+    shape: tuple[ShapePoint, ...] | None = None
+
+
+class VolumeBinding(Plugin[VolumeBindingArgs]):
     """Matches a pod's claims with volumes, or with nodes where they can be provisioned, and binds them."""
-
-    class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-        """The bind timeout, and the shape of the scores (not used: see ``scoring``)."""
-
-        bind_timeout_seconds: int = 600
-        shape: tuple[ShapePoint, ...] | None = None
-
-    args: Args
 
     def setup(self) -> None:
         """Index the volumes and claims."""
@@ -156,15 +155,15 @@ class VolumeBinding(Plugin):
         return codes
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
-        """Return a constant model: other pods do not matter."""
+        """Return a constant model: the result does not depend on other pods."""
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Skip: the feature gate StorageCapacityScoring is off."""
+        """Skip: the feature gate StorageCapacityScoring is disabled."""
         return SKIP_TEMPLATE
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> int:
-        """Return 0, see ``pre_score``."""
+        """Return 0; see ``pre_score``."""
         return 0
 
     # Reserve and PreBind

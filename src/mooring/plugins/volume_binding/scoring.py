@@ -1,7 +1,7 @@
 """Scores by the utilization of storage classes.
 
-kube-scheduler 1.36 has them behind the feature gate StorageCapacityScoring, which is off by default: VolumeBinding's
-PreScore skips, and there are no scores.
+In kube-scheduler 1.36 they require the feature gate StorageCapacityScoring, which is disabled by default. So
+VolumeBinding's PreScore skips, and there are no scores.
 
 """
 

@@ -1,4 +1,4 @@
-"""Binding of claims and volumes: what is decided in Reserve and written in PreBind."""
+"""Binding of claims and volumes: assumed in Reserve, written in PreBind."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class VolumeBinder:
         self._nodes = handle.lister(CSINode)
 
     async def bind(self, writer: VolumeWriter, pod: Pod, node_name: str, volumes: PodVolumes, timeout: float) -> None:
-        """Write the changes and wait; raises BindingError, or what the writer raises."""
+        """Write the changes and wait. Raises BindingError and the errors of the writer."""
         await self._write(writer, volumes)
         clock: Callable[[], float] = self._handle.clock
         deadline = clock() + timeout
@@ -183,7 +183,7 @@ class VolumeBinder:
             self._assumptions.revert_claims(volumes.to_make[claims:])
 
     def is_done(self, writer: VolumeWriter, pod: Pod, node_name: str, volumes: PodVolumes) -> bool:
-        """Whether everything is bound; raises BindingError if that is no longer possible."""
+        """Return whether everything is bound; raises BindingError if that is no longer possible."""
         row = self._handle.table.row_of.get(node_name)
         if row is None:
             raise BindingError(f'failed to get node "{node_name}": node "{node_name}" not found')
@@ -244,5 +244,5 @@ class VolumeBinder:
 
 
 def _is_older(item: PersistentVolume | PersistentVolumeClaim, than: PersistentVolume | PersistentVolumeClaim) -> bool:
-    """Whether the received version is older than the written one."""
+    """Return whether the received version is older than the written one."""
     return int(item.metadata.resource_version or 0) < int(than.metadata.resource_version or 0)

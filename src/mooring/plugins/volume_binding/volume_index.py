@@ -35,7 +35,7 @@ class Reach:
             self.key, self.values = terms[0].expressions[0].key, terms[0].expressions[0].values
 
     def covers(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels matches."""
+        """Return whether a node with these labels matches."""
         return any(term.matches(labels, "") for term in self.terms)
 
 
@@ -180,7 +180,7 @@ def entry_of(volume: PersistentVolume) -> VolumeEntry:
 
 
 class VolumeIndex:
-    """The volumes that a claim may get, updated volume by volume."""
+    """An index of the volumes that claims can be bound to, updated volume by volume."""
 
     def __init__(self) -> None:
         self._entries: dict[str, VolumeEntry] = {}

@@ -1,1 +1,1 @@
-"""Volumes as several plugins read them: a pod's volumes and claims, CSI nodes, translation of in-tree volumes."""
+"""Helpers that the volume plugins share: a pod's volumes and claims, CSI nodes, translation of in-tree volumes."""

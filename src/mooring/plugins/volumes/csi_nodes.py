@@ -14,7 +14,7 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
-#: The limit of a driver without one.
+#: The limit of a driver that has none.
 NO_LIMIT: Final = 2**62
 
 
@@ -28,7 +28,7 @@ def volume_limits(node: CSINode) -> dict[str, int]:
 
 
 def migrated_plugins(node: CSINode) -> frozenset[str]:
-    """Return the in-tree plugins migrated to CSI drivers on a node, as its annotation says."""
+    """Return the in-tree plugins migrated to CSI drivers on a node, from its annotation."""
     return frozenset(node.annotations.get(MIGRATED_PLUGINS, "").split(",")) - {""}
 
 

@@ -48,7 +48,7 @@ DRIVERS: Final = {
 #: The plugins whose migration the scheduler supports; it does not count or translate volumes of the others.
 MIGRATED: Final = frozenset({EBS, GCE, AZURE_DISK, CINDER, PORTWORX})
 
-#: Field of a volume (in pods and in persistent volumes alike) -> in-tree plugin.
+#: Field of a volume (in pods and in persistent volumes) -> in-tree plugin.
 _FIELDS: Final = {
     "gce_persistent_disk": GCE,
     "aws_elastic_block_store": EBS,

@@ -1,4 +1,4 @@
-"""A pod's volumes and claims, as the volume plugins read them, and the queueing hints they share."""
+"""A pod's volumes and claims, and the queueing hints that the volume plugins share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEY: Final = "volumes.summary"
 
 
 class Disk(NamedTuple):
-    """An inline disk (GCE, EBS, iSCSI, RBD), with what determines whether two pods conflict."""
+    """An inline disk (GCE, EBS, iSCSI, RBD), with the fields that determine whether two pods conflict."""
 
     identity: tuple[str, ...]
     #: Read-only users of a disk can share it, unless it cannot be shared at all (EBS: never read-only here).
@@ -96,7 +96,7 @@ def claim_use(volume: Volume) -> ClaimUse | None:
 
 
 def uses_claim(pod: Pod, name: str) -> bool:
-    """Whether the pod uses the claim of that name; ephemeral volumes count."""
+    """Return whether the pod uses the claim of that name; ephemeral volumes count."""
     uses = map(claim_use, pod.spec.volumes)
     return any(use is not None and use.claim_name(pod) == name for use in uses)
 
@@ -125,7 +125,7 @@ def disks_of(volume: Volume) -> list[Disk]:
 
 
 def has_disks(volume: Volume) -> bool:
-    """Whether a volume is of a kind that can conflict."""
+    """Return whether a volume is of a kind that can conflict."""
     return (
         volume.gce_persistent_disk is not None
         or volume.aws_elastic_block_store is not None

@@ -1,4 +1,4 @@
-"""Extenders: webhooks that take part in scheduling decisions, as kube-scheduler's.
+"""Extenders: webhooks that take part in scheduling decisions, as in kube-scheduler.
 
 The package builds requests and interprets replies. It does no I/O: an attempt yields requests and is sent the replies.
 """

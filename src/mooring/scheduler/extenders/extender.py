@@ -1,4 +1,4 @@
-"""An extender as configured: the requests it is sent, and its answers."""
+"""Extender: an extender of the configuration, its requests and its replies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mooring.scheduler.extenders.request import Reply, Request, Send, Steps, bin
 from mooring.scheduler.scoring import MAX_NODE_SCORE
 
 T = TypeVar("T")
-#: The highest score an extender gives, which counts as much as the highest of a plugin.
+#: The highest score of an extender. It is scaled to the highest score of a plugin.
 _MAX_EXTENDER_PRIORITY = 10
 
 #: Called with extender, verb, whether the call succeeded, and seconds.
@@ -36,7 +36,7 @@ class Extender:
 
     def __init__(self, config: ExtenderConfig) -> None:
         self.config = config
-        #: Its URL, which identifies it.
+        #: The URL, which identifies the extender.
         self.name = config.url_prefix
         self.ignorable = config.ignorable
         self.filters = bool(config.filter_verb)
@@ -58,7 +58,7 @@ class Extender:
         return not self._names_only and self.preempts
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether the pod requests a resource that the extender manages, or the extender manages no particular ones."""
+        """Return whether the pod requests a resource that the extender manages; always true if it manages none."""
         managed = self._managed
         return not managed or any(
             not managed.isdisjoint(container.resources.requests) or not managed.isdisjoint(container.resources.limits)
@@ -97,7 +97,7 @@ class Extender:
         return scores
 
     def preempt(self, pod: Pod, candidates: Mapping[str, Candidate], table: NodeTable) -> Steps[dict[str, Candidate]]:
-        """Return the candidates, by node name, that it leaves, with the victims it chooses. Raises ExtenderError."""
+        """Return the candidates that the extender keeps, by node name, with its victims. Raises ExtenderError."""
         victims = {
             name: ([info.pod for info in candidate.victims], candidate.violations)
             for name, candidate in candidates.items()
@@ -150,7 +150,7 @@ class Extenders:
         self._deciding = tuple(each for each in self._all if each.filters or each.prioritizes or each.preempts)
         self._binders = tuple(each for each in self._all if each.binds)
         self._preempting = tuple(each for each in self._all if each.preempts)
-        #: Whether any extender is called in the scheduling cycle, and is sent complete nodes, or complete victims.
+        #: Whether any extender is called in the scheduling cycle, gets complete nodes, or gets complete victims.
         self.decide = bool(self._deciding)
         self.want_nodes = any(each.wants_nodes for each in self._all)
         self.want_victims = any(each.wants_victims for each in self._all)
@@ -169,11 +169,11 @@ class Extenders:
         return tuple(each for each in self._binders if each.is_interested(pod))
 
     def weigh_victims(self, pod: Pod) -> bool:
-        """Whether any extender takes part in preemption for this pod."""
+        """Return whether any extender takes part in preemption for this pod."""
         return any(each.is_interested(pod) for each in self._preempting)
 
     async def send(self, request: Request) -> Reply:
-        """Send a request; failures are in the reply."""
+        """Send a request. The reply reports failures."""
         started = perf_counter()
         reply = await self._send(request)
         if self.observe is not None:
@@ -181,7 +181,7 @@ class Extenders:
         return reply
 
     async def run(self, steps: Steps[T], requests: tuple[Request, ...] | None = None) -> T:
-        """Run a computation to its end, sending its requests; ``requests`` are those it has yielded already."""
+        """Run a computation to its end, and send its requests; ``requests`` are those that it has already yielded."""
         try:
             if requests is None:
                 requests = next(steps)

@@ -1,4 +1,4 @@
-"""Extenders' replies, decoded as Go decodes them: names in any case, null for absent, the first JSON value only.
+"""Extenders' replies, decoded as in Go: case-insensitive names, null for absent, the first JSON value only.
 
 Anything invalid raises ExtenderError with the message that kube-scheduler would write to the pod's condition.
 """
@@ -22,7 +22,7 @@ class ExtenderError(Exception):
 
 
 class Filtered(msgspec.Struct, frozen=True):
-    """The names of the nodes that an extender left; None if the reply has none."""
+    """The names of the nodes that pass an extender; None if the reply contains none."""
 
     names: tuple[str, ...] | None
     #: Reasons, by node.
@@ -93,7 +93,7 @@ def _name_of(item: Any) -> str:
 
 
 class _Fields:
-    """The fields of a JSON object, by name in any case; the last one counts."""
+    """The fields of a JSON object by case-insensitive name; of several, the last one counts."""
 
     def __init__(self, value: Any, struct: str, kind: str = "") -> None:
         if value is not None and not isinstance(value, dict):
@@ -164,7 +164,7 @@ def _value(reply: Reply) -> Any:
 
 
 def _syntax(text: str, position: int) -> str:
-    """Return Go's message for invalid JSON; exact for text that is not JSON from its beginning, such as HTML."""
+    """Return Go's message for invalid JSON. It is exact for text that is not JSON from its beginning, such as HTML."""
     rest = text[position:]
     literal = _LITERALS.get(rest[:1])
     if literal is not None:

@@ -26,7 +26,7 @@ class Request(msgspec.Struct, frozen=True):
 
     extender: Extender
     verb: str
-    #: Encodes the body, which may hold thousands of nodes, when it is sent.
+    #: Encodes the body when it is sent. The body may contain thousands of nodes.
     body: Callable[[], bytes]
 
     @property
@@ -36,7 +36,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """The body of a response with status 200, or an error message for users."""
+    """The body of a response with status 200, or an error message for the user."""
 
     body: bytes = b""
     error: str = ""

@@ -1,7 +1,7 @@
 """BackoffQueue: pods that are retried when their backoff ends.
 
 The backoff grows with the number of failures. It ends on a whole second, so that pods that become ready at about the
-same time are ordered by priority. Rejected pods and pods whose attempt failed with an error are separate: if no other
+same time are ordered by priority. Rejected pods and pods whose attempt failed with an error are kept apart: if no other
 pod is ready, rejected pods may be retried early. The others may not, because their backoff protects what failed.
 """
 
@@ -21,7 +21,7 @@ class BackoffQueue:
     """Pods that wait until their backoff ends."""
 
     def __init__(self, *, initial: float, maximum: float, sort_key: SortKey, aligned: bool = True) -> None:
-        #: Whether times are rounded down to whole seconds, as kube-scheduler does if pods may be popped early.
+        #: Whether times are rounded down to whole seconds. kube-scheduler does this if pods may be popped early.
         self.aligned = aligned
         self._initial = round(initial * _NANO)
         self._maximum = round(maximum * _NANO)
@@ -48,7 +48,7 @@ class BackoffQueue:
         return queued.backoff_expiration
 
     def is_backing_off(self, queued: QueuedPod, now: float) -> bool:
-        """Report whether the pod has to wait; the second in which its backoff ends is part of it."""
+        """Return whether the pod has to wait. The second in which its backoff ends is part of the backoff."""
         return self.expiration(queued) >= self._align(now)
 
     def _align(self, moment: float) -> float:

@@ -1,4 +1,4 @@
-"""The pods in flight, and the events since they were popped.
+"""InFlightPods: the pods in flight, and the events since they were popped.
 
 An event during an attempt may make the pod schedulable. Events are stored as long as any pod that was
 popped before them is in flight, and are replayed for a pod that is rejected.
@@ -21,7 +21,7 @@ class InFlightPod(msgspec.Struct, eq=False):
     queued: QueuedPod
     #: The number of events that were recorded before it was popped.
     start: int
-    #: Whether the pod was deleted or bound since.
+    #: Whether the pod was deleted or bound after it was popped.
     gone: bool = False
 
 
@@ -50,7 +50,7 @@ class InFlightPods:
         return self._flights.get(uid)
 
     def latest(self, key: str) -> InFlightPod | None:
-        """Return the last popped pod of a name; there are several if a pod was deleted and created again."""
+        """Return the last popped pod with a name; there are several if a pod was deleted and created again."""
         uids = self._by_key.get(key)
         return self._flights[uids[-1]] if uids else None
 

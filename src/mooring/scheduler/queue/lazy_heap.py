@@ -120,5 +120,5 @@ class _ByLess:
 
 
 def key_from_less(less: Less) -> SortKey:
-    """Return a sort key for a QueueSort plugin that has only ``less``."""
+    """Return a sort key for a QueueSort plugin that only defines ``less``."""
     return lambda queued: _ByLess(less, queued)

@@ -1,4 +1,4 @@
-"""QueuedPod: a pod in the queue with the results of its attempts; orders of pods, and the queue's counters."""
+"""QueuedPod: a pod in the queue with the results of its attempts; sort orders, and the queue's counters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Place(Enum):
 class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
     """A pod in the queue. Only the queue modifies it.
 
-    It is never part of a reference cycle, so it is exempt from garbage collection: there may be many.
+    It is never part of a reference cycle, so it is exempt from garbage collection: a queue may hold many.
     """
 
     pod: Pod
@@ -58,14 +58,14 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
     gating_reasons: tuple[str, ...] = ()
     #: Whether the pod was requeued by the timeout: if it fits now, the hints of some plugin miss an event.
     was_flushed: bool = False
-    #: When it was; minus infinity if not since the last attempt.
+    #: When the timeout requeued the pod; minus infinity if it has not since the last attempt.
     flush_timestamp: float = float("-inf")
     #: When the pod's backoff ends; None until computed.
     backoff_expiration: float | None = None
 
     @classmethod
     def new(cls, pod: Pod, now: float) -> QueuedPod:
-        """Return a pod without attempts."""
+        """Return a queued pod without attempts."""
         return cls(pod=pod, key=pod.key, profile=pod.scheduler_name, timestamp=now)
 
     def failed(self, now: float, unschedulable: frozenset[str], pending: frozenset[str]) -> None:
@@ -82,9 +82,14 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
         self.was_flushed = False
         self.flush_timestamp = float("-inf")
 
+    def preemption_failed(self, now: float) -> None:
+        """Record that the preemption of the last attempt failed: an error whose backoff grows with the attempts."""
+        self.failed(now, frozenset(), frozenset())
+        self.consecutive_errors = max(self.consecutive_errors, self.unschedulable_count)
+
     @property
     def uid(self) -> str:
-        """The pod's identity."""
+        """The pod's uid."""
         return self.pod.metadata.uid
 
     @property

@@ -15,20 +15,21 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.quantity import QuantityLike, parse_quantity
 from mooring.api.resources import pod_requests
-from mooring.framework.events import ActionType, ClusterEvent, Hint, QueueingHint
-from mooring.scheduler.answers import BadAnswerError
+from mooring.framework.events import ActionType, ClusterEvent, QueueingHint
+from mooring.framework.plugin_errors import contain
+from mooring.scheduler.answers import hint_result
 from mooring.scheduler.queue.queued_pod import QueueCounters, QueuedPod
 
 #: Profile -> plugin -> the events that the plugin registered for.
 HintMap: TypeAlias = Mapping[str, Mapping[str, Sequence[ClusterEvent]]]
 #: Called when a plugin raises: plugin, method (``hint``, ``pre_enqueue``), pod, exception.
-ErrorReport: TypeAlias = Callable[[str, str, Pod, Exception], None]
+ErrorReport: TypeAlias = Callable[[str, str, Pod, BaseException], None]
 
 _WILDCARD = "*"
 
 
 class Strategy(IntEnum):
-    """How an event requeues a pod, from least to most urgent."""
+    """The way in which an event requeues a pod, from least to most urgent."""
 
     SKIP = 0
     AFTER_BACKOFF = 1
@@ -43,12 +44,12 @@ class Interest(msgspec.Struct, frozen=True):
     hints: dict[str, dict[str, tuple[QueueingHint | None, ...]]]
     #: The plugins of all profiles together.
     plugins: tuple[str, ...]
-    #: Whether the event requeues pods whichever plugin rejected them.
+    #: Whether the event requeues pods regardless of the plugin that rejected them.
     wildcard: bool = False
 
     @property
     def exists(self) -> bool:
-        """Whether any plugin registered for it."""
+        """Whether any plugin registered for the event."""
         return self.wildcard or bool(self.plugins)
 
 
@@ -81,8 +82,14 @@ class Interests:
         return cached
 
     def wildcard(self, label: str) -> Interest:
-        """Return the interest of an event that requeues pods whichever plugin rejected them."""
+        """Return the interest of an event that requeues pods regardless of the plugin that rejected them."""
         return Interest(label, {profile: {} for profile in self._registered}, (), wildcard=True)
+
+    def of_plugin(self, label: str, profile: str, plugin: str) -> Interest:
+        """Return the interest of an event that requeues the pods that one plugin of a profile rejected."""
+        hints: dict[str, dict[str, tuple[QueueingHint | None, ...]]] = {name: {} for name in self._registered}
+        hints[profile] = {plugin: (None,)}
+        return Interest(label, hints, (plugin,))
 
     def _find(self, resource: str, action: ActionType) -> Interest:
         label = event_label(resource, action)
@@ -111,7 +118,7 @@ class Interests:
         if wanted is None:  # The profile does not exist: the pod must not get stuck.
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
-        # Plugins run in the profile's order, so that every run is the same.
+        # Plugins run in the profile's order, so that runs are reproducible.
         plugins = rejectors if len(rejectors) == 1 else [plugin for plugin in wanted if plugin in rejectors]
         for plugin in plugins:
             if not self._requeues(plugin, wanted.get(plugin, ()), queued.pod, event):
@@ -124,14 +131,15 @@ class Interests:
         return best
 
     def _requeues(self, plugin: str, hints: Iterable[QueueingHint | None], pod: Pod, event: Event) -> bool:
-        """Report whether one of a plugin's hints requeues the pod."""
+        """Return whether one of a plugin's hints requeues the pod."""
         counts, label = self._counters.hints, event.interest.label
         for hint in hints:
             result = "Queue"
             if hint is not None:
                 try:
-                    result = _result(hint(pod, event.old, event.new))
-                except Exception as error:
+                    result = hint_result(hint(pod, event.old, event.new))
+                except BaseException as error:
+                    contain(error)
                     # A failing hint must not prevent a retry.
                     result = "Error"
                     if self._on_error is not None:
@@ -140,15 +148,6 @@ class Interests:
             if result != "QueueSkip":
                 return True
         return False
-
-
-def _result(answer: object) -> str:
-    """Return the name of a hint's answer in metrics."""
-    if answer is Hint.SKIP:
-        return "QueueSkip"
-    if answer is Hint.QUEUE:
-        return "Queue"
-    raise BadAnswerError(f"hint returned {type(answer).__name__}; return Hint.QUEUE or Hint.SKIP")
 
 
 def _with_taints(events: Sequence[ClusterEvent]) -> tuple[ClusterEvent, ...]:
@@ -161,7 +160,7 @@ def _with_taints(events: Sequence[ClusterEvent]) -> tuple[ClusterEvent, ...]:
     return tuple(events)
 
 
-# Labels of events, and what changed in an update
+# Labels of events, and the actions of an update
 
 #: The resources of events of pods with and without a node.
 ASSIGNED_POD = "AssignedPod"
@@ -191,7 +190,7 @@ def event_label(resource: str, action: ActionType) -> str:
 
 
 def pod_update_actions(old: Pod, new: Pod) -> tuple[ActionType, ...]:
-    """Return the actions of a pod's update; UPDATE if it is none of the specific ones."""
+    """Return the actions of a pod's update; UPDATE if none of the specific ones applies."""
     actions = []
     if new.labels != old.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
@@ -211,7 +210,7 @@ def pod_update_actions(old: Pod, new: Pod) -> tuple[ActionType, ...]:
 
 
 def _scales_down(old: Pod, new: Pod) -> bool:
-    """Report whether a request of the pod decreases; allocated resources in its status count."""
+    """Return whether a request of the pod decreases, including allocated resources in its status."""
     before, after = pod_requests(old, use_status=True), pod_requests(new, use_status=True)
     return any(name not in after or amount > after[name] for name, amount in before.items())
 
@@ -240,7 +239,7 @@ def node_update_actions(old: Node, new: Node) -> tuple[ActionType, ...]:
 
 
 def _same_amounts(old: Mapping[str, QuantityLike], new: Mapping[str, QuantityLike]) -> bool:
-    """Report whether two resource lists have equal amounts, in whatever notation."""
+    """Return whether two resource lists have equal amounts, in any notation."""
     if old == new:
         return True
     if old.keys() != new.keys():

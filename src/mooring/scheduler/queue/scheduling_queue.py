@@ -38,13 +38,15 @@ from mooring.scheduler.queue.unschedulable_pods import Gates, PreEnqueueMap, Uns
 #: The interval, in seconds, at which pods that waited too long are requeued.
 FLUSH_INTERVAL = 30.0
 
-# Labels in metrics of moves that no cluster event causes, as in kube-scheduler.
+# Labels in metrics of moves that are not caused by a cluster event, as in kube-scheduler.
 _FAILED = "ScheduleAttemptFailure"
 _BACKOFF_COMPLETE = "BackoffComplete"
 _POP_FROM_BACKOFF = "PopFromBackoffQ"
 _FORCE_ACTIVATE = "ForceActivate"
 _TIMEOUT = "UnschedulableTimeout"
 _RENEWED = "PluginsReloaded"
+_EVICTION_FAILED = "EvictionFailed"
+_RETRY = "PluginRetry"
 _ADDED = event_label(UNSCHEDULABLE_POD, ActionType.ADD)
 _UPDATED = event_label(UNSCHEDULABLE_POD, ActionType.UPDATE)
 
@@ -100,7 +102,7 @@ class SchedulingQueue:
         )
 
     def renew(self, **settings: Any) -> None:
-        """Apply the settings of other plugins: pods are ordered and gated by these.
+        """Apply the settings of other plugins, which order and gate the pods.
 
         Pods that the old plugins rejected are requeued.
         """
@@ -174,6 +176,28 @@ class SchedulingQueue:
                 self._to_active(queued, _FORCE_ACTIVATE, checked=self._pop_from_backoff)
             elif (flight := self._in_flight_of(key)) is not None:
                 self._in_flight.record(Event(self._interests.wildcard(_FORCE_ACTIVATE), None, flight.queued.pod))
+
+    def requeue(self, keys: Iterable[str]) -> None:
+        """Requeue pods (``namespace/name``) that wait for an event, after their backoff."""
+        for key in keys:
+            if (queued := self._pool.get(key)) is not None:
+                self._requeue(queued, Strategy.AFTER_BACKOFF, _EVICTION_FAILED)
+            elif (flight := self._in_flight_of(key)) is not None:
+                self._in_flight.record(Event(self._interests.wildcard(_EVICTION_FAILED), None, flight.queued.pod))
+
+    def preemption_failed(self, pod: Pod) -> None:
+        """Retry a preemptor after a backoff, as after an error: its preemption failed, and may fail again."""
+        queued = self._pool.get(pod.key)
+        if queued is not None and queued.uid == pod.uid:
+            self.counters.release(queued)
+            queued.preemption_failed(self._clock())
+        self.requeue([pod.key])
+
+    def retry(self, profile: str, plugin: str) -> int:
+        """Requeue the pods of a profile that a plugin rejected or gates. Return how many were moved."""
+        interest = self._interests.of_plugin(_RETRY, profile, plugin)
+        pods = [queued for queued in self._pool.concerned(interest) if queued.profile == profile]
+        return self._requeue_all(pods, Event(interest))
 
     def _in_flight_of(self, key: str) -> InFlightPod | None:
         """Return the pod in flight of a name, unless a newer pod has replaced it."""
@@ -413,7 +437,7 @@ class SchedulingQueue:
         }
 
     def in_flight_events(self) -> Counter[str]:
-        """The number of stored events for pods in flight, by label."""
+        """Return the number of stored events for pods in flight, by label."""
         return self._in_flight.events()
 
     def backoff_ends(self, queued: QueuedPod) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from mooring.api.pod import Pod
+from mooring.framework.plugin_errors import contain, failure_text
 from mooring.framework.status import Status
 from mooring.scheduler.answers import as_status
 from mooring.scheduler.queue.lazy_heap import LazyHeap
@@ -27,7 +28,7 @@ def _last_attempt(queued: QueuedPod) -> float:
 
 
 class UnschedulablePods:
-    """Pods that were rejected or are gated."""
+    """The pods that were rejected or are gated."""
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[QueuedPod, tuple[_Label, ...]]] = {}
@@ -102,7 +103,7 @@ class UnschedulablePods:
 
     @property
     def oldest(self) -> float:
-        """When the last attempt of the longest waiting pod was; infinity if there are no pods."""
+        """When the last attempt of the longest waiting pod took place; infinity if there are no pods."""
         queued = self._by_age.peek()
         return math.inf if queued is None else _last_attempt(queued)
 
@@ -129,7 +130,7 @@ PreEnqueueMap: TypeAlias = Mapping[str, Mapping[str, PreEnqueue]]
 
 
 class Gates:
-    """Runs the PreEnqueue plugins and records on the pod which one gates it."""
+    """The PreEnqueue plugins. They gate pods, and the pod records which plugin gates it."""
 
     def __init__(self, plugins: PreEnqueueMap, counters: QueueCounters, on_error: ErrorReport | None = None) -> None:
         self._plugins = plugins
@@ -137,7 +138,7 @@ class Gates:
         self._on_error = on_error
 
     def check(self, queued: QueuedPod) -> bool:
-        """Report whether all PreEnqueue plugins admit the pod. The plugin that gated it last runs first."""
+        """Return whether all PreEnqueue plugins admit the pod. The plugin that gated it last runs first."""
         plugins = self._plugins.get(queued.profile, {})
         last = queued.gating_plugin
         order = [last, *(name for name in plugins if name != last)] if last in plugins else plugins
@@ -153,15 +154,16 @@ class Gates:
     def _call(self, plugin: str, pre_enqueue: PreEnqueue, pod: Pod) -> Status:
         try:
             return as_status(pre_enqueue(pod))
-        except Exception as error:
+        except BaseException as error:
+            contain(error)
             if self._on_error is not None:
                 self._on_error(plugin, "pre_enqueue", pod, error)
-            return Status.error(f"{type(error).__name__}: {error}")
+            return Status.error(failure_text(error))
 
     def _gate(self, queued: QueuedPod, plugin: str, status: Status) -> None:
         if plugin not in queued.rejectors:
             self._counters.rejected[plugin, queued.profile] += 1
-        # The plugin counts as a rejecting one, so that its events and hints apply.
+        # The plugin counts as a rejector, so that its events and hints apply.
         queued.unschedulable_plugins |= {plugin}
         queued.gating_plugin = plugin
         queued.gating_reasons = status.reasons

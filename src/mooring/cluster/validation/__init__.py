@@ -1,1 +1,0 @@
-"""Validation that several kinds share, with the messages of Kubernetes."""

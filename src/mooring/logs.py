@@ -1,0 +1,227 @@
+"""Logs: events with fields, written through Python's standard logging.
+
+All loggers are below ``mooring``. A program that imports Mooring sees nothing unless it configures logging, and then
+gets ordinary records: ``str(record.msg)`` is the event followed by its fields. The command line installs a handler that
+writes one line per event, in klog's text format or as JSON. Only a traceback takes several lines of text.
+
+Hand-written because structured logging libraries have their own global configuration, which belongs to the program.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from time import gmtime, strftime, time_ns
+from typing import TextIO
+
+import msgspec
+
+#: Level -> klog's letter.
+_LETTERS = {logging.WARNING: "W", logging.ERROR: "E", logging.CRITICAL: "F"}
+#: The verbosity from which debug events are logged.
+_DEBUG_FROM = 4
+#: Longer messages and values are cut off.
+_MAX_TEXT = 8_192
+#: The logger that all others are below.
+_ROOT = logging.getLogger("mooring")
+#: The logger of aiohttp's servers, which log a traceback for every malformed request. Mooring reports its own errors.
+QUIET_SERVER = logging.getLogger("mooring.malformed_requests")
+QUIET_SERVER.setLevel(logging.CRITICAL)
+_verbosity = 0
+_handler: logging.Handler | None = None
+#: The second of the last timestamp and its text, because many lines share a second.
+_second = (-1, "")
+
+
+class Event:
+    """The message of a record: what happened, and the fields that describe it."""
+
+    __slots__ = ("fields", "text")
+
+    def __init__(self, text: str, fields: Mapping[str, object]) -> None:
+        self.text = text
+        self.fields = fields
+
+    def __str__(self) -> str:
+        return self.text + _pairs(self.fields)
+
+
+class Logger:
+    """Logs events with fields: ``log.info("Preempted pod", victim=key)``."""
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, text: str, /, **fields: object) -> None:
+        """Log a detail."""
+        if self._logger.isEnabledFor(logging.DEBUG):
+            self._log(logging.DEBUG, text, fields)
+
+    def info(self, text: str, /, **fields: object) -> None:
+        """Log a normal event."""
+        if self._logger.isEnabledFor(logging.INFO):
+            self._log(logging.INFO, text, fields)
+
+    def warning(self, text: str, /, **fields: object) -> None:
+        """Log an event that may need attention."""
+        if self._logger.isEnabledFor(logging.WARNING):
+            self._log(logging.WARNING, text, fields)
+
+    def error(self, text: str, /, **fields: object) -> None:
+        """Log an event that needs attention."""
+        if self._logger.isEnabledFor(logging.ERROR):
+            self._log(logging.ERROR, text, fields)
+
+    def exception(self, text: str, /, **fields: object) -> None:
+        """Log an error with the traceback of the exception that is being handled."""
+        if self._logger.isEnabledFor(logging.ERROR):
+            self._log(logging.ERROR, text, fields, with_traceback=True)
+
+    def _log(self, level: int, text: str, fields: Mapping[str, object], *, with_traceback: bool = False) -> None:
+        # Logger.log() takes half as long again, because it searches for the caller.
+        caller = sys._getframe(2)
+        code, error = caller.f_code, sys.exc_info() if with_traceback else None
+        logger = self._logger
+        record = logger.makeRecord(
+            logger.name, level, code.co_filename, caller.f_lineno, Event(text, fields), (), error, code.co_name
+        )
+        logger.handle(record)
+
+
+def get_logger(name: str) -> Logger:
+    """Return a logger; the name is ``mooring`` or starts with ``mooring.``."""
+    return Logger(name)
+
+
+def configure_logs(verbosity: int, *, as_json: bool, stream: TextIO | None = None) -> Callable[[], None]:
+    """Write the logs of this process to a stream, by default standard error. Return a function that undoes it.
+
+    ``verbosity`` is kube-scheduler's ``-v``; 0 logs only warnings. Records of other loggers, such as those of plugins
+    and libraries, are written from the level warning on.
+    """
+    level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO if verbosity > 0 else logging.WARNING
+    handler = _Handler(stream)
+    handler.setFormatter(JsonFormatter() if as_json else KlogFormatter())
+    before = _install(verbosity, level, handler)
+
+    def undo() -> None:
+        _install(*before)
+
+    return undo
+
+
+def reset_logs() -> None:
+    """Remove what `configure_logs` installed."""
+    _install(0, logging.NOTSET, None)
+
+
+def _install(verbosity: int, level: int, handler: logging.Handler | None) -> tuple[int, int, logging.Handler | None]:
+    """Install a handler in place of the current one. Return the previous settings."""
+    global _verbosity, _handler
+    before = (_verbosity, _ROOT.level, _handler)
+    _verbosity, _handler = verbosity, handler
+    _ROOT.setLevel(level)
+    if before[2] is not None:
+        logging.getLogger().removeHandler(before[2])
+    if handler is not None:
+        logging.getLogger().addHandler(handler)
+    return before
+
+
+def log_settings() -> dict[str, int | bool] | None:
+    """Return the arguments of `configure_logs` for a child process to log alike; None if logs are not configured."""
+    if _handler is None:
+        return None
+    return {"verbosity": _verbosity, "as_json": isinstance(_handler.formatter, JsonFormatter)}
+
+
+def verbosity() -> int:
+    """Return the current ``-v``, so that callers can skip expensive log events."""
+    return _verbosity
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes to a stream; without one, to what standard error is at that time."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        super().__init__(stream)
+        self._given = stream
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record as one line."""
+        if self._given is None:
+            self.stream = sys.stderr
+        super().emit(record)
+
+
+class KlogFormatter(logging.Formatter):
+    """``I1116 12:00:00.000000    4711] "Message" pod="default/web" node="n1"``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        text, fields = _content(self, record)
+        letter = _LETTERS.get(record.levelno, "I")
+        return f"{letter}{_stamp()} {os.getpid():>7}] {_quoted(text)}{_pairs(fields)}"
+
+
+class JsonFormatter(logging.Formatter):
+    """``{"ts":1794808155600.3,"level":"info","msg":"Message","pod":"default/web"}``, with Kubernetes' keys."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        text, fields = _content(self, record)
+        head: dict[str, object] = {"ts": time_ns() / 1e6, "level": record.levelname.lower(), "msg": text}
+        if "error" in fields:
+            head["err"] = fields["error"]
+        head.update((key, value) for key, value in fields.items() if key != "error")
+        return msgspec.json.encode(head, enc_hook=str).decode()
+
+
+def _content(formatter: logging.Formatter, record: logging.LogRecord) -> tuple[str, Mapping[str, object]]:
+    """Return the message and the fields of a record; a traceback is a field."""
+    event = record.msg
+    text, fields = (event.text, event.fields) if isinstance(event, Event) else (record.getMessage(), {})
+    if record.exc_info:
+        fields = {**fields, "exception": formatter.formatException(record.exc_info)}
+    return _limited(text), {key: _limited(value) if isinstance(value, str) else value for key, value in fields.items()}
+
+
+def _limited(text: str) -> str:
+    """Return a text that can be written: not too long, because users choose parts of it, and valid Unicode."""
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:_MAX_TEXT]}... ({len(text)} characters)"
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def _pairs(fields: Mapping[str, object]) -> str:
+    return "".join(
+        [f" {key}={_quoted(value) if key != 'traceback' else _block(value)}" for key, value in fields.items()]
+    )
+
+
+def _block(value: object) -> str:
+    """Return a text of several lines as klog writes it."""
+    return "<" + "".join(f"\n\t{line}" for line in str(value).splitlines()) + "\n >"
+
+
+def _stamp() -> str:
+    global _second  # noqa: PLW0603 - a cache
+    seconds, nanos = divmod(time_ns(), 1_000_000_000)
+    if _second[0] != seconds:
+        _second = (seconds, strftime("%m%d %H:%M:%S", gmtime(seconds)))
+    return f"{_second[1]}.{nanos // 1000:06d}"
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, (int, float)):
+        return str(value)
+    text = str(value)
+    if not text.isprintable() or '"' in text or "\\" in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    if not text.isprintable():  # such as escape sequences of a terminal
+        text = "".join([char if char.isprintable() else repr(char)[1:-1] for char in text])
+    return f'"{text}"'

@@ -1,1 +1,0 @@
-"""Runs without a cluster: single decisions (`evaluate`) and whole workloads (`simulate`)."""

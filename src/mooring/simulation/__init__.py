@@ -1,0 +1,1 @@
+"""Scheduling without a cluster: single decisions (`evaluate`) and whole workloads (`simulate`)."""
