@@ -20,8 +20,10 @@ from examples.stories.config_map import write_config_map
 from tests.e2e.controlplane import ControlPlane, Object, Process, free_port
 from tests.e2e.controlplane.commands import LOOPBACK
 
-_SANDBOX: Final = Path(__file__).with_name("sandbox.py")
-_SOURCE: Final = Path(__file__).parents[2] / "src"
+SANDBOX: Final = Path(__file__).with_name("sandbox.py")
+SOURCE: Final = Path(__file__).parents[2] / "src"
+#: As root there is no need for a namespace of users, which some machines forbid.
+UNSHARE: Final = ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--map-root-user", "--mount")
 _ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _NUMBERS: Final = itertools.count(1)
 
@@ -90,18 +92,16 @@ class PlayedPod:
         root.mkdir(parents=True)
         spec = self._folder / "spec.json"
         spec.write_text(json.dumps({"root": str(root), "mounts": self._mounts(), **self._program()}))
-        # As root there is no need for a namespace of users, which some machines forbid.
-        namespaces = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
         # Not the environment's Python, whose prefix may be hidden; any will do.
-        command = [*namespaces, sys.executable, str(_SANDBOX), str(spec)]
+        command = [*UNSHARE, sys.executable, str(SANDBOX), str(spec)]
         return self._plane.run(self.name, command, ready=lambda: self.answers("readinessProbe"), wait=False)
 
     def _program(self) -> Object:
         server = urlsplit(self._plane.server)
         env = {
             # What the image has.
-            "PATH": f"/.host{Path(sys.executable).parent}:/usr/bin:/bin",
-            "PYTHONPATH": f"/.host{_SOURCE}",
+            "PATH": f"/.host{image_programs(self._folder)}:/usr/bin:/bin",
+            "PYTHONPATH": f"/.host{SOURCE}",
             "PYTHONDONTWRITEBYTECODE": "1",
             "KUBERNETES_SERVICE_HOST": server.hostname,
             "KUBERNETES_SERVICE_PORT": str(server.port),
@@ -138,3 +138,16 @@ class PlayedPod:
         (folder / "ca.crt").write_bytes(self._plane.ca.read_bytes())
         (folder / "namespace").write_text(self._namespace)
         return folder
+
+
+def image_programs(folder: Path, python: Path = Path(sys.executable)) -> Path:
+    """A folder with the command that the image has, which works where a volume hides the environment.
+
+    A checkout below /tmp is such a case: the first line of the environment's own `mooring` names a path in it.
+    """
+    programs = folder / "bin"
+    programs.mkdir(parents=True)
+    command = programs / "mooring"
+    command.write_text(f'#!/bin/sh\nexec "/.host{python}" -m mooring.cli "$@"\n')
+    command.chmod(0o755)
+    return programs
