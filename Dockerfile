@@ -1,10 +1,10 @@
 # Mooring's image. scripts/image.py does the work, so that a test can run it.
-ARG PYTHON_IMAGE=python:3.13-slim
+ARG PYTHON_IMAGE=python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
-COPY scripts/image.py scripts/
+COPY scripts/image.py scripts/pinned.py scripts/
 COPY src src
 RUN python scripts/image.py /opt/mooring
 

@@ -1,7 +1,7 @@
 # Every target works on a machine with Python 3.11+, git and make, and sets up .venv if needed.
 
 ifndef PYTHON
-PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
+PYTHON := $(shell for python in python3.14 python3.13 python3.12 python3.11 python3 python; do \
 	if $$python -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
 	then echo $$python; break; fi; done)
 endif
@@ -13,7 +13,8 @@ WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo newcomer up test lint docs docs-screenshots golden bench clean setup-run setup-docs setup-dev python
+.PHONY: help demo newcomer up test lint docs docs-screenshots golden bench constraints audit sbom clean
+.PHONY: setup-run setup-docs setup-dev setup-release python
 
 help:  ## Show this list.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,12 +51,27 @@ bench: setup-dev  ## Measure decisions per second by workload, cluster size and 
 	@$(BIN)/python -m bench
 	@$(BIN)/python -m bench.plugins
 
+constraints:  ## Pin all dependencies in constraints.txt, with hashes; ARGS=--upgrade selects the newest versions.
+	@$(PYTHON) -m venv build/uv
+	@build/uv/bin/python -m pip --quiet --disable-pip-version-check install uv
+	@build/uv/bin/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --all-extras \
+		--group dev --group release --no-header --quiet $(ARGS) --output-file constraints.txt
+
+audit: setup-release  ## Look for known vulnerabilities of the pinned dependencies; needs the database on the network.
+	@$(BIN)/python scripts/audit.py
+
+sbom: setup-release  ## Build the wheel in dist, and its bill of materials (CycloneDX).
+	@$(BIN)/python scripts/sbom.py dist
+
 clean:  ## Remove the environment and all generated files.
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup-run: python
 	@$(PYTHON) scripts/setup_env.py run
+
+setup-release: python
+	@$(PYTHON) scripts/setup_env.py release
 
 setup-docs: python
 	@$(PYTHON) scripts/setup_env.py docs

@@ -1,7 +1,7 @@
-"""Create the virtual environment .venv and install Mooring in it: `python scripts/setup_env.py run|docs|dev`.
+"""Create the virtual environment .venv and install Mooring in it: `python scripts/setup_env.py run|docs|dev|release`.
 
-Needs nothing but Python itself. Versions are pinned by constraints.txt. A second call returns at once: what was
-installed, and from which files, is noted in a stamp inside the environment.
+Needs nothing but Python itself. constraints.txt pins versions and hashes (see pinned.py). A second call returns at
+once: what was installed, and from which files, is noted in a stamp inside the environment.
 """
 
 # ruff: noqa: T201  (scripts print)
@@ -12,6 +12,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import venv
 from pathlib import Path
@@ -20,11 +21,19 @@ ROOT = Path(__file__).resolve().parent.parent
 ENV = ROOT / ".venv"
 BIN = ENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
-#: Build requirements; installed first, so that the build uses the pinned versions.
-BUILD = ("hatchling", "editables")
-#: Kind of environment -> the extras of Mooring and the dependency group that it needs.
-KINDS = {"run": ("", "test"), "docs": ("", "docs"), "dev": ("[all]", "dev")}
-WHAT = {"run": "Mooring", "docs": "Mooring and the documentation tools", "dev": "Mooring and the development tools"}
+#: Kind of environment -> the extras of Mooring and the dependency groups that it needs.
+KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "run": ((), ("build", "test")),
+    "docs": ((), ("build", "docs")),
+    "dev": (("all",), ("build", "dev")),
+    "release": (("all",), ("build", "release")),
+}
+WHAT = {
+    "run": "Mooring",
+    "docs": "Mooring and the documentation tools",
+    "dev": "Mooring and the development tools",
+    "release": "Mooring and the release tools",
+}
 
 
 def main(kind: str) -> int:
@@ -35,18 +44,30 @@ def main(kind: str) -> int:
     if not PYTHON.exists():
         say(f"making .venv with Python {sys.version.split()[0]}")
         venv.create(ENV, with_pip=True, clear=ENV.exists())
-    if any(stamp(each).exists() and stamp(each).read_text() == fingerprint() for each in {kind, "dev"}):
+    sufficient = {kind} if kind == "release" else {kind, "dev"}
+    if any(stamp(each).exists() and stamp(each).read_text() == fingerprint() for each in sufficient):
         compile_source()
         return 0
-    extra, name = KINDS[kind]
     say(f"installing {WHAT[kind]} (once; a minute or so)")
     started = time.monotonic()
-    pip("install", *BUILD)
-    pip("install", "--no-build-isolation", "--editable", f"{ROOT}{extra}", *group(name))
+    install(kind)
     stamp(kind).write_text(fingerprint())
     compile_source()
     say(f"installed in {time.monotonic() - started:.0f} s")
     return 0
+
+
+def install(kind: str) -> None:
+    """Install all packages with their hashes, then Mooring, which has none, without looking at its dependencies."""
+    import pinned  # requires the Python version that was checked
+
+    extras, groups = KINDS[kind]
+    wanted = pinned.dependencies(*extras) + [each for name in groups for each in pinned.group(name)]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "requirements.txt"
+        file.write_text(pinned.requirements(wanted))
+        pip("install", "--no-deps", "--require-hashes", "--requirement", str(file))
+    pip("install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
 
 
 def compile_source() -> None:
@@ -65,20 +86,9 @@ def fingerprint() -> str:
     return hashlib.sha256(b"\0".join([*texts, str(ROOT).encode()])).hexdigest()
 
 
-def group(name: str) -> list[str]:
-    """Return the packages of a dependency group in pyproject.toml (older versions of pip have no dependency groups)."""
-    import tomllib  # requires the Python version that was checked
-
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
-    found: list[str] = []
-    for each in groups[name]:
-        found += group(each["include-group"]) if isinstance(each, dict) else [each]
-    return found
-
-
 def pip(*arguments: str) -> None:
     """Run pip quietly: show progress on a terminal, and all output on failure."""
-    command = [str(PYTHON), "-m", "pip", *arguments, "--constraint", str(ROOT / "constraints.txt")]
+    command = [str(PYTHON), "-m", "pip", *arguments]
     environment = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_PROGRESS_BAR": "off", "PIP_NO_INPUT": "1"}
     lines: list[str] = []
     with subprocess.Popen(

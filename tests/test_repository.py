@@ -179,31 +179,6 @@ def test_help_log_and_documentation_are_plain_english() -> None:
     assert len(found) <= MAX_OLD_PHRASES, found
 
 
-def test_constraints_are_names_and_versions() -> None:
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    assert lines
-    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][A-Za-z0-9.]*", line)] == []
-
-
-def test_every_dependency_is_pinned() -> None:
-    import tomllib
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    wanted = [
-        *project["build-system"]["requires"],
-        *project["project"]["dependencies"],
-        *(each for group in project["dependency-groups"].values() for each in group if isinstance(each, str)),
-        *(each for group in project["project"]["optional-dependencies"].values() for each in group),
-    ]
-    pinned = {normal(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines()}
-    names = {normal(re.split(r"[\[<>=!~; ]", each)[0]) for each in wanted} - {"mooring"}
-    assert names <= pinned
-
-
-def normal(package: str) -> str:
-    return re.sub(r"[-_.]+", "-", package).lower()
-
-
 @pytest.mark.parametrize("folder", sorted((ROOT / "examples" / "plugins").iterdir()), ids=lambda path: path.name)
 def test_every_example_plugin_has_a_test_and_a_short_readme(folder: Path) -> None:
     if folder.name in GENERATED:

@@ -25,10 +25,10 @@ def test_the_environment_of_the_image_schedules(cluster: Cluster, tmp_path: Path
     listed = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()), sep='\\n')"
     # Not this checkout, but what was installed.
     shown = subprocess.run([python, "-Ic", listed], capture_output=True, text=True, check=True).stdout
-    pinned = {_normal(line) for line in (ROOT / "constraints.txt").read_text().split()}
+    pinned = {_normal(line.split()[0]) for line in (ROOT / "constraints.txt").read_text().splitlines() if line[0] > " "}
     installed = {_normal(line) for line in shown.split()}
-    assert f"mooring=={__version__}" in installed
-    assert installed - pinned == {f"mooring=={__version__}"}
+    assert f"mooring-scheduler=={__version__}" in installed
+    assert installed - pinned == {f"mooring-scheduler=={__version__}"}
     assert "aiohttp" in {each.partition("==")[0] for each in installed}
     assert not {"pip", "pytest", "hatchling"} & {each.partition("==")[0] for each in installed}
 

@@ -31,5 +31,5 @@ def test_without_wasmtime(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PluginLoadError) as caught:
         guest_plugin("Guest", {"guestURL": "file://x"})
     assert str(caught.value) == (
-        "Guest: WebAssembly guests need wasmtime, which is not installed; run pip install 'mooring[wasm]'"
+        "Guest: WebAssembly guests need wasmtime, which is not installed; run pip install 'mooring-scheduler[wasm]'"
     )

@@ -109,7 +109,8 @@ def require_wasmtime(where: str) -> None:
         import wasmtime  # noqa: F401 - checks that it can be imported
     except ImportError:
         raise PluginLoadError(
-            f"{where}: WebAssembly guests need wasmtime, which is not installed; run pip install 'mooring[wasm]'"
+            f"{where}: WebAssembly guests need wasmtime, which is not installed; "
+            "run pip install 'mooring-scheduler[wasm]'"
         ) from None
 
 
