@@ -12,7 +12,7 @@ from mooring.logs import reset_logs
 # A slow machine is no fault of the example that runs on it.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
-# A shell without job control starts background commands with SIGINT ignored, and programs that tests start and interrupt
+# A shell without job control starts background commands with SIGINT ignored, and programs that tests interrupt
 # would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -59,7 +59,7 @@ def test_sixty_simultaneous_preemptors_evict_each_victim_once(cluster: Cluster) 
     cluster.wait_bound(*high)
     sent = requests(cluster) - before
     assert sent["DELETE"] == 60
-    # A condition for each victim, a condition and a nominated node for each preemptor, and further attempts: on a loaded
+    # A condition for each victim, a condition and a nominated node for each preemptor, and further attempts: on a busy
     # machine victims take longer to terminate, and the preemptors are attempted up to eight times meanwhile.
     assert sent["PATCH"] <= 1_200
     cluster.api.wait_for("all events", lambda: len(victims_of(cluster)) == 60 or None)
