@@ -63,7 +63,7 @@ class Client:
             text = await response.read()
             return Answer(
                 response.status,
-                json.loads(text) if text[:1] in {b"{", b"["} else text.decode(),
+                json.loads(text) if text[:1] in {b"{", b"["} else text.decode(errors="surrogateescape"),
                 response.headers.getall("Warning", []),
             )
 

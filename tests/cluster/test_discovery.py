@@ -1,5 +1,7 @@
 """Discovery."""
 
+import pytest
+
 from tests.cluster.conftest import Client
 
 
@@ -27,3 +29,9 @@ async def test_discovery_in_both_forms_agrees(client: Client) -> None:
         old |= {(listed["groupVersion"], each["name"]) for each in listed["resources"]}
     assert old == new
     assert ("apps/v1", "deployments/scale") in old
+
+
+@pytest.mark.parametrize("path", ["/version", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1"])
+async def test_a_trailing_slash_makes_no_difference(client: Client, path: str) -> None:
+    """kr8s asks for `/version/` and `/api/v1/`."""
+    assert await client.get(f"{path}/") == await client.get(path)

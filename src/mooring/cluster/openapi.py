@@ -4,11 +4,13 @@ They have no descriptions: `kubectl explain` shows names and types.
 """
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.errors import no_such_path
+from mooring.cluster.openapi_protobuf import encode_document
 from mooring.cluster.rest_mapper import RestMapper
 from mooring.cluster.schema.shape import VERSION, definitions, names_by_kind
 from mooring.cluster.store import encode
@@ -49,24 +51,33 @@ class OpenApi:
 
     def version3(self, path: str) -> bytes:
         """Return the document at `/openapi/v3/apis/GROUP/VERSION`."""
-        return self._kept(path, self._version3)
+        return self._kept(path, lambda key: encode(self._version3(key)))
 
     def version2(self) -> bytes:
         """Return the document at `/openapi/v2`, which contains all resources."""
-        return self._kept("v2", self._version2)
+        return self._kept("v2", lambda _: encode(self._version2()))
 
-    def _kept(self, key: str, make: Any) -> bytes:
+    def version2_protobuf(self) -> bytes:
+        """Return the document at `/openapi/v2` in protobuf, which kubectl asks for."""
+        return self._kept("v2.protobuf", lambda _: encode_document(self._version2()))
+
+    def _kept(self, key: str, make: Callable[[str], bytes]) -> bytes:
         if self._generation != self._mapper.generation:
             self._made.clear()
             self._generation = self._mapper.generation
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = encode(make(key))
+            found = self._made[key] = make(key)
         return found
 
     def _resources(self, path: str) -> list[Resource]:
-        parts = path.split("/")
-        group, version = ("", parts[1]) if parts[0] == "api" else (parts[1], parts[2] if len(parts) > 2 else "")
+        match path.split("/"):
+            case ["api", version]:
+                group = ""
+            case ["apis", group, version] if group:
+                pass
+            case _:
+                raise no_such_path()
         found = self._mapper.groups().get(group, {}).get(version)
         if not found:
             raise no_such_path()
@@ -86,7 +97,7 @@ class OpenApi:
             "components": {"schemas": schemas},
         }
 
-    def _version2(self, _: str) -> Document:
+    def _version2(self) -> Document:
         names = [self._name(each) for each in self._mapper]
         found = {name: _flattened(_referring(self._schema(name), "#/definitions/")) for name in self._closure(names)}
         paths: Document = {}

@@ -27,7 +27,7 @@ def encode_object(value: KubeObject) -> bytes:
 
 def encode_list(items: Iterable[bytes]) -> bytes:
     """Encode a list of encoded objects, such as a `NodeList`."""
-    return b"".join([_tagged(1, encode_message("meta.ListMeta", {})), *(_tagged(2, item) for item in items)])
+    return b"".join([tagged(1, encode_message("meta.ListMeta", {})), *(tagged(2, item) for item in items)])
 
 
 def encode_message(name: str, document: dict[str, Any]) -> bytes:
@@ -51,7 +51,8 @@ def varint(value: int) -> bytes:
 _SMALL: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
-def _tagged(number: int, content: bytes) -> bytes:
+def tagged(number: int, content: bytes) -> bytes:
+    """Encode a field that has a length: a string, bytes or a message."""
     return varint(number << 3 | _BYTES) + varint(len(content)) + content
 
 
@@ -124,13 +125,13 @@ def _content(kind: str) -> Encoder:
 
 
 def _quantity(value: Any) -> bytes:
-    return _tagged(1, str(value).encode())
+    return tagged(1, str(value).encode())
 
 
 def _int_or_string(value: Any) -> bytes:
     is_text = isinstance(value, str)
     number, text = (0, value) if is_text else (value, "")
-    return b"".join((b"\x08", varint(int(is_text)), b"\x10", varint(number), _tagged(3, text.encode())))
+    return b"".join((b"\x08", varint(int(is_text)), b"\x10", varint(number), tagged(3, text.encode())))
 
 
 def _time(value: str) -> bytes:
@@ -142,7 +143,7 @@ def _time(value: str) -> bytes:
 
 
 def _raw(value: Any) -> bytes:
-    return _tagged(1, msgspec.json.encode(value))
+    return tagged(1, msgspec.json.encode(value))
 
 
 _WIRES: Final = {"int": _VARINT, "bool": _VARINT, "double": _FIXED64}
@@ -157,7 +158,7 @@ _SPECIAL: Final[dict[str, Encoder]] = {
     "time": _time,
     "micro": _time,
     "raw": _raw,
-    "items": lambda values: b"".join([_tagged(1, value.encode()) for value in values]),
+    "items": lambda values: b"".join([tagged(1, value.encode()) for value in values]),
 }
 #: The zero values of types that are not pointers, lists or maps. Times are empty.
 _ZERO: Final[dict[str, Any]] = {

@@ -8,15 +8,25 @@ from typing import Final
 from aiohttp import web
 
 from mooring.apiserver.documents import Document, nested_field, rfc3339
-from mooring.cluster.errors import ApiError, bad_request, method_not_allowed, no_such_path, not_acceptable
+from mooring.cluster.auth.authentication import BoundObject
+from mooring.cluster.errors import (
+    ApiError,
+    Target,
+    bad_request,
+    conflict,
+    method_not_allowed,
+    no_such_path,
+    not_acceptable,
+)
 from mooring.cluster.http.api import Api
 from mooring.cluster.http.patch_handler import apply_patch
 from mooring.cluster.http.request_body import check_kind, checked, parse_body, read_plain
 from mooring.cluster.http.request_info import RequestInfo
-from mooring.cluster.http.responses import json_response, raw_response
+from mooring.cluster.http.responses import JSON, json_response, raw_response
 from mooring.cluster.kinds.namespace import finalize_namespace
 from mooring.cluster.kinds.pod import bind
 from mooring.cluster.kinds.pod_disruption_budget import evict
+from mooring.cluster.openapi_protobuf import OPENAPI_V2_PROTOBUF
 from mooring.cluster.request_context import RequestContext, User
 from mooring.cluster.scale import scale_of, set_scale
 from mooring.cluster.schema.shape import VERSION
@@ -28,6 +38,8 @@ _TOKEN_REQUEST: Final = "io.k8s.api.authentication.v1.TokenRequest"
 _PATHS: Final = ("/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 _CREATED: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 _ACTIONS: Final = {"attach": "attach to", "exec": "run commands in", "portforward": "connect to", "proxy": "connect to"}
+#: The resources of the objects that tokens can be bound to.
+_BOUND_KINDS: Final = {"Node": "nodes", "Pod": "pods", "Secret": "secrets"}
 #: The path with the process ID, for `mooring cluster status` and `stop`.
 PROCESS: Final = "/mooring/process"
 
@@ -37,20 +49,40 @@ def document(api: Api, path: str, accept: str) -> web.Response:
     if path == "/version":
         return json_response(version())
     if path == "/openapi/v2":
-        if "json" not in accept and "*/*" not in accept and accept:
-            raise not_acceptable(["application/json"])
-        return raw_response(api.openapi.version2())
+        return _openapi_v2(api, accept)
     if path == "/openapi/v3":
         return json_response(api.openapi.index())
     if path.startswith("/openapi/v3/"):
-        if "json" not in accept and "*/*" not in accept and accept:
-            raise not_acceptable(["application/json"])
+        if _media_type(accept, (JSON,)) is None:
+            raise not_acceptable([JSON])
         return raw_response(api.openapi.version3(path.removeprefix("/openapi/v3/")))
     if path == PROCESS:
         return json_response({"pid": os.getpid(), "dataDir": str(api.data or "")})
     if path == "/":
         return json_response({"paths": list(_PATHS)})
     raise no_such_path()
+
+
+def _openapi_v2(api: Api, accept: str) -> web.Response:
+    chosen = _media_type(accept, (JSON, *OPENAPI_V2_PROTOBUF))
+    if chosen is None:
+        raise not_acceptable([JSON, *OPENAPI_V2_PROTOBUF])
+    if chosen == JSON:
+        return raw_response(api.openapi.version2())
+    response = raw_response(api.openapi.version2_protobuf())
+    response.headers["Content-Type"] = OPENAPI_V2_PROTOBUF[0]
+    return response
+
+
+def _media_type(accept: str, offered: tuple[str, ...]) -> str | None:
+    """Return the first offered media type in an Accept header, or None."""
+    for part in (accept or "*/*").split(","):
+        media = part.partition(";")[0].strip()
+        if media in offered:
+            return media
+        if media in {"*/*", "application/*"}:
+            return offered[0]
+    return None
 
 
 def version() -> Document:
@@ -127,9 +159,27 @@ async def _token(api: Api, info: RequestInfo, request: web.BaseRequest) -> web.R
     body = read_plain(await request.read(), request.headers.get("Content-Type", ""), _TOKEN_REQUEST, "TokenRequest")
     account = api.registry.get(info.resource, info.namespace or "", info.name)
     seconds = max(nested_field(body, "spec", "expirationSeconds") or 3600, 600)
-    token = api.tokens.issue(info.namespace or "", info.name, account.document["metadata"]["uid"], seconds)
+    uid, bound = account.document["metadata"]["uid"], _bound_objects(api, info, body)
+    token = api.tokens.issue(info.namespace or "", info.name, uid, seconds, bound)
     status = {"token": token, "expirationTimestamp": rfc3339(api.clock() + seconds)}
     return json_response({**body, "status": status}, 201)
+
+
+def _bound_objects(api: Api, info: RequestInfo, body: Document) -> tuple[BoundObject, ...]:
+    """Return the pod, secret or node that a token request names."""
+    reference = nested_field(body, "spec", "boundObjectRef")
+    if not reference:
+        return ()
+    kind, name = str(reference.get("kind", "")), str(reference.get("name", ""))
+    if kind not in _BOUND_KINDS:
+        raise bad_request(f"cannot bind token to object of type {kind}: the types are {', '.join(_BOUND_KINDS)}")
+    storage = _BOUND_KINDS[kind]
+    namespace = "" if storage == "nodes" else info.namespace or ""
+    uid = api.registry.get(api.mapper.of(storage), namespace, name).document["metadata"]["uid"]
+    if reference.get("uid", uid) != uid:
+        raise conflict(Target("", storage, name), f"the UID in the bound object reference ({reference['uid']}) does not"
+                       f" match the UID in record ({uid})")  # fmt: skip
+    return (BoundObject(storage, namespace, name, uid),)
 
 
 async def create_review(
