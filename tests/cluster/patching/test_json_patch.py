@@ -15,6 +15,8 @@ from mooring.cluster.patching.json_patch import json_patch, merge_patch
         ([{"op": "add", "path": "/l/-", "value": 3}], {"l": [1, 2, 3], "a/b": {"~": 3}}),
         ([{"op": "remove", "path": "/a~1b/~0"}], {"l": [1, 2], "a/b": {}}),
         ([{"op": "replace", "path": "/l/1", "value": 9}], {"l": [1, 9], "a/b": {"~": 3}}),
+        ([{"op": "replace", "path": "/new", "value": 4}], {"l": [1, 2], "a/b": {"~": 3}, "new": 4}),
+        ([{"op": "replace", "path": "/no/new", "value": 4}], None),
         ([{"op": "copy", "from": "/l", "path": "/m"}], {"l": [1, 2], "a/b": {"~": 3}, "m": [1, 2]}),
         ([{"op": "test", "path": "/l", "value": [1, 2]}, {"op": "remove", "path": "/l"}], {"a/b": {"~": 3}}),
         ([{"op": "test", "path": "/l", "value": 5}], None),

@@ -129,10 +129,11 @@ def _replace(document: Any, path: str, value: Any) -> Any:
     if not path:
         return value
     parent, last = _parent(document, path)
-    _below(parent, last, path)
     if isinstance(parent, dict):
+        # The library of kube-apiserver adds a missing field here, although the RFC forbids it.
         parent[last] = value
     else:
+        _below(parent, last, path)
         parent[int(last)] = value
     return document
 

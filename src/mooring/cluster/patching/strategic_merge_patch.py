@@ -4,11 +4,14 @@ In addition to values, a patch can have directives: `$patch` (replace, merge, de
 `x`, `$deleteFromPrimitiveList/x` and `$setElementOrder/x`. No Python library implements this format of Kubernetes.
 """
 
+from collections import deque
+from collections.abc import Hashable
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
 from mooring.cluster.errors import bad_request
 from mooring.cluster.schema.shape import LIST, UNKNOWN, Shape
+from mooring.cluster.store import encode
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
@@ -41,7 +44,7 @@ def strategic_merge_patch(target: Any, patch: Document, shape: Shape) -> Documen
             result[key] = _merged(result.get(key), value, shape.child(key))
     for key, value in patch.items():
         if key.startswith(_ORDER):
-            _reorder(result, key.removeprefix(_ORDER), value, shape)
+            _reorder(result, key.removeprefix(_ORDER), value, target, shape)
     return result
 
 
@@ -60,24 +63,44 @@ def _merged_list(target: Any, patch: list[Any], shape: Shape) -> list[Any]:
         return [_cleaned(each) for each in patch]
     present = list(target) if isinstance(target, list) else []
     if not shape.merge_key:
-        return present + [each for each in patch if each not in present]
-    return _merged_by_key(present, patch, shape)
+        known = _places(present, "")
+        merged = present + [each for each in patch if _identity(each, "") not in known]
+    else:
+        merged = _merged_by_key(present, patch, shape)
+    return _ordered(merged, patch, present, shape.merge_key)
 
 
 def _merged_by_key(present: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
     item, key = shape.item or UNKNOWN, shape.merge_key
-    result = list(present)
+    result: list[Any] = list(present)
+    places = _places(present, key)
+    deleted = set()
     for each in patch:
         if not isinstance(each, dict) or key not in each:
             raise bad_request(f"map: {each} does not contain declared merge key: {key}")
-        places = [index for index, old in enumerate(result) if isinstance(old, dict) and old.get(key) == each[key]]
+        identity = _identity(each, key)
         if each.get(_DIRECTIVE) == "delete":
-            result = [old for index, old in enumerate(result) if index not in places]
-        elif places:
-            result[places[0]] = strategic_merge_patch(result[places[0]], each, item)
+            deleted.add(identity)
+        elif identity in places:
+            result[places[identity]] = strategic_merge_patch(result[places[identity]], each, item)
         else:
+            places[identity] = len(result)
             result.append(strategic_merge_patch({}, each, item))
-    return result
+    return [each for each in result if _identity(each, key) not in deleted] if deleted else result
+
+
+def _identity(element: Any, merge_key: str) -> Hashable:
+    """Return what identifies an element of a list: its merge key, or the value itself."""
+    value = element.get(merge_key) if merge_key and isinstance(element, dict) else element
+    return value if isinstance(value, Hashable) else encode(value)
+
+
+def _places(elements: list[Any], merge_key: str) -> dict[Hashable, int]:
+    """Return the index of each element, by its identity."""
+    found: dict[Hashable, int] = {}
+    for index, each in enumerate(elements):
+        found.setdefault(_identity(each, merge_key), index)
+    return found
 
 
 def _delete_from(result: Document, key: str, values: Any) -> None:
@@ -85,33 +108,37 @@ def _delete_from(result: Document, key: str, values: Any) -> None:
         result[key] = [each for each in result[key] if each not in values]
 
 
-def _reorder(result: Document, key: str, order: Any, shape: Shape) -> None:
-    """Sort elements in the given order. Other elements keep their relative position."""
+def _reorder(result: Document, key: str, order: Any, target: Any, shape: Shape) -> None:
+    """Sort the elements of a list in the order that the patch requests."""
     present = result.get(key)
-    if not isinstance(present, list) or not isinstance(order, list):
-        return
-    merge_key = shape.child(key).merge_key
+    if isinstance(present, list) and isinstance(order, list):
+        before = target.get(key) if isinstance(target, dict) else None
+        result[key] = _ordered(present, order, before if isinstance(before, list) else [], shape.child(key).merge_key)
 
-    def identity(each: Any) -> Any:
-        return each.get(merge_key) if merge_key and isinstance(each, dict) else each
 
-    wanted = [identity(each) for each in order]
-    named = sorted(
-        (each for each in present if identity(each) in wanted), key=lambda each: wanted.index(identity(each))
+def _ordered(merged: list[Any], order: list[Any], before: list[Any], merge_key: str) -> list[Any]:
+    """Return a merged list in the order of Kubernetes.
+
+    The elements of the patch are in the order of the patch, and the other ones in their previous order. An other
+    element precedes an element of the patch only if it preceded it before, so new elements come first.
+    """
+    wanted, earlier = _places(order, merge_key), _places(before, merge_key)
+    patched = deque(
+        sorted(
+            (each for each in merged if _identity(each, merge_key) in wanted),
+            key=lambda each: wanted[_identity(each, merge_key)],
+        )
     )
-    result[key] = _interleaved(present, named, [identity(each) for each in named], identity)
-
-
-def _interleaved(present: list[Any], named: list[Any], names: list[Any], identity: Any) -> list[Any]:
-    rest = [(index, each) for index, each in enumerate(present) if identity(each) not in names]
-    places = {name: index for index, name in enumerate(map(identity, present))}
     result: list[Any] = []
-    waiting = list(named)
-    for index, each in rest:
-        while waiting and places[identity(waiting[0])] < index:
-            result.append(waiting.pop(0))
+    for each in merged:
+        identity = _identity(each, merge_key)
+        if identity in wanted:
+            continue
+        place = earlier.get(identity)
+        while patched and not (place is not None and place < earlier.get(_identity(patched[0], merge_key), -1)):
+            result.append(patched.popleft())
         result.append(each)
-    return result + waiting
+    return [*result, *patched]
 
 
 def _cleaned(value: Any) -> Any:
