@@ -1,13 +1,13 @@
 """RBAC authorization by the stored roles and bindings."""
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from mooring.apiserver.documents import Document
 from mooring.cluster.request_context import User
 from mooring.cluster.store import Store
 
-_GROUP = "rbac.authorization.k8s.io"
+RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 
 
 class Attributes(NamedTuple):
@@ -37,7 +37,7 @@ def is_allowed(store: Store, user: User, attributes: Attributes) -> bool:
         "selfsubjectreviews",
     }:
         return True
-    return any(_covers(rule, attributes) for rule in rules_for(store, user, attributes.namespace))
+    return any(covers(rule, attributes) for rule in rules_for(store, user, attributes.namespace))
 
 
 def _is_open(path: str) -> bool:
@@ -47,29 +47,29 @@ def _is_open(path: str) -> bool:
 
 def rules_for(store: Store, user: User, namespace: str) -> Iterator[Document]:
     """Yield the rules of all roles of a user in a namespace, or in the whole cluster."""
-    for stored in store.objects(f"clusterrolebindings.{_GROUP}"):
+    for stored in store.objects(f"clusterrolebindings.{RBAC_GROUP}"):
         if any(_is_subject(each, user, "") for each in stored.document.get("subjects", ())):
-            yield from _rules(store, stored.document["roleRef"], "")
+            yield from role_rules(store, stored.document["roleRef"], "") or ()
     if not namespace:
         return
-    for stored in store.objects(f"rolebindings.{_GROUP}", namespace):
+    for stored in store.objects(f"rolebindings.{RBAC_GROUP}", namespace):
         if any(_is_subject(each, user, namespace) for each in stored.document.get("subjects", ())):
-            yield from _rules(store, stored.document["roleRef"], namespace)
+            yield from role_rules(store, stored.document["roleRef"], namespace) or ()
 
 
 def allowed_reason(store: Store, user: User, attributes: Attributes) -> str:
     """Return the binding that allows a request, as Kubernetes describes it; empty if no binding is needed."""
     if user.is_admin:
         return ""
-    places: list[tuple[str, str, str | None]] = [("ClusterRoleBinding", f"clusterrolebindings.{_GROUP}", None)]
+    places: list[tuple[str, str, str | None]] = [("ClusterRoleBinding", f"clusterrolebindings.{RBAC_GROUP}", None)]
     if attributes.namespace:
-        places.append(("RoleBinding", f"rolebindings.{_GROUP}", attributes.namespace))
+        places.append(("RoleBinding", f"rolebindings.{RBAC_GROUP}", attributes.namespace))
     for kind, storage, namespace in places:
         for stored in store.objects(storage, namespace):
             document = stored.document
             for subject in document.get("subjects", ()):
                 if _is_subject(subject, user, namespace or "") and any(
-                    _covers(rule, attributes) for rule in _rules(store, document["roleRef"], namespace or "")
+                    covers(rule, attributes) for rule in role_rules(store, document["roleRef"], namespace or "") or ()
                 ):
                     metadata, role = document["metadata"], document["roleRef"]
                     name = f"{metadata['name']}/{namespace}" if namespace else metadata["name"]
@@ -78,13 +78,14 @@ def allowed_reason(store: Store, user: User, attributes: Attributes) -> str:
     return ""
 
 
-def _rules(store: Store, reference: Document, namespace: str) -> Iterable[Document]:
+def role_rules(store: Store, reference: Document, namespace: str) -> Sequence[Document] | None:
+    """Return the rules of the role that a binding refers to, or None if the role does not exist."""
     if reference.get("kind") == "ClusterRole":
-        found = store.get(f"clusterroles.{_GROUP}", "", reference.get("name", ""))
+        found = store.get(f"clusterroles.{RBAC_GROUP}", "", reference.get("name", ""))
     else:
-        found = store.get(f"roles.{_GROUP}", namespace, reference.get("name", ""))
+        found = store.get(f"roles.{RBAC_GROUP}", namespace, reference.get("name", ""))
     if found is None:
-        return ()
+        return None
     selectors = (found.document.get("aggregationRule") or {}).get("clusterRoleSelectors")
     if selectors:
         return _aggregated(store, selectors)
@@ -97,7 +98,7 @@ def _aggregated(store: Store, selectors: list[Document]) -> list[Document]:
     compiled = [selector_of(each) for each in selectors]
     return [
         rule
-        for stored in store.objects(f"clusterroles.{_GROUP}")
+        for stored in store.objects(f"clusterroles.{RBAC_GROUP}")
         if any(each.matches(stored.document["metadata"].get("labels") or {}) for each in compiled)
         for rule in stored.document.get("rules") or ()
     ]
@@ -115,7 +116,8 @@ def _is_subject(subject: Document, user: User, namespace: str) -> bool:
     return False
 
 
-def _covers(rule: Document, attributes: Attributes) -> bool:
+def covers(rule: Document, attributes: Attributes) -> bool:
+    """Return whether a rule allows a request."""
     verbs = rule.get("verbs", ())
     if "*" not in verbs and attributes.verb not in verbs:
         return False

@@ -22,7 +22,7 @@ from mooring.cluster.http.api import Api
 from mooring.cluster.http.read_handlers import object_response
 from mooring.cluster.http.request_body import check_kind, checked, cleaned, metadata_of, parse_body
 from mooring.cluster.http.request_info import RequestInfo
-from mooring.cluster.http.write_handlers import create_document, update_document
+from mooring.cluster.http.write_handlers import authorize_creation, create_document, update_document
 from mooring.cluster.patching.json_patch import json_patch, merge_patch
 from mooring.cluster.patching.strategic_merge_patch import strategic_merge_patch
 from mooring.cluster.request_context import RequestContext
@@ -103,6 +103,8 @@ def _apply(api: Api, info: RequestInfo, body: Any, request: web.BaseRequest, con
     if old is None and info.subresource:
         # A subresource can be applied only to an existing object.
         api.registry.get(resource, info.namespace or "", info.name)
+    if old is None:
+        authorize_creation(api, info, context)
     live = None if old is None else convert(_decode(old.encoded), resource)
     given = config["metadata"].get("resourceVersion")
     if given and (live is None or given != live["metadata"]["resourceVersion"]):

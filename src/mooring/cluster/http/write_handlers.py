@@ -6,9 +6,11 @@ from aiohttp import web
 
 from mooring.apiserver.documents import Document
 from mooring.cluster.api_resource import Resource
+from mooring.cluster.auth.authorization import Attributes, forbidden_message, is_allowed
+from mooring.cluster.auth.escalation import check_escalation
 from mooring.cluster.conversion import convert
 from mooring.cluster.deletion import DeleteOptions, Deletion, delete, deletion_response
-from mooring.cluster.errors import invalid_object
+from mooring.cluster.errors import forbidden, invalid_object
 from mooring.cluster.http.api import Api
 from mooring.cluster.http.read_handlers import object_response
 from mooring.cluster.http.request_body import read_document, read_plain
@@ -40,6 +42,7 @@ def create_document(
     """Create an object from a checked document."""
     if resource.stored_as == "events" and resource.group and (errors := new_event_errors(document)):
         raise invalid_object("Event", "", document["metadata"].get("name", ""), errors)
+    check_escalation(api.store, context.user, resource, namespace, document)
     native = api.custom.native(resource)
     api.custom.complete(resource, document)
     stored = api.registry.create(native, namespace, convert(document, native), context)
@@ -54,6 +57,7 @@ async def update(api: Api, info: RequestInfo, request: web.BaseRequest, context:
     body = await request.read()
     document = read_document(body, request.headers.get("Content-Type", ""), resource, context)
     if _may_be_created(api, info):
+        authorize_creation(api, info, context)
         stored = create_document(api, resource, info.namespace or "", document, context)
         return object_response(api, resource, stored, request, 201, context.warnings)
     stored = update_document(api, info, document, context)
@@ -67,9 +71,20 @@ def _may_be_created(api: Api, info: RequestInfo) -> bool:
     return api.store.get(info.resource.stored_as, info.namespace or "", info.name) is None
 
 
+def authorize_creation(api: Api, info: RequestInfo, context: RequestContext) -> None:
+    """Raise ApiError unless the user may create the object of an update or apply request that does not exist."""
+    resource = info.resource
+    wanted = Attributes("create", resource.group, resource.plural, "", info.namespace or "", info.name)
+    if not is_allowed(api.store, context.user, wanted):
+        raise forbidden(resource.target(info.name), forbidden_message(context.user, wanted))
+
+
 def update_document(api: Api, info: RequestInfo, document: Document, context: RequestContext) -> Stored:
     """Replace an object with a checked document."""
     resource = info.resource
+    old = api.store.get(resource.stored_as, info.namespace or "", info.name)
+    if old is not None:
+        check_escalation(api.store, context.user, resource, info.namespace or "", document, old.document)
     native = api.custom.native(resource)
     api.custom.complete(resource, document)
     subresource = info.subresource if info.subresource in {"status", "ephemeralcontainers", "resize"} else ""
