@@ -218,3 +218,47 @@ async def test_controllers_do_not_trip_over_what_is_not_safe_yet(data: Path) -> 
     finally:
         await client.close()
         await cluster.stop()
+
+
+async def test_the_cluster_recovers_after_a_full_disk(data: Path) -> None:
+    """Requests fail while the disk is full. When it has space again, nothing that was acknowledged is missing."""
+    cluster = EmbeddedCluster(0, data, controllers=False)
+    await cluster.start()
+    client = Client(cluster)
+    path = "/api/v1/namespaces/default/configmaps"
+    journal = cluster.api.journal
+    assert journal is not None
+    acknowledged = []
+
+    async def create(number: int) -> bool:
+        answer = await client.ask("POST", path, make("v1", "ConfigMap", f"c{number}", data={"x": "x" * 20_000}))
+        if answer.status == 201:
+            acknowledged.append(f"c{number}")
+        else:
+            assert (answer.status, answer.body["reason"]) == (503, "ServiceUnavailable"), answer.body
+            assert "database or disk is full; the embedded cluster tries again" in answer.message
+            assert answer.body["details"]["retryAfterSeconds"] == 1
+        return answer.status == 201
+
+    try:
+        connection = journal._open_connection()
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages + 20}")
+        number = 0
+        while await create(number):
+            number += 1
+        assert acknowledged
+        assert (await client.ask("GET", path)).status == 503
+        connection.execute("PRAGMA max_page_count = 1000000")
+        await client.wait(lambda: create(number + 1))
+        names = {each["metadata"]["name"] for each in (await client.get(path))["items"]}
+        assert names >= set(acknowledged)
+    finally:
+        await client.close()
+        await cluster.stop()
+    again = EmbeddedCluster(0, data, controllers=False)
+    await again.start()
+    try:
+        assert all(again.store.get("configmaps", "default", name) for name in acknowledged)
+    finally:
+        await again.stop()

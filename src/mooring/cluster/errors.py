@@ -192,3 +192,8 @@ def too_large_version(wanted: int, current: int) -> ApiError:
             "retryAfterSeconds": 1,
         },
     )
+
+
+def unavailable(message: str) -> ApiError:
+    """Return the error for a server that cannot answer now."""
+    return ApiError(503, "ServiceUnavailable", message, retry_after=1)

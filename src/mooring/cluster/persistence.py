@@ -1,7 +1,8 @@
 """The journal, which stores every change in SQLite, so that acknowledged changes survive a crash.
 
 Changes are collected while the previous batch is written, and then written in one transaction. Clients observe a change
-only when it is on disk. Changes without an await in between are in one batch, so either all or none are stored.
+only when it is on disk. Changes without an await in between are in one batch, so either all or none are stored. If the
+disk is full, requests fail until the changes can be written.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from mooring.cluster.store import Store, Stored
+from mooring.logs import get_logger
 
 FILE: Final = "cluster.db"
 _SCHEMA: Final = """
@@ -26,6 +28,9 @@ CREATE TABLE IF NOT EXISTS objects (
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 _FORMAT: Final = "1"
+#: Seconds between attempts to write when the disk is full.
+_RETRY_SECONDS: Final = 0.5
+_log: Final = get_logger("mooring.cluster")
 
 
 class DataError(Exception):
@@ -72,7 +77,8 @@ class SqliteJournal:
         self._wake = asyncio.Event()
         self._written = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self._failure: Exception | None = None
+        #: Why changes cannot be written now, for example because the disk is full.
+        self.failure: DataError | None = None
 
     async def open(self, store: Store) -> None:
         """Load stored objects, and store all later changes."""
@@ -130,8 +136,8 @@ class SqliteJournal:
 
     async def durable(self, version: int) -> None:
         """Wait until all changes up to a version are on disk."""
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         if version <= self._written:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -143,18 +149,27 @@ class SqliteJournal:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            batch, self._pending = self._pending, []
-            if not batch:
-                continue
-            try:
-                await loop.run_in_executor(self._thread, self._commit, batch)
-            except sqlite3.Error as error:
-                self._fail(DataError(f"{self._path} cannot be written: {error}"))
-                return
-            self._done(batch[-1].version)
+            # Changes stay in the list until they are on disk, so that they are written later if the disk is full now.
+            while batch := list(self._pending):
+                try:
+                    await loop.run_in_executor(self._thread, self._commit, batch)
+                except sqlite3.Error as error:
+                    self._fail(error)
+                    await asyncio.sleep(_RETRY_SECONDS)
+                else:
+                    del self._pending[: len(batch)]
+                    self._done(batch[-1].version)
 
     def _commit(self, batch: list[_Entry]) -> None:
         connection = self._open_connection()
+        try:
+            self._write_batch(connection, batch)
+        except sqlite3.Error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _write_batch(self, connection: sqlite3.Connection, batch: list[_Entry]) -> None:
         # Only the last change of an object in a batch is stored.
         last = {(each.storage, each.namespace, each.name): each for each in batch}
         connection.execute("BEGIN")
@@ -169,6 +184,9 @@ class SqliteJournal:
         connection.execute("COMMIT")
 
     def _done(self, version: int) -> None:
+        if self.failure is not None:
+            self.failure = None
+            _log.info("the data folder can be written again", file=str(self._path))
         self._written = version
         if self._store is not None:
             self._store.publish(version)
@@ -178,20 +196,25 @@ class SqliteJournal:
             if not future.done():
                 future.set_result(None)
 
-    def _fail(self, error: Exception) -> None:
-        self._failure = error
+    def _fail(self, error: sqlite3.Error) -> None:
+        if self.failure is None:
+            _log.error("the data folder cannot be written; retrying", file=str(self._path), why=str(error))
+        self.failure = DataError(f"{self._path} cannot be written: {error}; the embedded cluster tries again")
         for _, future in self._waiting:
             if not future.done():
-                future.set_exception(error)
+                future.set_exception(self.failure)
         self._waiting = []
 
     async def close(self) -> None:
         """Write pending changes and close the file."""
-        if self._store is not None and self._failure is None:
-            await self.durable(self._store.version)
+        with contextlib.suppress(DataError):
+            if self._store is not None:
+                await self.durable(self._store.version)
         if self._writer is not None:
             self._writer.cancel()
             await asyncio.gather(self._writer, return_exceptions=True)
+        if self._pending:
+            _log.error("the last changes are lost: they could not be written", changes=len(self._pending))
         if self._store is not None:
             self._store.journal = None
         loop = asyncio.get_running_loop()

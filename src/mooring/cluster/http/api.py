@@ -1,16 +1,18 @@
 """The parts of the API server that request handlers use."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 from mooring.cluster.auth.access_reviews import AccessReviews
 from mooring.cluster.auth.authentication import TokenAuthenticator
 from mooring.cluster.custom_resources.definitions import CustomResources
 from mooring.cluster.discovery import Discovery
+from mooring.cluster.errors import unavailable
 from mooring.cluster.kinds import KINDS
 from mooring.cluster.openapi import OpenApi
 from mooring.cluster.pagination import Paginator
+from mooring.cluster.persistence import DataError, SqliteJournal
 from mooring.cluster.registry import Registry
 from mooring.cluster.rest_mapper import RestMapper
 from mooring.cluster.store import Store
@@ -29,15 +31,26 @@ class Api:
         self.paginator = Paginator(store, clock)
         self.discovery = Discovery(self.mapper)
         self.openapi = OpenApi(self.mapper)
-        self.tokens = TokenAuthenticator(token, clock)
+        self.tokens = TokenAuthenticator(token, store, clock)
         self.reviews = AccessReviews(store, self.tokens)
         self.custom = CustomResources(self.registry, self.openapi, self.broadcaster)
         #: The data folder, if there is one.
         self.data: Path | None = None
-        #: Waits until a version is on disk; None without a data folder.
-        self.durable: Callable[[int], Awaitable[None]] | None = None
+        #: Writes changes to the data folder; None without one.
+        self.journal: SqliteJournal | None = None
 
     async def flush(self) -> None:
-        """Wait until all changes are on disk, so that no client observes a change that could be lost."""
-        if self.durable is not None and self.store.published < self.store.version:
-            await self.durable(self.store.version)
+        """Wait until all changes are on disk, so that no client observes a change that could be lost.
+
+        Raises ApiError if the disk is full.
+        """
+        if self.journal is not None and self.store.published < self.store.version:
+            try:
+                await self.journal.durable(self.store.version)
+            except DataError as error:
+                raise unavailable(str(error)) from None
+
+    def check_writable(self) -> None:
+        """Raise ApiError if changes cannot be written now."""
+        if self.journal is not None and self.journal.failure is not None:
+            raise unavailable(str(self.journal.failure))

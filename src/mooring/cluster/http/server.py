@@ -78,7 +78,10 @@ class HttpServer:
                 ApiError(500, "InternalError", "Internal error occurred: see the log of the embedded cluster")
             )
         if not response.prepared:
-            await self._api.flush()
+            try:
+                await self._api.flush()
+            except ApiError as error:
+                response = error_response(error)
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -94,6 +97,8 @@ class HttpServer:
         if path in _HEALTH or path.startswith(("/livez/", "/readyz/", "/healthz/")):
             return web.Response(text="ok")
         user = self._api.tokens.authenticate(request.headers)
+        # Clients such as kr8s ask for `/version/` and `/api/v1/`.
+        path = path.rstrip("/") or "/"
         if path.startswith("/api/v1/") or (path.startswith("/apis/") and path.count("/") >= 4):
             return await self._resource(request, path, user)
         return self._document(request, path, user)
@@ -130,6 +135,8 @@ class HttpServer:
             ),
             info,
         )
+        if method != "GET":
+            self._api.check_writable()
         if info.resource.group == METRICS:
             return read_metrics(self._api, info, request)
         if watching:
