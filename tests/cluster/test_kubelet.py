@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.cluster.kubelet import seconds
-from tests.cluster.conftest import PODS, TABLE, Client, make, pod
+from tests.cluster.conftest import PODS, STRATEGIC_PATCH, TABLE, Client, make, pod
 
 
 async def _phase(client: Client, name: str, phase: str) -> Any:
@@ -164,3 +164,66 @@ async def test_nodes_hold_leases(live: Client, monkeypatch: pytest.MonkeyPatch) 
         return (await live.ask("GET", path)).status == 404
 
     await live.wait(gone)
+
+
+async def _exists(client: Client, path: str) -> bool:
+    return (await client.ask("GET", path)).status == 200
+
+
+@pytest.mark.parametrize("hook", [{"sleep": {"seconds": 3600}}, {"exec": {"command": ["sh", "-c", "sleep 1h"]}}])
+async def test_a_pre_stop_hook_delays_termination(live: Client, hook: dict[str, Any]) -> None:
+    """At most by the grace period."""
+    container = {"name": "c", "image": "x", "lifecycle": {"preStop": hook}}
+    await live.create(PODS, pod("p", nodeName="node-0", containers=[container]))
+    await live.create(PODS, pod("q", nodeName="node-0"))
+    await _phase(live, "p", "Running")
+    await _phase(live, "q", "Running")
+    await live.delete(f"{PODS}/p")
+    await live.delete(f"{PODS}/q")
+    await live.wait(lambda: _gone(live, "q"))
+    assert await _exists(live, f"{PODS}/p")
+    await live.delete(f"{PODS}/p", {"gracePeriodSeconds": 0})
+    await live.wait(lambda: _gone(live, "p"))
+
+
+async def _gone(client: Client, name: str) -> bool:
+    return not await _exists(client, f"{PODS}/{name}")
+
+
+async def test_capacity_that_is_added_later_is_allocatable(live: Client) -> None:
+    path = "/api/v1/nodes/node-0"
+
+    async def allocatable(expected: str | None, name: str = "example.com/boat") -> None:
+        async def holds() -> bool:
+            return (await live.get(path))["status"]["allocatable"].get(name) == expected
+
+        await live.wait(holds)
+
+    for amount in ("5", "3", None):
+        await live.patch(f"{path}/status", {"status": {"capacity": {"example.com/boat": amount}}})
+        await allocatable(amount)
+    # An explicit amount stays.
+    both = {"capacity": {"cpu": "64"}, "allocatable": {"cpu": "60"}}
+    await live.patch(f"{path}/status", {"status": both})
+    await live.patch(f"{path}/status", {"status": {"capacity": {"example.com/boat": "1"}}})
+    await allocatable("1")
+    await allocatable("60", "cpu")
+
+
+async def test_the_pod_of_a_helm_test_succeeds(live: Client) -> None:
+    await live.create(PODS, _annotated("p", {"helm.sh/hook": "test"}, nodeName="node-0", restartPolicy="Never"))
+    await _phase(live, "p", "Succeeded")
+
+
+async def test_ephemeral_containers_run(live: Client) -> None:
+    """`kubectl debug` waits for them."""
+    await live.create(PODS, pod("p", nodeName="node-0"))
+    await _phase(live, "p", "Running")
+    containers = [{"name": "debugger", "image": "x", "terminationMessagePolicy": "File"}]
+    await live.patch(f"{PODS}/p/ephemeralcontainers", {"spec": {"ephemeralContainers": containers}}, STRATEGIC_PATCH)
+
+    async def running() -> bool:
+        found = (await live.get(f"{PODS}/p"))["status"].get("ephemeralContainerStatuses", ())
+        return [(each["name"], "running" in each["state"]) for each in found] == [("debugger", True)]
+
+    await live.wait(running)

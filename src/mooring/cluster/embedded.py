@@ -22,7 +22,7 @@ from mooring.cluster.http.server import HttpServer
 from mooring.cluster.kinds import KINDS
 from mooring.cluster.kubeconfig import kubeconfig_text
 from mooring.cluster.kubelet import Kubelets, node_status
-from mooring.cluster.persistence import SqliteJournal
+from mooring.cluster.persistence import DataError, SqliteJournal
 from mooring.cluster.request_context import system_context
 from mooring.cluster.store import HISTORY, Store
 
@@ -76,7 +76,7 @@ class EmbeddedCluster:
         self._server = HttpServer(self.api, tls=_tls(self._certificate))
         self._bootstrap()
         if self._with_controllers:
-            tools = Tools(self.api.registry)
+            tools = Tools(self.api.registry, authority=self.authority)
             controllers: list[type[Controller]] = [
                 GarbageCollector,
                 *(each for kind in KINDS for each in kind.controllers),
@@ -90,13 +90,17 @@ class EmbeddedCluster:
         except OSError:
             await self.stop()
             raise
-        await self.api.flush()
+        try:
+            await self.api.flush()
+        except ApiError as error:
+            await self.stop()
+            raise DataError(error.message) from None
 
     async def _open(self, folder: Path) -> None:
         self._journal = journal = SqliteJournal(folder)
         self.api.data = folder.resolve()
         await journal.open(self.store)
-        self.api.durable = journal.durable
+        self.api.journal = journal
         self.api.custom.load()
         # Keep the token and the certificate, so that existing kubeconfigs stay valid.
         kept = journal.fact("token")
@@ -203,11 +207,44 @@ class EmbeddedCluster:
             },
         )
 
+        self._bootstrap_delegation()
         for definition in self._definitions:
             self._ensure(DEFINITIONS, definition)
             found = self.store.get(DEFINITIONS, "", definition["metadata"]["name"])
             if found is not None:
                 self.api.custom.stored(self.api.mapper.of(DEFINITIONS), found)
+
+    def _bootstrap_delegation(self) -> None:
+        """Create what extension API servers read to authenticate requests, and the role that allows it."""
+        name = "extension-apiserver-authentication"
+        data = {
+            "client-ca-file": self.authority,
+            "requestheader-client-ca-file": self.authority,
+            "requestheader-allowed-names": '["front-proxy-client"]',
+            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+            "requestheader-group-headers": '["X-Remote-Group"]',
+            "requestheader-username-headers": '["X-Remote-User"]',
+        }
+        place = {"namespace": "kube-system"}
+        self._ensure(
+            "configmaps",
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **place}, "data": data},
+        )
+        rule = {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [name],
+            "verbs": ["get", "list", "watch"],
+        }
+        self._ensure(
+            "roles.rbac.authorization.k8s.io",
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "Role",
+                "metadata": {"name": f"{name}-reader", **place},
+                "rules": [rule],
+            },
+        )
 
     def _ensure(self, storage: str, document: Document) -> None:
         resource = self.api.mapper.of(storage)

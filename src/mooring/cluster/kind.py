@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mooring.apiserver.documents import Document
 from mooring.apiserver.field_errors import FieldError
@@ -42,6 +42,10 @@ def _no_subresource_errors(_subresource: str, _new: Document, _old: Document) ->
     return []
 
 
+#: All metadata that users can change. Kinds whose `status` subresource does not write metadata protect it.
+ALL_METADATA: Final = ("annotations", "finalizers", "labels", "ownerReferences")
+
+
 class Kind(NamedTuple):
     """A kind of object. Functions that take one document either change it in place or only read it."""
 
@@ -64,6 +68,8 @@ class Kind(NamedTuple):
     validate_status: Callable[[Document, Document], list[FieldError]] = _no_update_errors
     #: The same for other subresources that change the spec. The text is the name of the subresource.
     validate_subresource: Callable[[str, Document, Document], list[FieldError]] = _no_subresource_errors
+    #: The metadata that a write to the `status` subresource cannot change.
+    status_protects: tuple[str, ...] = ()
     name_errors: NameRule = dns_subdomain
     #: Returns warnings about a new object.
     warnings: Callable[[Document], list[str]] = _no_warnings

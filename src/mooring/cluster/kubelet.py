@@ -1,8 +1,8 @@
 """Fake kubelets, which report nodes as ready and write the statuses of the pods that are bound to them.
 
 Nothing is executed. A pod starts immediately and runs until it is deleted. A pod that can finish, by its restart
-policy, succeeds after the time in its annotation or its `sleep` command. Without either, a pod of a Job succeeds after
-a second.
+policy, succeeds after the time in its annotation or its `sleep` command. Without either, a pod of a Job or of a Helm
+hook succeeds after a second. A deleted pod terminates after the `sleep` of its preStop hooks.
 """
 
 import asyncio
@@ -38,9 +38,12 @@ TERMINATE_AFTER: Final = "mooring.dev/terminate-after"
 #: `off` on a node: no kubelet runs its pods or writes its status.
 KUBELET: Final = "mooring.dev/kubelet"
 
+#: Marks the pods of a Helm chart that run once, such as the tests of `helm test`.
+HELM_HOOK: Final = "helm.sh/hook"
+
 _log: Final = get_logger("mooring.cluster")
 _JOB_SECONDS: Final = 1.0
-_NODE_ACTIONS: Final = frozenset({"register", "renew"})
+_NODE_ACTIONS: Final = frozenset({"register", "renew", "resize"})
 #: Seconds between renewals of a lease. A kubelet renews more often, but this process has thousands of nodes.
 _RENEW_EVERY: Final = 30.0
 _LEASES: Final = "leases.coordination.k8s.io"
@@ -68,6 +71,8 @@ class Kubelets:
         self._due: list[tuple[float, int, str, str, str, str]] = []
         self._order = itertools.count()
         self._addresses = itertools.count(1)
+        #: The resources whose capacity has changed, by node.
+        self._resized: dict[str, set[str]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._unsubscribe = tools.store.subscribe(self._changed)
@@ -96,6 +101,9 @@ class Kubelets:
             self._schedule(0.0, "register", document)
             for pod in self._tools.index.on_node(document["metadata"]["name"]):
                 self._pod(pod, change)
+        elif storage == "nodes" and change.previous and (names := _resized(change.previous.document, document)):
+            self._resized.setdefault(document["metadata"]["name"], set()).update(names)
+            self._schedule(0.0, "resize", document)
 
     def _pod(self, pod: Document, change: Change) -> None:
         """Schedule the next action for a pod."""
@@ -120,13 +128,16 @@ class Kubelets:
                 left = self._left(pod)
                 if left is not None:
                     self._schedule(left, "end", pod)
-            elif spec.get("readinessGates") and before.get("status") != status:
+            elif (spec.get("readinessGates") and before.get("status") != status) or (
+                before["spec"].get("ephemeralContainers") != spec.get("ephemeralContainers")
+            ):
                 self._schedule(0.0, "start", pod)
 
     def _termination(self, pod: Document) -> float:
         grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
         asked = seconds((pod["metadata"].get("annotations") or {}).get(TERMINATE_AFTER, "0"))
-        return min(grace, asked or 0.0)
+        hooks = (_pre_stop(each) for each in pod["spec"]["containers"])
+        return min(grace, max(asked or 0.0, *hooks))
 
     def _left(self, pod: Document) -> float | None:
         """Return the seconds until a pod finishes, or None if it does not."""
@@ -179,6 +190,8 @@ class Kubelets:
                 self._register_node(document)
             elif action == "renew":
                 self._renew(document)
+            elif action == "resize":
+                self._resize(document)
             else:
                 self._run_pod_action(action, document)
         except Exception:
@@ -240,6 +253,20 @@ class Kubelets:
         _renew_lease(self._tools, node)
         self._schedule(random.uniform(0.0, _RENEW_EVERY), "renew", node)
 
+    def _resize(self, node: Document) -> None:
+        """Make changed capacity allocatable, as a kubelet does with its capacity."""
+        names = self._resized.pop(node["metadata"]["name"], set())
+        if not runs(node):
+            return
+        status = node.get("status") or {}
+        capacity, allocatable = status.get("capacity") or {}, dict(status.get("allocatable") or {})
+        for name in names:
+            if name in capacity:
+                allocatable[name] = capacity[name]
+            else:
+                allocatable.pop(name, None)
+        self._tools.set_status("nodes", node, {**status, "allocatable": allocatable})
+
     def _renew(self, node: Document) -> None:
         """Renew the lease of a node."""
         if not runs(node):
@@ -251,6 +278,26 @@ class Kubelets:
 def runs(node: Document) -> bool:
     """Return whether a fake kubelet runs the pods of a node."""
     return (node["metadata"].get("annotations") or {}).get(KUBELET) != "off"
+
+
+def _resized(before: Document, after: Document) -> set[str]:
+    """Return the resources whose capacity changed while what is allocatable of them did not."""
+    old, new = before.get("status") or {}, after.get("status") or {}
+    capacity, fresh = old.get("capacity") or {}, new.get("capacity") or {}
+    allocatable, left = old.get("allocatable") or {}, new.get("allocatable") or {}
+    return {
+        name
+        for name in {*capacity, *fresh}
+        if capacity.get(name) != fresh.get(name) and allocatable.get(name) == left.get(name)
+    }
+
+
+def _pre_stop(container: Document) -> float:
+    """Return the seconds that the preStop hook of a container sleeps."""
+    hook = nested_field(container, "lifecycle", "preStop") or {}
+    if "sleep" in hook:
+        return float(hook["sleep"].get("seconds", 0))
+    return _sleeps(hook.get("exec") or {}) or 0.0
 
 
 def _restarts(pod: Document) -> int:
@@ -268,7 +315,9 @@ def _lifetime(pod: Document) -> float | None:
     if all(each is not None for each in sleeps):
         return max(each for each in sleeps if each is not None)
     owner = controller_of(pod)
-    return _JOB_SECONDS if owner is not None and owner["kind"] == "Job" else None
+    if (owner is not None and owner["kind"] == "Job") or HELM_HOOK in (pod["metadata"].get("annotations") or {}):
+        return _JOB_SECONDS
+    return None
 
 
 def _sleeps(container: Document) -> float | None:

@@ -33,6 +33,11 @@ def running_status(pod: Document, now: str, *, host: str, address: str) -> Docum
         ]
         if started:
             fresh["initContainerStatuses"] = started
+    known = {each["name"]: each for each in status.get("ephemeralContainerStatuses", ())}
+    if debugging := pod["spec"].get("ephemeralContainers"):
+        fresh["ephemeralContainerStatuses"] = [
+            known.get(each["name"]) or {**_running(each, now), "ready": False} for each in debugging
+        ]
     return fresh
 
 

@@ -231,10 +231,12 @@ class Registry:
                 metadata.pop(key, None)
         metadata["resourceVersion"] = before["resourceVersion"]
         if subresource == "status":
-            kept = metadata if resource.stored_as in {"pods", "nodes"} else dict(before)
-            if "managedFields" in metadata:
-                kept["managedFields"] = metadata["managedFields"]
-            merged = {**deep_copy(old.document), "metadata": kept}
+            for key in self.mapper.kind(resource).status_protects:
+                if key in before:
+                    metadata[key] = before[key]
+                else:
+                    metadata.pop(key, None)
+            merged = {**deep_copy(old.document), "metadata": metadata}
             merged.pop("status", None)
             return {**merged, "status": document["status"]} if "status" in document else merged
         if self.mapper.kind(resource).has_status:

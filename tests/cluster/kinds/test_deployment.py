@@ -86,3 +86,41 @@ async def test_recreate_stops_before_it_starts(live: Client) -> None:
     made = [index for index, event in enumerate(kinds) if event == ("ADDED", "new")]
     assert len(gone) == 2
     assert max(gone) < min(made)
+
+
+async def test_deployments_adopt_and_release_replica_sets(live: Client) -> None:
+    """A ReplicaSet that a deleted Deployment left behind belongs to the next one; no pod is restarted."""
+    await live.create(DEPLOYMENTS, _deployment())
+    await until(live, f"{DEPLOYMENTS}/d", _rolled_out)
+    pods = {each["metadata"]["uid"] for each in await items(live, PODS)}
+    (before,) = await items(live, REPLICA_SETS)
+    await live.delete(f"{DEPLOYMENTS}/d", {"propagationPolicy": "Orphan"})
+    path = f"{REPLICA_SETS}/{before['metadata']['name']}"
+    await until(live, path, lambda each: "ownerReferences" not in each["metadata"])
+    created = await live.create(DEPLOYMENTS, _deployment())
+    adopted = await until(live, path, lambda each: each["metadata"].get("ownerReferences"))
+    assert adopted["metadata"]["ownerReferences"][0]["uid"] == created["metadata"]["uid"]
+    await until(live, f"{DEPLOYMENTS}/d", _rolled_out)
+    assert {each["metadata"]["uid"] for each in await items(live, PODS)} == pods
+    assert len(await items(live, REPLICA_SETS)) == 1
+    await live.patch(path, {"metadata": {"labels": {"a": "other"}}})
+    await until(live, path, lambda each: "ownerReferences" not in each["metadata"])
+    # The released ReplicaSet has the name that the next one would have.
+    after = await until(live, f"{DEPLOYMENTS}/d", _rolled_out)
+    assert after["status"]["collisionCount"] == 1
+
+
+async def test_a_write_to_the_status_keeps_metadata(client: Client) -> None:
+    """Of workloads except the labels of Deployments, and not of custom resources."""
+    from tests.cluster.test_custom_resources import DEFINITIONS, FOOS, definition, foo
+
+    await client.create(DEPLOYMENTS, _deployment())
+    await client.create(DEFINITIONS, definition())
+    await client.create(FOOS, foo(n=1))
+    change = {"metadata": {"annotations": {"x": "y"}, "labels": {"l": "m"}}, "status": {"replicas": 7}}
+    deployment = await client.patch(f"{DEPLOYMENTS}/d/status", change)
+    assert deployment["metadata"]["annotations"] == {"x": "y"}
+    assert "labels" not in deployment["metadata"]
+    assert deployment["status"]["replicas"] == 7
+    custom = await client.patch(f"{FOOS}/f/status", change)
+    assert not {"annotations", "labels"} & set(custom["metadata"])

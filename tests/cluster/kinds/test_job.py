@@ -56,3 +56,18 @@ async def test_suspended_jobs_wait(live: Client) -> None:
     assert await items(live, PODS) == []
     await live.patch(f"{JOBS}/j", {"spec": {"suspend": False}})
     await until(live, f"{JOBS}/j", _ended("Complete"))
+
+
+async def test_jobs_adopt_and_release_pods(live: Client) -> None:
+    """As Kubernetes' own test does: without its labels a pod is released, with them an orphan is adopted."""
+    spec = {"template": {**template(), "spec": {**template()["spec"], "restartPolicy": "Never"}}, "parallelism": 1}
+    spec["template"]["metadata"] = {"annotations": {"mooring.dev/run-for": "1h"}}
+    await live.create(JOBS, make("batch/v1", "Job", "j", spec=spec))
+    await until(live, f"{JOBS}/j", lambda each: each["status"].get("ready") == 1)
+    (before,) = await items(live, PODS)
+    path, labels = f"{PODS}/{before['metadata']['name']}", before["metadata"]["labels"]
+    await live.patch(path, {"metadata": {"ownerReferences": None}})
+    await until(live, path, lambda each: each["metadata"].get("ownerReferences"))
+    await live.patch(path, {"metadata": {"labels": dict.fromkeys(labels)}})
+    released = await until(live, path, lambda each: "ownerReferences" not in each["metadata"])
+    assert "finalizers" not in released["metadata"]

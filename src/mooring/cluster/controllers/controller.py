@@ -32,8 +32,10 @@ _RETRY: Final = 1.0
 class Tools:
     """The store, registry, index and event recorder that controllers share."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, *, authority: str = "") -> None:
         self.registry = registry
+        #: The CA certificate of the API server, as PEM.
+        self.authority = authority
         self.index = OwnerIndex(registry.store)
         self.recorder = EventRecorder(registry)
 
@@ -53,15 +55,19 @@ class Tools:
 
     def create(self, storage: str, namespace: str, document: Document) -> Stored | None:
         """Create an object. Return None and log if it is rejected."""
+        try:
+            return self.try_create(storage, namespace, document)
+        except ApiError as error:
+            _log.debug("controller cannot create object", resource=storage, why=error.message)
+            return None
+
+    def try_create(self, storage: str, namespace: str, document: Document) -> Stored:
+        """Create an object. Raises ApiError if it is rejected."""
         resource = self.registry.mapper.of(storage)
         document = {"apiVersion": resource.group_version, "kind": resource.kind, **document}
         for key in resource.shape.always:
             document.setdefault(key, {})
-        try:
-            return self.registry.create(resource, namespace, document, system_context())
-        except ApiError as error:
-            _log.debug("controller cannot create object", kind=resource.kind, why=error.message)
-            return None
+        return self.registry.create(resource, namespace, document, system_context())
 
     def delete(self, storage: str, namespace: str, name: str, options: DeleteOptions | None = None) -> None:
         """Delete an object if it exists."""

@@ -1,20 +1,26 @@
 """Indexes of objects by owner and of pods by node, updated with every change."""
 
+from typing import Final
+
+from mooring.api.label_selectors import IN, Selector
 from mooring.apiserver.documents import Document, controller_of
 from mooring.cluster.store import DELETED, Change, Store
 
 #: A resource, a namespace and a name.
 Key = tuple[str, str, str]
+#: The resources whose objects controllers adopt.
+_ADOPTED: Final = frozenset({"pods", "replicasets.apps"})
 
 
 class OwnerIndex:
-    """An index of objects by owner, of pods by node, and of pods without a controller."""
+    """An index of objects by owner, of pods by node, and of objects without a controller that one could adopt."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._owned: dict[str, set[Key]] = {}
         self._on_node: dict[str, set[tuple[str, str]]] = {}
-        self._orphans: dict[str, set[str]] = {}
+        #: The names of orphans by resource, namespace and label, and without a label for all of them.
+        self._orphans: dict[tuple[str, str, tuple[str, str] | None], set[str]] = {}
         for storage in store.storages():
             for stored in store.objects(storage):
                 self._add(storage, stored.document)
@@ -43,10 +49,17 @@ class OwnerIndex:
         stored = [self._store.get("pods", *key) for key in sorted(self._on_node.get(name, ()))]
         return [each.document for each in stored if each is not None]
 
-    def orphans(self, namespace: str) -> list[Document]:
-        """Return the pods of a namespace without a controller."""
-        stored = [self._store.get("pods", namespace, name) for name in sorted(self._orphans.get(namespace, ()))]
-        return [each.document for each in stored if each is not None]
+    def orphans(self, storage: str, namespace: str, selector: Selector) -> list[Document]:
+        """Return the pods or ReplicaSets of a namespace without a controller that a selector matches."""
+        exact = next((each for each in selector.requirements if each.operator == IN), None)
+        labels = [None] if exact is None else [(exact.key, value) for value in exact.values]
+        names = {name for label in labels for name in self._orphans.get((storage, namespace, label), ())}
+        stored = [self._store.get(storage, namespace, name) for name in sorted(names)]
+        return [
+            each.document
+            for each in stored
+            if each is not None and selector.matches(each.document["metadata"].get("labels") or {})
+        ]
 
     def _changed(self, storage: str, change: Change) -> None:
         if change.previous is not None:
@@ -62,11 +75,11 @@ class OwnerIndex:
         key = (storage, metadata.get("namespace", ""), metadata["name"])
         for owner in metadata.get("ownerReferences", ()):
             self._owned.setdefault(owner["uid"], set()).add(key)
-        if storage == "pods":
-            if node := document["spec"].get("nodeName"):
-                self._on_node.setdefault(node, set()).add(key[1:])
-            if controller_of(document) is None:
-                self._orphans.setdefault(key[1], set()).add(key[2])
+        if storage == "pods" and (node := document["spec"].get("nodeName")):
+            self._on_node.setdefault(node, set()).add(key[1:])
+        if storage in _ADOPTED and controller_of(document) is None:
+            for label in (None, *(metadata.get("labels") or {}).items()):
+                self._orphans.setdefault((*key[:2], label), set()).add(key[2])
 
     def _remove(self, storage: str, document: Document) -> None:
         metadata = document["metadata"]
@@ -79,11 +92,17 @@ class OwnerIndex:
                     del self._owned[owner["uid"]]
         if storage == "pods":
             self._on_node.get(document["spec"].get("nodeName", ""), set()).discard(key[1:])
-            self._orphans.get(key[1], set()).discard(key[2])
+        if storage in _ADOPTED:
+            for label in (None, *(metadata.get("labels") or {}).items()):
+                names = self._orphans.get((*key[:2], label))
+                if names is not None:
+                    names.discard(key[2])
+                    if not names:
+                        del self._orphans[*key[:2], label]
 
 
 def _same(before: Document, after: Document) -> bool:
     """Return whether a change does not affect the index."""
-    if before["metadata"].get("ownerReferences") != after["metadata"].get("ownerReferences"):
+    if any(before["metadata"].get(key) != after["metadata"].get(key) for key in ("ownerReferences", "labels")):
         return False
     return bool((before.get("spec") or {}).get("nodeName") == (after.get("spec") or {}).get("nodeName"))

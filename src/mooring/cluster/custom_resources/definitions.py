@@ -8,7 +8,7 @@ from mooring.cluster.api_resource import Resource
 from mooring.cluster.custom_resources.printer_columns import custom_columns
 from mooring.cluster.custom_resources.schema_validation import schema_errors
 from mooring.cluster.deletion import CLEANUP
-from mooring.cluster.kind import Kind
+from mooring.cluster.kind import ALL_METADATA, Kind
 from mooring.cluster.openapi import OpenApi
 from mooring.cluster.registry import Registry
 from mooring.cluster.schema.shape import ANY, BOOLEAN, INT_OR_STRING, INTEGER, LIST, MAP, NUMBER, OBJECT, STRING, Shape
@@ -154,6 +154,7 @@ def _kind(resource: Resource, version: Document, schema: Document) -> Kind:
         validate=validate,
         columns=custom_columns(version),
         fields={path: field_reader(*path.split(".")) for path in paths},
+        status_protects=ALL_METADATA,
         counts_generation=True,
         unconditional_update=False,
     )

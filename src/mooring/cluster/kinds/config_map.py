@@ -1,14 +1,21 @@
-"""ConfigMaps and Secrets."""
+"""ConfigMaps and Secrets, and the controller that publishes the CA certificate of the API server."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
 from mooring.apiserver.field_errors import FieldError, forbidden_field
 from mooring.apiserver.field_rules import immutable
 from mooring.cluster.api_resource import Resource
+from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.kind import Kind
 from mooring.cluster.selectors import field_reader
+from mooring.cluster.store import Change
 from mooring.cluster.table_printer import age, columns
+
+ROOT_CERTIFICATE: Final = "kube-root-ca.crt"
+_DESCRIPTION: Final = "kubernetes.io/description"
+_USE: Final = "The CA certificate with which clients verify the API server of this cluster."
 
 
 def _set_config_map_defaults(document: Document) -> None:
@@ -51,11 +58,37 @@ def _secret_row(document: Document, now: float) -> list[Any]:
     return [document["metadata"]["name"], document.get("type", ""), size, age(document, now)]
 
 
+class RootCertificateController(Controller):
+    """A controller that publishes the CA certificate of the API server in every namespace."""
+
+    watched = frozenset({"namespaces", "configmaps"})
+
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return the namespace, or the namespace of a changed certificate."""
+        metadata = change.stored.document["metadata"]
+        if storage == "namespaces":
+            return [("", metadata["name"])]
+        return [("", metadata["namespace"])] if metadata["name"] == ROOT_CERTIFICATE else []
+
+    def reconcile(self, namespace: str, name: str) -> float | None:
+        """Create the ConfigMap, or restore its data."""
+        space = self.tools.find("namespaces", "", name)
+        if space is None or space["metadata"].get("deletionTimestamp"):
+            return None
+        data = {"ca.crt": self.tools.authority}
+        changed = self.tools.registry.modify("configmaps", name, ROOT_CERTIFICATE, lambda each: {**each, "data": data})
+        if changed is None:
+            metadata = {"name": ROOT_CERTIFICATE, "annotations": {_DESCRIPTION: _USE}}
+            self.tools.create("configmaps", name, {"metadata": metadata, "data": data})
+        return None
+
+
 CONFIG_MAP: Final = Kind(
     Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
     set_defaults=_set_config_map_defaults,
     validate_update=_update_errors,
     columns=columns("Name Data Age", _config_map_row),
+    controllers=(RootCertificateController,),
 )
 SECRET: Final = Kind(
     Resource("", "v1", "secrets", "Secret"),

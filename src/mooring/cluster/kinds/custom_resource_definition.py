@@ -8,7 +8,7 @@ from mooring.apiserver.field_rules import choice, immutable
 from mooring.apiserver.object_names import dns_1035_label, dns_subdomain
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.custom_resources.patterns import PatternError, compile_pattern
-from mooring.cluster.kind import Kind
+from mooring.cluster.kind import ALL_METADATA, Kind
 from mooring.cluster.store import Store
 from mooring.cluster.table_printer import PLAIN
 
@@ -142,6 +142,7 @@ CUSTOM_RESOURCE_DEFINITION: Final = Kind(
     ),
     set_defaults=_set_custom_resource_definition_defaults,
     prepare=_prepare,
+    status_protects=ALL_METADATA,
     validate=_definition_errors,
     validate_update=_definition_update_errors,
     warnings=_warnings,

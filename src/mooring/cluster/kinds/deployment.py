@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.api.label_selectors import parse_int
-from mooring.apiserver.documents import Document, condition, controller_of, nested_field, rfc3339, with_metadata
+from mooring.apiserver.documents import Document, condition, nested_field, rfc3339, with_metadata
 from mooring.apiserver.field_errors import FieldError, forbidden_field, invalid, not_negative, not_supported
 from mooring.apiserver.field_rules import at_most_all, int_or_percent, scaled
 from mooring.apiserver.pod_defaults import set_template_defaults
@@ -12,12 +12,16 @@ from mooring.apiserver.workloads import TEMPLATE_HASH, replica_set_of
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.kind import Kind
+from mooring.cluster.kinds.replica_set import REPLICA_FAILURE
 from mooring.cluster.kinds.workload import (
     WORKLOAD_COLUMNS,
+    affected_owners,
+    claim,
     container_names,
     selected_template_errors,
     selector_update_errors,
     template_warnings,
+    workload_selector,
 )
 from mooring.cluster.store import Change
 from mooring.cluster.table_printer import age, columns, selector_text
@@ -95,18 +99,15 @@ class DeploymentController(Controller):
     watched = frozenset({DEPLOYMENTS, REPLICA_SETS})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
-        """Return the Deployment, or the owner of a ReplicaSet."""
-        metadata = change.stored.document["metadata"]
-        if storage == DEPLOYMENTS:
-            return [(metadata["namespace"], metadata["name"])]
-        owner = controller_of(change.stored.document) if storage == REPLICA_SETS else None
-        return [(metadata["namespace"], owner["name"])] if owner and owner["kind"] == "Deployment" else []
+        """Return the Deployment, the owner of a ReplicaSet, or the Deployments that could adopt it."""
+        return affected_owners(self.tools, storage, change, DEPLOYMENTS, workload_selector)
 
     def reconcile(self, namespace: str, name: str) -> float | None:
         """Take one step of a rollout, and update the status."""
         document = self.tools.find(DEPLOYMENTS, namespace, name)
         if document is None or document["metadata"].get("deletionTimestamp"):
             return None
+        claim(self.tools, document, REPLICA_SETS, workload_selector(document))
         sets = self._sets(document)
         current = self._current(document, sets)
         paused = document["spec"].get("paused", False)
@@ -141,8 +142,14 @@ class DeploymentController(Controller):
         replicas = self._first_size(document, sets)
         made = replica_set_of(document, replicas)
         made["metadata"]["annotations"] = self._annotations(document, str(_highest(sets) + 1))
-        stored = self.tools.create(REPLICA_SETS, document["metadata"]["namespace"], made)
+        namespace = document["metadata"]["namespace"]
+        stored = self.tools.create(REPLICA_SETS, namespace, made)
         if stored is None:
+            if self.tools.find(REPLICA_SETS, namespace, made["metadata"]["name"]) is not None:
+                # The name is in use, so the next attempt uses another one.
+                status = document.get("status") or {}
+                status = {**status, "collisionCount": (status.get("collisionCount") or 0) + 1}
+                self.tools.set_status(DEPLOYMENTS, self._fresh(document), status)
             return None
         if replicas:
             self._record_scaling(document, stored.document, 0, replicas)
@@ -294,10 +301,14 @@ class DeploymentController(Controller):
         ):
             if value:
                 status[key] = value
-        conditions = self._conditions(document, status, new)
+        if collisions := nested_field(document, "status", "collisionCount"):
+            status["collisionCount"] = collisions
+        conditions = self._conditions(document, status, new, sets)
         self.tools.set_status(DEPLOYMENTS, document, {**status, "conditions": conditions})
 
-    def _conditions(self, document: Document, status: Document, new: Document | None) -> list[Document]:
+    def _conditions(
+        self, document: Document, status: Document, new: Document | None, sets: list[Document]
+    ) -> list[Document]:
         wanted, now = document["spec"]["replicas"], rfc3339(self.tools.now())
         enough = status.get("availableReplicas", 0) >= wanted - self._unavailable(document)
         found = [
@@ -314,6 +325,9 @@ class DeploymentController(Controller):
                 "Deployment does not have minimum availability.",
             )
         ]
+        if failure := next(filter(None, (condition(each, REPLICA_FAILURE) for each in sets)), None):
+            reason, message = failure["reason"], failure["message"]
+            found.append(_condition(document, now, REPLICA_FAILURE, "True", reason, message))
         if new is None:
             before = condition(document, "Progressing")
             return [*found, before] if before else found
@@ -374,6 +388,7 @@ DEPLOYMENT: Final = Kind(
     set_defaults=_set_deployment_defaults,
     validate=_deployment_errors,
     validate_update=selector_update_errors,
+    status_protects=("labels",),
     warnings=template_warnings,
     columns=columns(f"Name Ready Up-to-date Available Age {WORKLOAD_COLUMNS}", _deployment_row),
     counts_generation=True,

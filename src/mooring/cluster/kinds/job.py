@@ -25,11 +25,14 @@ from mooring.cluster.kinds.pod_validation import template_errors
 from mooring.cluster.kinds.workload import (
     TEMPLATE,
     WORKLOAD_COLUMNS,
+    affected_owners,
+    claim,
     container_names,
     is_active,
     is_ready,
     selected_template_errors,
     template_warnings,
+    workload_selector,
 )
 from mooring.cluster.selectors import text_of
 from mooring.cluster.store import Change, Store
@@ -133,11 +136,7 @@ class JobController(Controller):
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
         """Return the Job, or the owner of a pod."""
-        metadata = change.stored.document["metadata"]
-        if storage == JOBS:
-            return [(metadata["namespace"], metadata["name"])]
-        owner = controller_of(change.stored.document) if storage == "pods" else None
-        return [(metadata["namespace"], owner["name"])] if owner and owner["kind"] == "Job" else []
+        return affected_owners(self.tools, storage, change, JOBS, workload_selector)
 
     def reconcile(self, namespace: str, name: str) -> float | None:
         """Count finished pods, create missing ones, and update the status."""
@@ -147,6 +146,7 @@ class JobController(Controller):
             return None
         if job["metadata"].get("deletionTimestamp"):
             return None
+        claim(self.tools, job, "pods", workload_selector(job), may_adopt=is_active, finalizer=JOB_TRACKING)
         status = self._counted(job, dict(job.get("status") or {}))
         if _is_finished(job):
             self._write(job, status, [])

@@ -195,6 +195,7 @@ POD: Final = Kind(
     validate_update=pod_update_errors,
     validate_subresource=pod_subresource_errors,
     validate_status=pod_status_errors,
+    status_protects=("ownerReferences",),
     warnings=lambda document: pod_warnings(document["spec"], "spec"),
     columns=columns("Name Ready Status Restarts Age +IP +Node +Nominated_Node +Readiness_Gates", pod_row),
     fields={

@@ -4,18 +4,21 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.api.label_selectors import Selector
-from mooring.apiserver.documents import Document, controller_of, nested_field, with_metadata
+from mooring.apiserver.documents import Document, condition, nested_field, rfc3339
 from mooring.apiserver.field_errors import FieldError, invalid, not_negative, required
 from mooring.apiserver.pod_defaults import set_template_defaults
-from mooring.apiserver.workloads import owner_reference, pod_from_template
+from mooring.apiserver.workloads import pod_from_template
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
+from mooring.cluster.errors import ApiError
 from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.pod_validation import template_errors
 from mooring.cluster.kinds.workload import (
     SELECTOR_MISMATCH,
     TEMPLATE,
     WORKLOAD_COLUMNS,
+    affected_owners,
+    claim,
     container_names,
     deletion_order,
     is_active,
@@ -24,13 +27,18 @@ from mooring.cluster.kinds.workload import (
     selected_template_errors,
     selector_update_errors,
     template_warnings,
+    workload_selector,
 )
 from mooring.cluster.selectors import field_reader, selector_of
 from mooring.cluster.store import Change
 from mooring.cluster.table_printer import age, columns, container_cells, labels_text, selector_text
 
 #: The maximum number of pods that one reconciliation creates, so that other controllers can run in between.
-_BURST = 500
+_BURST: Final = 500
+#: Seconds until the next attempt to create a pod that was rejected.
+_RETRY: Final = 5.0
+#: The condition of a workload whose pods are rejected, for example by a quota.
+REPLICA_FAILURE: Final = "ReplicaFailure"
 
 
 def _set_replica_set_defaults(document: Document) -> None:
@@ -70,49 +78,28 @@ class ReplicaSetController(Controller):
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
         """Return the ReplicaSet, the owner of a pod, or the ReplicaSets that could adopt the pod."""
-        document = change.stored.document
-        metadata = document["metadata"]
-        if storage == self.storage:
-            return [(metadata["namespace"], metadata["name"])]
-        if storage != "pods":
-            return []
-        owner = controller_of(document)
-        if owner is not None:
-            return [(metadata["namespace"], owner["name"])] if owner["kind"] == self.kind else []
-        return [
-            (metadata["namespace"], each.document["metadata"]["name"])
-            for each in self.tools.store.objects(self.storage, metadata["namespace"])
-            if self._selector(each.document).matches(metadata.get("labels") or {})
-        ]
+        return affected_owners(self.tools, storage, change, self.storage, self._selector)
 
     def _selector(self, document: Document) -> Selector:
-        return selector_of(document["spec"].get("selector"))
+        return workload_selector(document)
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Adopt, create or delete pods, and update the status."""
+        """Adopt, release, create or delete pods, and update the status."""
         document = self.tools.find(self.storage, namespace, name)
         if document is None:
             return None
-        again = None
+        again, failure = None, ""
         if not document["metadata"].get("deletionTimestamp"):
-            self._adopt(document)
-            again = self._scale(document)
-        waiting = self._report(document)
+            claim(self.tools, document, "pods", self._selector(document), may_adopt=is_active)
+            again, failure = self._scale(document)
+        waiting = self._report(document, failure)
         return again if again is not None else waiting
 
     def _pods(self, document: Document) -> list[Document]:
         return [each for each in self.tools.index.controlled(document["metadata"]["uid"], "pods") if is_active(each)]
 
-    def _adopt(self, document: Document) -> None:
-        """Adopt matching pods that have no controller."""
-        namespace, selector = document["metadata"]["namespace"], self._selector(document)
-        for pod in self.tools.index.orphans(namespace):
-            if is_active(pod) and selector.matches(pod["metadata"].get("labels") or {}):
-                owners = [*pod["metadata"].get("ownerReferences", ()), owner_reference(document)]
-                adopted = with_metadata(pod, ownerReferences=owners)
-                self.tools.store.put("pods", namespace, pod["metadata"]["name"], adopted)
-
-    def _scale(self, document: Document) -> float | None:
+    def _scale(self, document: Document) -> tuple[float | None, str]:
+        """Create or delete pods. Return the seconds until the next reconciliation, and why a pod was rejected."""
         pods = self._pods(document)
         missing = document["spec"].get("replicas", 1) - len(pods)
         namespace = document["metadata"]["namespace"]
@@ -121,16 +108,21 @@ class ReplicaSetController(Controller):
                 self.tools.delete("pods", namespace, pod["metadata"]["name"])
                 message = f"Deleted pod: {pod['metadata']['name']}"
                 self.tools.recorder.record(self.component, document, "Normal", "SuccessfulDelete", message)
-            return None
+            return None, ""
         for _ in range(min(missing, _BURST)):
-            stored = self.tools.create("pods", namespace, pod_from_template(document["spec"]["template"], document))
-            if stored is None:
-                return 5.0
+            try:
+                stored = self.tools.try_create(
+                    "pods", namespace, pod_from_template(document["spec"]["template"], document)
+                )
+            except ApiError as error:
+                message = f"Error creating: {error.message}"
+                self.tools.recorder.record(self.component, document, "Warning", "FailedCreate", message)
+                return _RETRY, error.message
             message = f"Created pod: {stored.document['metadata']['name']}"
             self.tools.recorder.record(self.component, document, "Normal", "SuccessfulCreate", message)
-        return 0.0 if missing > _BURST else None
+        return (0.0 if missing > _BURST else None), ""
 
-    def _report(self, document: Document) -> float | None:
+    def _report(self, document: Document, failure: str) -> float | None:
         """Update the status. Return the seconds until the next reconciliation if ready pods are not available yet."""
         pods, after, now = self._pods(document), document["spec"].get("minReadySeconds", 0), self.tools.now()
         template = nested_field(document, "spec", "template", "metadata", "labels") or {}
@@ -148,8 +140,22 @@ class ReplicaSetController(Controller):
                 status[key] = value
         current = self.tools.find(self.storage, document["metadata"]["namespace"], document["metadata"]["name"])
         if current is not None:
+            if conditions := self._conditions(current, failure):
+                status["conditions"] = conditions
             self.tools.set_status(self.storage, current, status)
         return 1.0 if available < ready else None
+
+    def _conditions(self, document: Document, failure: str) -> list[Document]:
+        """Return the conditions: the ones of other writers, and ReplicaFailure if a pod was rejected."""
+        kept = [
+            each for each in nested_field(document, "status", "conditions") or () if each["type"] != REPLICA_FAILURE
+        ]
+        if not failure:
+            return kept
+        before = condition(document, REPLICA_FAILURE) or {}
+        since = before.get("lastTransitionTime") or rfc3339(self.tools.now())
+        failed = {"type": REPLICA_FAILURE, "status": "True", "reason": "FailedCreate", "message": failure}
+        return [*kept, {**failed, "lastTransitionTime": since}]
 
 
 def _set_replication_controller_defaults(document: Document) -> None:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from mooring.apiserver.documents import Document, nested_field
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.kind import Kind
+from mooring.cluster.kind import ALL_METADATA, Kind
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.table_printer import age, columns
 
@@ -48,6 +48,7 @@ RESOURCE_CLAIM: Final = Kind(
     Resource(_GROUP, "v1", "resourceclaims", "ResourceClaim", subresources=("status",)),
     set_defaults=_set_resource_claim_defaults,
     columns=columns("Name State Age", _resource_claim_row),
+    status_protects=ALL_METADATA,
     returns_deleted=True,
 )
 RESOURCE_CLAIM_TEMPLATE: Final = Kind(

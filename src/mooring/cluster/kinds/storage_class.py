@@ -6,7 +6,7 @@ from mooring.apiserver.documents import Document, nested_field
 from mooring.apiserver.field_errors import FieldError, required
 from mooring.apiserver.field_rules import choice, immutable
 from mooring.cluster.api_resource import Resource
-from mooring.cluster.kind import Kind
+from mooring.cluster.kind import ALL_METADATA, Kind
 from mooring.cluster.table_printer import NONE, UNSET, age, columns
 
 
@@ -130,6 +130,7 @@ CSI_STORAGE_CAPACITY: Final = Kind(
 VOLUME_ATTACHMENT: Final = Kind(
     Resource(_GROUP, "v1", "volumeattachments", "VolumeAttachment", namespaced=False, subresources=("status",)),
     columns=columns("Name Attacher PV Node Attached:boolean Age", _volume_attachment_row),
+    status_protects=ALL_METADATA,
     unconditional_update=False,
     returns_deleted=True,
 )

@@ -1,14 +1,26 @@
 """Rules for all workloads: template validation, and the state of their pods."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
-from mooring.api.label_selectors import parse_int
-from mooring.apiserver.documents import Document, condition, nested_field, rfc3339, seconds_of
+from mooring.api.label_selectors import Selector, parse_int
+from mooring.apiserver.documents import (
+    Document,
+    condition,
+    controller_of,
+    nested_field,
+    rfc3339,
+    seconds_of,
+    with_metadata,
+)
 from mooring.apiserver.field_errors import FieldError, invalid, not_supported, required
 from mooring.apiserver.field_rules import immutable, is_usable, label_selector
+from mooring.apiserver.workloads import owner_reference
+from mooring.cluster.controllers.controller import Key, Tools
 from mooring.cluster.kinds.pod_validation import pod_warnings, template_errors
 from mooring.cluster.registry import Registry
 from mooring.cluster.selectors import selector_of
+from mooring.cluster.store import DELETED, Change
 from mooring.cluster.table_printer import container_cells
 
 WORKLOAD_COLUMNS: Final = "+Containers +Images +Selector"
@@ -94,6 +106,79 @@ def mark_disrupted(registry: Registry, pod: Document, reason: str, message: str)
         return {**each, "status": {**status, "conditions": [*others, target]}}
 
     registry.modify("pods", pod["metadata"]["namespace"], pod["metadata"]["name"], change)
+
+
+def affected_owners(
+    tools: Tools, storage: str, change: Change, owners: str, selector: Callable[[Document], Selector]
+) -> list[Key]:
+    """Return the keys of the owners that a change affects: of an owner itself, of a dependent, or of an orphan.
+
+    `owners` is the resource of the owners. Owners whose selector matches an object without a controller can adopt it.
+    """
+    metadata = change.stored.document["metadata"]
+    namespace = metadata["namespace"]
+    if storage == owners:
+        return [(namespace, metadata["name"])]
+    kind = tools.registry.mapper.of(owners).kind
+    references = [controller_of(change.stored.document)]
+    if change.previous is not None:
+        references.append(controller_of(change.previous.document))
+    found = [(namespace, str(each["name"])) for each in references if each is not None and each["kind"] == kind]
+    if references[0] is None and change.kind != DELETED and _can_be_adopted(change):
+        labels = metadata.get("labels") or {}
+        found += [
+            (namespace, stored.document["metadata"]["name"])
+            for stored in tools.store.objects(owners, namespace)
+            if selector(stored.document).matches(labels)
+        ]
+    return found
+
+
+def _can_be_adopted(change: Change) -> bool:
+    """Return whether a new or changed object without a controller can match other selectors than before."""
+    if change.previous is None:
+        return True
+    before, after = change.previous.document["metadata"], change.stored.document["metadata"]
+    return any(before.get(key) != after.get(key) for key in ("labels", "ownerReferences"))
+
+
+def claim(
+    tools: Tools,
+    owner: Document,
+    storage: str,
+    selector: Selector,
+    *,
+    may_adopt: Callable[[Document], bool] = lambda _: True,
+    finalizer: str = "",
+) -> None:
+    """Adopt objects that the selector matches and that have no controller, and release those that it does not match.
+
+    Adopted objects get a finalizer, which released objects lose.
+    """
+    uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
+    for document in tools.index.orphans(storage, namespace, selector):
+        metadata = document["metadata"]
+        if not metadata.get("deletionTimestamp") and may_adopt(document):
+            owners = [*metadata.get("ownerReferences", ()), owner_reference(owner)]
+            finalizers = [*metadata.get("finalizers", ()), *([finalizer] if finalizer else ())]
+            adopted = with_metadata(document, ownerReferences=owners)
+            if finalizers:
+                adopted = with_metadata(adopted, finalizers=finalizers)
+            tools.store.put(storage, namespace, metadata["name"], adopted)
+    for document in tools.index.controlled(uid, storage):
+        metadata = document["metadata"]
+        if not selector.matches(metadata.get("labels") or {}) and not metadata.get("deletionTimestamp"):
+            owners = [each for each in metadata["ownerReferences"] if each["uid"] != uid]
+            finalizers = [each for each in metadata.get("finalizers", ()) if each != finalizer]
+            released = with_metadata(document, ownerReferences=owners or None)
+            if "finalizers" in metadata:
+                released = with_metadata(released, finalizers=finalizers or None)
+            tools.store.put(storage, namespace, metadata["name"], released)
+
+
+def workload_selector(document: Document) -> Selector:
+    """Return the selector of a workload."""
+    return selector_of(document["spec"].get("selector"))
 
 
 def deletion_order(pod: Document) -> tuple[Any, ...]:
