@@ -134,8 +134,8 @@ async def test_a_role_can_be_bound_only_by_who_may_do_what_it_allows(client: Cli
     assert (answer.status, answer.message) == (
         403,
         (
-            'rolebindings.rbac.authorization.k8s.io "b-large" is forbidden: user "ann" (groups=["system:authenticated"]) is'
-            " attempting to grant RBAC permissions not currently held:\n"
+            'rolebindings.rbac.authorization.k8s.io "b-large" is forbidden: user "ann"'
+            ' (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held:\n'
             '{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}'
         ),
     )
@@ -164,8 +164,8 @@ async def test_apply_and_update_need_create_for_objects_that_do_not_exist(client
     assert (answer.status, answer.message) == (
         403,
         (
-            'configmaps "c" is forbidden: User "ann" cannot create resource "configmaps" in API group "" in the namespace'
-            ' "default"'
+            'configmaps "c" is forbidden: User "ann" cannot create resource "configmaps" in API group "" in the'
+            ' namespace "default"'
         ),
     )
     lease = make("coordination.k8s.io/v1", "Lease", "l", spec={})
