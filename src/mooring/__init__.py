@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from mooring.simulation.result import SimulationResult
 
 __version__ = "0.1.0"
-#: The version of kube-scheduler with the same decisions.
-DECIDES_AS = "v1.36.4"
 __all__ = [
-    "DECIDES_AS",
     "Scheduler",
     "SchedulerError",
     "SimulationError",

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from mooring.cli.flags.scheduler_settings import configured, gate_notes, served
+from mooring.cli.flags.scheduler_settings import configured, served
 from mooring.cli.main import main
 from mooring.cli.run import run
 from mooring.config import default_config
@@ -75,14 +74,14 @@ def test_flags_are_read_as_go_reads_them(arguments: list[str], name: str, value:
         (["--port=10251"], "served plain HTTP and was removed"),
         (["--tls-sni-cert-key=a,b"], "Mooring serves a single certificate"),
         (["--requestheader-client-ca-file=x"], "clients authenticate with tokens"),
-        (["--emulated-version=1.33"], "Mooring only behaves like 1.36"),
-        (["--feature-gates=GangScheduling=true"], "GangScheduling=true changes how kube-scheduler decides"),
-        (["--feature-gates=SidecarContainers=false"], "feature is locked to true"),
+        (["--emulated-version=1.33"], "kube-scheduler 1.33 cannot be emulated; use 1.36 or 1.37"),
+        (["--feature-gates=GenericWorkload=true"], "GenericWorkload=true changes how kube-scheduler decides"),
+        (["--feature-gates=DRADeviceTaints=false", "--emulated-version=1.37"], "feature is locked to true"),
         (
-            ["--feature-gates=GangSchedule=true"],
-            "unrecognized feature gate: GangSchedule; did you mean GangScheduling?",
+            ["--feature-gates=GenericWorkloads=true"],
+            "unrecognized feature gate: GenericWorkloads; did you mean GenericWorkload?",
         ),
-        (["--feature-gates=AllBeta=false"], "AllBeta=false changes"),
+        (["--feature-gates=AllBeta=false"], "AllBeta=false sets gates that change"),
         (["--feature-gates=GangScheduling"], "'GangScheduling' is not NAME=VALUE"),
     ],
 )
@@ -179,12 +178,6 @@ def test_what_is_served() -> None:
         "VersionTLS13", ("/metrics",), 60.0,
     )  # fmt: skip
     assert (settings.look_up_authority, settings.share_port) == (False, True)
-
-
-def test_gates_may_name_the_component() -> None:
-    assert gate_notes(parsed("--feature-gates=kube:GangScheduling=false")) == []
-    with pytest.raises(click.BadParameter):
-        gate_notes(parsed("--feature-gates=kube:GangScheduling=true"))
 
 
 def test_help_is_grouped() -> None:

@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "config"
+from mooring.releases import V1_36, V1_37, Release
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+#: Each set, and the release that read its v1 files.
+SETS: dict[str, Release] = {"config": V1_36, "config-1.37": V1_37}
 
 _DURATION = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:h|ms|m|s|us|\u00b5s|\u03bcs|ns))+|[-+]?0")
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)")
@@ -34,9 +38,10 @@ _DECLARED = {
 }
 
 
-def cases() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """All golden files, each with its answer."""
-    with gzip.open(GOLDEN / "cases.jsonl.gz", "rt") as given, gzip.open(GOLDEN / "expected.jsonl.gz", "rt") as answers:
+def cases(data: str = "config") -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """All golden files of a set, each with its answer."""
+    folder = GOLDEN / data
+    with gzip.open(folder / "cases.jsonl.gz", "rt") as given, gzip.open(folder / "expected.jsonl.gz", "rt") as answers:
         for case, answer in zip(given, answers, strict=True):
             yield json.loads(case), json.loads(answer)
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from mooring.config import ConfigError, SchedulerConfiguration, load_config
-from mooring.config.builtin_plugins import RETIRED, SERVED
+from mooring.config.builtin_plugins import RETIRED, served
 from mooring.config.config_migration import Migration, migrate
 from mooring.config.schema import POINTS
 from tests.config.golden_compare import cases
@@ -38,10 +38,10 @@ def test_golden_files_mean_the_same(chunk: int) -> None:
         old = load_config(case["config"], source="f", plugins=STUBS)
         new = load_config(migrate(case["config"], source="f", plugins=STUBS).text, source="g", plugins=STUBS)
         assert new.version == "v1"
-        served = SERVED[old.version]
+        known = served(old.version, old.release)
         before = runs(old, lambda name, _: name not in RETIRED and name != "DynamicResources")
         # What a plugin does only in newer releases comes on top.
-        after = runs(new, lambda name, point: name in STUBS or point in served.get(name, ()))  # noqa: B023
+        after = runs(new, lambda name, point: name in STUBS or point in known.get(name, ()))  # noqa: B023
         assert before == after, case["id"]
         assert (old.leader_election, old.client_connection) == (new.leader_election, new.client_connection)
         assert (old.extenders, old.parallelism) == (new.extenders, new.parallelism)

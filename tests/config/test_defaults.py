@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from mooring.config import default_config, effective
-from mooring.config.builtin_plugins import DEFAULTS, SERVED
+from mooring.config.builtin_plugins import defaults, served
 from mooring.config.schema import ARGS, POINTS, VERSIONS
+from mooring.releases import RELEASES, Release
 from tests.config.helpers import load
 
 SECOND = 10**9
@@ -110,14 +111,15 @@ def test_arguments_are_added_for_plugins_that_are_enabled() -> None:
     assert "DynamicResources" not in load(version="v1beta3").profiles[0].plugin_config
 
 
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.version)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_tables_fit_together(version: Any) -> None:
+def test_the_tables_fit_together(version: Any, release: Release) -> None:
     """Whatever runs by default exists and serves its point; whatever has declared arguments exists."""
-    served = SERVED[version]
-    for point, plugins in DEFAULTS[version].items():
-        assert all(point == "multiPoint" or point in served[name] for name, _ in plugins)
-    assert set(ARGS[version]) <= set(served)
-    assert all(points - {"placementGenerate", "placementScore"} <= set(POINTS) for points in served.values())
+    known = served(version, release)
+    for point, plugins in defaults(version, release).items():
+        assert all(point == "multiPoint" or point in known[name] for name, _ in plugins)
+    assert set(ARGS[version]) <= set(known)
+    assert all(points - set(release.group_points) <= set(POINTS) for points in known.values())
 
 
 def test_extenders_are_called_with_those_that_may_fail_last() -> None:

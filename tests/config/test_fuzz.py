@@ -17,7 +17,8 @@ from mooring.api.yaml_reader import read_yaml
 from mooring.api.yaml_writer import yaml_text
 from mooring.config import ConfigError, effective, load_config, written
 from mooring.config.config_migration import migrate
-from mooring.config.schema import CONFIGURATION, POINTS, VERSIONS
+from mooring.config.schema import POINTS, VERSIONS, configuration
+from mooring.releases import NEWEST
 from tests.config.golden_compare import cases
 from tests.config.helpers import STUBS
 
@@ -98,7 +99,7 @@ PROFILE = st.fixed_dictionaries(
 @MANY
 @given(
     st.sampled_from(VERSIONS),
-    st.dictionaries(st.sampled_from(sorted(CONFIGURATION["v1"].fields)), JSON, max_size=4),
+    st.dictionaries(st.sampled_from(sorted(configuration("v1", NEWEST).fields)), JSON, max_size=4),
     st.lists(PROFILE | JSON, max_size=2),
     st.booleans(),
 )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 
-from mooring.cli.flags.scheduler_settings import gate_notes
 from mooring.cli.flags.supported_flags import SUPPORTED_FLAGS
 from mooring.cli.flags.unsupported_flags import UNSUPPORTED_FLAGS
-from mooring.cli.run import run
+from mooring.releases import V1_36, with_gates
 from tests.e2e.controlplane.parts import binary
 
 
@@ -24,8 +23,7 @@ def test_the_feature_gates_are_those_of_kube_scheduler(built: None) -> None:
     assert len(gates) > 100
     for name, default in gates:
         if name != "AllBeta":
-            given = run.make_context("run", [f"--feature-gates={name}={default}"]).params
-            assert gate_notes(given) == [], name
+            assert with_gates(V1_36, {name: default == "true"}) == (V1_36, []), name
 
 
 def _help() -> str:

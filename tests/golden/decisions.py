@@ -9,8 +9,15 @@ from typing import Any
 
 import msgspec
 
+from mooring.releases import V1_36, Release
+
 HERE = Path(__file__).parent
-SETS = ("kube-scheduler-1.36", "kube-scheduler-1.36-features", "scheduler-plugins")
+#: Each set, and the release that gave its answers.
+SETS: dict[str, Release] = {
+    "kube-scheduler-1.36": V1_36,
+    "kube-scheduler-1.36-features": V1_36,
+    "scheduler-plugins": V1_36,
+}
 
 Case = dict[str, Any]
 

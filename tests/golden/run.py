@@ -11,6 +11,7 @@ from mooring.batch.evaluate import CaseError as SessionCaseError
 from mooring.batch.evaluate import evaluate as evaluate_session
 from mooring.config import ConfigError, PluginSpec, effective, load_config
 from mooring.framework.points import points_of
+from mooring.releases import Release
 from mooring.simulation.evaluate import CaseError, evaluate
 from tests.config import golden_compare, stub_plugins
 from tests.golden import decisions, sessions
@@ -39,7 +40,7 @@ def decision_theme(data: str, name: str, cases: Iterable[tuple[Any, Any]]) -> Th
     mismatches = {}
     for case, expected in cases:
         try:
-            found = decisions.compare(expected, evaluate(case))
+            found = decisions.compare(expected, evaluate(case, release=decisions.SETS[data]))
         except CaseError as error:
             found = [f"refused: {error}"]
         if found:
@@ -61,29 +62,32 @@ def session_theme(name: str, cases: Iterable[tuple[Any, Any]]) -> Theme:
     return Theme(sessions.SET, name, len(cases), mismatches)
 
 
-def config_themes() -> dict[str, list[tuple[Any, Any]]]:
-    """The configuration files of each version and theme, with what kube-scheduler makes of them."""
-    found: dict[str, list[tuple[Any, Any]]] = {}
-    for case, answer in golden_compare.cases():
-        found.setdefault(case["id"].rpartition("/")[0], []).append((case, answer))
+def config_themes() -> dict[tuple[str, str], list[tuple[Any, Any]]]:
+    """The configuration files of each set and theme, with what kube-scheduler makes of them."""
+    found: dict[tuple[str, str], list[tuple[Any, Any]]] = {}
+    for data in golden_compare.SETS:
+        for case, answer in golden_compare.cases(data):
+            found.setdefault((data, case["id"].rpartition("/")[0]), []).append((case, answer))
     return found
 
 
-def config_theme(name: str, cases: Iterable[tuple[Any, Any]]) -> Theme:
+def config_theme(data: str, name: str, cases: Iterable[tuple[Any, Any]]) -> Theme:
     """Read the configuration files of a theme."""
     cases = list(cases)
     specs = {each.name: PluginSpec(each.name, points_of(each)) for each in _STUBS}
     mismatches = {}
     for case, expected in cases:
-        found = golden_compare.compare({**case, "expected": expected}, _read(case["config"], specs))
+        found = golden_compare.compare(
+            {**case, "expected": expected}, _read(case["config"], specs, golden_compare.SETS[data])
+        )
         if found:
             mismatches[case["id"]] = found
-    return Theme("config", name, len(cases), mismatches)
+    return Theme(data, name, len(cases), mismatches)
 
 
-def _read(text: str, specs: Mapping[str, PluginSpec]) -> dict[str, Any]:
+def _read(text: str, specs: Mapping[str, PluginSpec], release: Release) -> dict[str, Any]:
     try:
-        config = load_config(text, source="", plugins=specs)
+        config = load_config(text, source="", plugins=specs, release=release)
     except ConfigError as error:
         return {"ok": False, "errors": [{"path": each.path, "message": each.message} for each in error.errors]}
     return {"ok": True, "effective": effective(config)}
@@ -98,9 +102,9 @@ def main() -> int:
         results.append(_shown(decision_theme(data, name, cases)))
     for name, cases in sessions.themes().items():
         results.append(_shown(session_theme(name, cases)))
-    for name, cases in config_themes().items():
-        results.append(_shown(config_theme(name, cases)))
-    kinds = (("decisions", decisions.SETS), ("sessions", (sessions.SET,)), ("configurations", ("config",)))
+    for (data, name), cases in config_themes().items():
+        results.append(_shown(config_theme(data, name, cases)))
+    kinds = (("decisions", decisions.SETS), ("sessions", (sessions.SET,)), ("configurations", golden_compare.SETS))
     for kind, chosen in kinds:
         group = [theme for theme in results if theme.data in chosen]
         total = sum(theme.cases for theme in group)

@@ -27,16 +27,16 @@ def test_sessions(name: str) -> None:
     assert not theme.mismatches, shown(theme)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_configurations(name: str) -> None:
-    theme = run.config_theme(name, CONFIGS[name])
+@pytest.mark.parametrize(("data", "name"), CONFIGS, ids="/".join)
+def test_configurations(data: str, name: str) -> None:
+    theme = run.config_theme(data, name, CONFIGS[data, name])
     assert not theme.mismatches, shown(theme)
 
 
 def test_nothing_is_left_out() -> None:
     assert sum(map(len, DECISIONS.values())) == 1686
     assert sum(map(len, SESSIONS.values())) == 684
-    assert sum(map(len, CONFIGS.values())) == 532
+    assert sum(map(len, CONFIGS.values())) == 532 + 270
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from mooring.batch.actions import ACTIONS
 from mooring.batch.cluster import BatchCluster
 from mooring.batch.conf import BatchConf, read_conf
 from mooring.batch.debug_dump import at_open
+from mooring.batch.kube_plugins import RELEASE
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.run import Outcome, PodNote, close_session, open_session, run_actions
 from mooring.batch.session import Session
@@ -99,7 +100,7 @@ def offline_cluster(objects: list[KubeObject]) -> BatchCluster:
     created = [each.metadata.creation_timestamp for each in objects]
     latest = max((parse_time(text) for text in created if text), default=time.time())
     noon = datetime.fromtimestamp(latest + _MONTH).replace(hour=_NOON, minute=0, second=0, microsecond=0).timestamp()
-    table, store = NodeTable(), ObjectStore()
+    table, store = NodeTable(RELEASE), ObjectStore()
     handle = Handle(table=table, objects=store, clock=lambda: noon, rng=random.Random(0))
     cluster = BatchCluster(handle, images_on_arrival=True, hides_unevicted=True)
     for item in objects:

@@ -6,7 +6,7 @@ Volcano is built with those of Kubernetes 1.35, and has its own view of the node
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -24,8 +24,13 @@ from mooring.framework.state import CycleState
 from mooring.plugins.image_locality import ImageLocality, locality_score
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_resources.balanced_allocation import BalanceColumns, NodeResourcesBalancedAllocation, Plan
+from mooring.releases import V1_36
 
 Ints = npt.NDArray[np.int64]
+
+
+#: Volcano 1.15 runs the plugins of Kubernetes 1.35; of the emulated releases, this one is the nearest.
+RELEASE: Final = V1_36
 
 
 class UnseenTerms:

@@ -11,13 +11,14 @@ import click
 
 from mooring.api.yaml_writer import yaml_text
 from mooring.cli.input_files import fail, read_text, source_name
-from mooring.cli.options import output_option, plugin_options
+from mooring.cli.options import ReleaseChoice, output_option, plugin_options, release_options
 from mooring.config import ConfigError, PluginSpec, effective, load_config, written
 from mooring.config.config_migration import migrate as migrate_text
 from mooring.config.document import read_document
 from mooring.loading import PluginLoadError, Requested, find_plugins, load_setup
 from mooring.loading.plugin_sources import read_sources, split
 from mooring.loading.wasm.guest_config import guests_in
+from mooring.releases import Release
 
 _FILE = click.argument("file", default="-")
 
@@ -38,14 +39,15 @@ def config() -> None:
     "--lines", is_flag=True, help='Read one JSON object per line ({"id", "config": TEXT}), and answer each with one.'
 )
 @plugin_options
-def view(file: str, output: str, expand: bool, lines: bool, requested: Requested) -> None:
+@release_options
+def view(file: str, output: str, expand: bool, lines: bool, requested: Requested, emulated: ReleaseChoice) -> None:
     """Print the configuration in FILE with all defaults applied.
 
     Without FILE, or with -, standard input is read. The output is a configuration file, the same that kube-scheduler
     writes with --write-config-to. With --expand it lists the plugins at each extension point in the order they run.
     """
     if lines:
-        _answer_lines(file, requested)
+        _answer_lines(file, requested, emulated.release())
         return
     try:
         loaded = load_setup(
@@ -54,6 +56,7 @@ def view(file: str, output: str, expand: bool, lines: bool, requested: Requested
             requested=requested,
             base=Path(file).parent,
             file=Path(file) if file != "-" else None,
+            release=emulated.release(),
         ).config
     except (ConfigError, PluginLoadError) as error:
         fail([str(error)])
@@ -91,7 +94,7 @@ def migrate(file: str, requested: Requested) -> None:
         click.echo(f"- {note}", err=True)
 
 
-def _answer_lines(file: str, requested: Requested) -> None:
+def _answer_lines(file: str, requested: Requested, release: Release) -> None:
     try:
         specs = find_plugins(requested).specs()
     except PluginLoadError as error:
@@ -102,7 +105,7 @@ def _answer_lines(file: str, requested: Requested) -> None:
             continue
         case, problem = _case(line)
         if problem is None:
-            answer = _answer(case, specs)
+            answer = _answer(case, specs, release)
         else:
             unreadable = True
             message = f"line {number} is not a valid case: {problem}"
@@ -124,9 +127,9 @@ def _case(line: str) -> tuple[dict[str, Any], str | None]:
     return case, None
 
 
-def _answer(case: dict[str, Any], specs: Mapping[str, PluginSpec]) -> dict[str, Any]:
+def _answer(case: dict[str, Any], specs: Mapping[str, PluginSpec], release: Release) -> dict[str, Any]:
     try:
-        loaded = load_config(case["config"], source="", plugins=specs)
+        loaded = load_config(case["config"], source="", plugins=specs, release=release)
     except ConfigError as error:
         return {"id": case.get("id"), "ok": False, "stage": error.stage, "errors": list(_errors(error))}
     return {"id": case.get("id"), "ok": True, "effective": effective(loaded)}

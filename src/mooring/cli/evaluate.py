@@ -8,7 +8,7 @@ import click
 
 from mooring.cli.input_files import fail
 from mooring.cli.json_lines import answer_cases
-from mooring.cli.options import plugin_options
+from mooring.cli.options import ReleaseChoice, plugin_options, release_options
 from mooring.loading import PluginLoadError, Requested, find_plugins
 from mooring.simulation.evaluate import CaseError
 from mooring.simulation.evaluate import evaluate as evaluate_case
@@ -17,7 +17,8 @@ from mooring.simulation.evaluate import evaluate as evaluate_case
 @click.command()
 @click.argument("file", type=click.File("rb"), default="-")
 @plugin_options
-def evaluate(file: BinaryIO, requested: Requested) -> None:
+@release_options
+def evaluate(file: BinaryIO, requested: Requested, emulated: ReleaseChoice) -> None:
     """Print what the scheduler would decide, for one case per line.
 
     A case is a JSON object {"id", "objects": [...], "pod": {...}, "config"?: {...}}. FILE may be gzipped; the default
@@ -29,8 +30,11 @@ def evaluate(file: BinaryIO, requested: Requested) -> None:
     contains the node, the result of Permit, and which pods are waiting, released or rejected. "elapse": {"3": 4}
     advances the clock by four seconds before attempt 3, counted from 0. A pod can be listed again for another attempt.
     """
+    release = emulated.release()
     try:
         catalog = find_plugins(requested)
     except PluginLoadError as error:
         fail(map(str, error.faults))
-    answer_cases(file, lambda case: evaluate_case(case, catalog), CaseError, "{id, objects, pod or pods}")
+    answer_cases(
+        file, lambda case: evaluate_case(case, catalog, release=release), CaseError, "{id, objects, pod or pods}"
+    )

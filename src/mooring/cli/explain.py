@@ -12,12 +12,14 @@ import msgspec
 from mooring.cli.cluster_access import ClusterChoice, context_namespace, on_cluster
 from mooring.cli.options import (
     VIEW_FORMATS,
+    ReleaseChoice,
     SchedulerAddress,
     cluster_options,
     config_option,
     namespace_option,
     output_option,
     plugin_options,
+    release_options,
     scheduler_options,
 )
 
@@ -51,6 +53,7 @@ def explain() -> None:
 @cluster_options
 @config_option
 @plugin_options
+@release_options
 @output_option(*VIEW_FORMATS)
 @click.option(
     "-w", "--watch", is_flag=True, help="Print the running scheduler's explanation again when it changes, until Ctrl-C."
@@ -64,6 +67,7 @@ def pod(
     choice: ClusterChoice,
     config_file: str | None,
     requested: Requested,
+    emulated: ReleaseChoice,
     output: str,
     watch: bool,
 ) -> None:
@@ -85,7 +89,7 @@ def pod(
     if files:
         if address.scheduler and click.get_current_context().get_parameter_source("scheduler") is not None:
             click.echo("note: --scheduler is ignored because manifests are given", err=True)
-        setup = read_setup(config_file, requested)
+        setup = read_setup(config_file, requested, emulated.release())
         objects, reason = objects_in_manifests(files, setup, recursive=recursive), ""
     else:
         if watch:
@@ -100,7 +104,8 @@ def pod(
             _print_gang(_with_plugins(gang, address.client(choice)), output)
             return
         reason = answer
-        setup = read_setup(config_file, requested)
+        minor = _server_minor(choice) if emulated.named is None else None
+        setup = read_setup(config_file, requested, emulated.release(minor))
         objects = objects_in_cluster(choice, setup, reason)
     _print_pod(_simulated(objects, key, setup, reason), output)
 
@@ -165,6 +170,22 @@ def _gang(choice: ClusterChoice, key: str) -> Facts | None:
     async def read() -> Facts | None:
         async with Client(choice.load()) as client:
             return await gang_facts_of_pod(client, *key.split("/"))
+
+    try:
+        return asyncio.run(read())
+    except (AccessError, KubeError):
+        return None
+
+
+def _server_minor(choice: ClusterChoice) -> int | None:
+    """Return the minor version of the API server; None if it cannot be read."""
+    import asyncio
+
+    from mooring.kube import AccessError, Client, KubeError
+
+    async def read() -> int | None:
+        async with Client(choice.load()) as client:
+            return await client.server_minor()
 
     try:
         return asyncio.run(read())

@@ -3,38 +3,58 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from mooring.releases import NEWEST, Release
+
 if TYPE_CHECKING:
+    from mooring.config import SchedulerConfiguration
     from mooring.loading import Requested, Setup
     from mooring.loading.setup_files import SetupFiles
 
 
-def read_setup(file: str | None, requested: Requested) -> Setup:
+def read_setup(file: str | None, requested: Requested, release: Release = NEWEST) -> Setup:
     """Return the configuration of a file and the plugins that the file and the command line name.
 
     ``-`` is standard input, and None is the default configuration. Ends the command if a file is invalid.
     """
-    return read_setup_files(file, requested)[0]
+    return read_setup_files(file, requested, release)[0]
 
 
-def read_setup_files(file: str | None, requested: Requested) -> tuple[Setup, SetupFiles | None]:
-    """Return the same as `read_setup`, and the files to reload; None for standard input."""
+def read_setup_files(
+    file: str | None,
+    requested: Requested,
+    release: Release = NEWEST,
+    *,
+    choose: Callable[[SchedulerConfiguration], Release] | None = None,
+) -> tuple[Setup, SetupFiles | None]:
+    """Return the same as `read_setup`, and the files to reload; None for standard input.
+
+    ``choose`` returns the release to emulate, because that may depend on the cluster of the configuration.
+    """
     from mooring.config import ConfigError
     from mooring.loading import PluginLoadError, load_setup
     from mooring.loading.setup_files import SetupFiles
 
-    files = None if file == "-" else SetupFiles(Path(file) if file is not None else None, requested)
+    files = None if file == "-" else SetupFiles(Path(file) if file is not None else None, requested, release=release)
+    text = None if file is None else read_text(file)  # has a better error message if the file cannot be read
     try:
-        if files is None:
-            return load_setup(read_text("-"), source="-", requested=requested, base=Path()), None
-        if file is not None:
-            read_text(file)  # has a better error message if the file cannot be read
-        return files.load(), files
+        if files is not None:
+            setup = files.load()
+        else:
+            setup = load_setup(text, source="-", requested=requested, base=Path(), release=release)
+        chosen = release if choose is None else choose(setup.config)
+        if chosen == release:
+            return setup, files
+        if files is not None:
+            files.release = chosen
+            return files.load(setup), files
+        known = setup.catalog
+        return load_setup(text, source="-", requested=requested, base=Path(), known=known, release=chosen), None
     except ConfigError as error:
         fail(error.lines())
     except PluginLoadError as error:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mooring.cli.cluster_access import ClusterChoice
+from mooring.cli.flags.go_flags import FlagType
 
 if TYPE_CHECKING:
     from mooring.cli.scheduler_client import SchedulerClient
+    from mooring.releases import Release
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -128,6 +130,59 @@ def plugin_options(command: F) -> F:
         return command(*args, requested=requested, **kwargs)
 
     return _decorate(with_request, _PLUGIN_OPTIONS)  # type: ignore[no-any-return]  # click returns the same function
+
+
+_RELEASE_OPTIONS = (
+    click.option(
+        "--emulated-version",
+        default="",
+        metavar="VERSION",
+        help="Release of kube-scheduler to emulate: 1.36 or 1.37. By default that of the API server, or the newest.",
+    ),
+    click.option(
+        "--feature-gates",
+        "feature_gates",
+        multiple=True,
+        type=FlagType("map"),
+        help="Feature gates of the emulated release, such as StorageCapacityScoring=false. Repeatable.",
+    ),
+)
+
+
+class ReleaseChoice:
+    """The release of kube-scheduler and the feature gates, as given by options."""
+
+    def __init__(self, version: str, gates: tuple[tuple[str, str], ...]) -> None:
+        from mooring.cli.flags.scheduler_settings import emulated_release
+
+        #: The release that the options name; None if they name none.
+        self.named = emulated_release(version)
+        self._gates = gates
+
+    def release(self, server_minor: int | None = None) -> Release:
+        """Return the release with its gates: the named one, that of the API server, or the newest."""
+        from mooring.cli.flags.scheduler_settings import gate_notes, gated_release
+        from mooring.releases import NEWEST, release_for_server
+
+        found = self.named
+        if found is None:
+            found = NEWEST if server_minor is None else release_for_server(server_minor)
+        for note in gate_notes(found, self._gates):
+            click.echo(f"note: {note}", err=True)
+        return gated_release(found, self._gates)
+
+
+def release_options(command: F) -> F:
+    """Add the options that select a release to a command, which receives them as ``emulated``."""
+
+    @functools.wraps(command)
+    def with_release(
+        *args: Any, emulated_version: str, feature_gates: tuple[tuple[tuple[str, str], ...], ...], **kwargs: Any
+    ) -> Any:
+        gates = tuple(pair for pairs in feature_gates for pair in pairs)
+        return command(*args, emulated=ReleaseChoice(emulated_version, gates), **kwargs)
+
+    return _decorate(with_release, _RELEASE_OPTIONS)  # type: ignore[no-any-return]  # click returns the same function
 
 
 _SCHEDULER_OPTIONS = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring import DECIDES_AS, __version__
+from mooring import __version__
 from mooring.cli.cluster_access import ClusterChoice, cluster_access
 from mooring.cli.daemon import StopSignals, log_start, log_warnings, run_until_stopped, start_logging
 from mooring.cli.flags.go_flags import GoCommand, notes
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mooring.live import LiveScheduler
     from mooring.live.batch.batch_settings import BatchSettings
     from mooring.loading import Requested
+    from mooring.releases import Release
 
 
 #: Context object of a caller that provides the cluster: `--kubeconfig` overrides the configuration file.
@@ -36,9 +37,12 @@ OWN_CLUSTER = object()
 
 def _version(form: str) -> str:
     """Return the output of `--version` and `--version=raw`."""
+    from mooring.releases import RELEASES
+
+    emulated = " or ".join(release.reference for release in RELEASES)
     if form == "raw":
-        return f"version {__version__}, decides as kube-scheduler {DECIDES_AS}, Python {sys.version.split()[0]}"
-    return f"mooring {__version__} (decides as kube-scheduler {DECIDES_AS})"
+        return f"version {__version__}, decides as kube-scheduler {emulated}, Python {sys.version.split()[0]}"
+    return f"mooring {__version__} (decides as kube-scheduler {emulated})"
 
 
 @click.command(cls=GoCommand, flags=SUPPORTED_FLAGS, unsupported=UNSUPPORTED_FLAGS, version=_version)
@@ -52,10 +56,11 @@ def run(
 ) -> None:
     """Schedule the pods of a cluster.
 
-    Accepts the flags of kube-scheduler 1.36. Without --config, kube-scheduler's default configuration is used. With
-    --scheduler-conf, it runs Volcano's batch sessions, as vc-scheduler does. With both, it does both, and the
-    schedulerName of a pod selects which one schedules it. The cluster is the first of: the kubeconfig given by flag or
-    configuration, $KUBECONFIG, the pod's service account, ~/.kube/config.
+    Accepts the flags of kube-scheduler, and decides as the release of the API server, or of --emulated-version. Without
+    --config, kube-scheduler's default configuration is used. With --scheduler-conf, it runs Volcano's batch sessions,
+    as vc-scheduler does. With both, it does both, and the schedulerName of a pod selects which one schedules it. The
+    cluster is the first of: the kubeconfig given by flag or configuration, $KUBECONFIG, the pod's service account,
+    ~/.kube/config.
 
     A warning is logged for a flag of kube-scheduler or vc-scheduler that has no effect in Mooring.
     """
@@ -63,7 +68,9 @@ def run(
     from mooring.cli.flags.scheduler_settings import (
         batch_settings,
         configured,
+        emulated_release,
         gate_notes,
+        gated_release,
         plain_endpoints,
         served,
         with_sessions,
@@ -71,22 +78,39 @@ def run(
     )
     from mooring.cli.input_files import read_setup_files
     from mooring.live import LiveScheduler
+    from mooring.releases import NEWEST
 
-    warnings = [*notes(ctx), *gate_notes(given)]
     start_logging(given)
-    setup, files = read_setup_files(given["config"], requested)
+    named = emulated_release(given["emulated_version"])
+    gates = given["feature_gates"]
+    warnings = [*notes(ctx), *gate_notes(named, gates)]
+    serve, plain, batch = served(given), plain_endpoints(given), batch_settings(given)
+    log_warnings(warnings)
+
+    def choose(config: SchedulerConfiguration) -> Release:
+        """Return the release of --emulated-version or of the API server, with the feature gates."""
+        found = named
+        if found is None and given["write_config_to"]:
+            found = NEWEST
+        if found is None:
+            if ctx.obj is OWN_CLUSTER:
+                config = without_cluster(config)
+            config, _ = configured(config, given, from_file=given["config"] is not None)
+            connection = ClusterChoice(config.client_connection.kubeconfig, context)
+            found = _server_release(cluster_access(connection, master=given["master"]))
+        return gated_release(found, gates)
+
+    setup, files = read_setup_files(given["config"], requested, named or NEWEST, choose=choose)
     config = without_cluster(setup.config) if ctx.obj is OWN_CLUSTER else setup.config
     config, ignored = configured(config, given, from_file=given["config"] is not None)
     if given["write_config_to"]:
         _write(config, given["write_config_to"])
         return
-    batch = batch_settings(given)
     if batch is not None:
         config = with_sessions(config, batch, given)
     if files is not None:
         files.adjust = functools.partial(_flagged, given=given, batch=batch, own_cluster=ctx.obj is OWN_CLUSTER)
-    log_warnings((*warnings, *ignored, *setup.notes))
-    serve, plain = served(given), plain_endpoints(given)
+    log_warnings((*ignored, *setup.notes))
     access = cluster_access(ClusterChoice(config.client_connection.kubeconfig, context), master=given["master"])
     rng = random.Random(seed) if seed is not None else None
     make = functools.partial(
@@ -102,7 +126,7 @@ def run(
         reload=not no_reload,
     )
     with StopSignals() as signals:
-        code = _run_loop(_run(make, access, given, signals))
+        code = _run_loop(_run(make, access, config.release, given, signals))
     sys.exit(code)
 
 
@@ -122,6 +146,43 @@ def _run_loop(work: Coroutine[Any, Any, int]) -> int:
         loop_factory=loop_factory,
         report=lambda error: log.error("A task that a plugin created failed; the scheduler continues", error=error),
     )
+
+
+def _server_release(access: Access) -> Release:
+    """Return the release that emulates the API server; wait until it answers. Ends the command if it is stopped."""
+    from mooring.kube import Backoff, Client, KubeError
+    from mooring.logs import get_logger
+    from mooring.releases import NEWEST, release_for_server
+
+    found: list[int | None] = []
+
+    async def ask() -> None:
+        backoff = Backoff()
+        async with Client(access) as client:
+            while not found:
+                try:
+                    found.append(await client.server_minor())
+                    client.failures.succeeded("version")
+                except KubeError as error:
+                    client.failures.failed("version", error)
+                    await asyncio.sleep(backoff.next())
+
+    async def run(signals: StopSignals) -> int:
+        return await run_until_stopped(ask(), signals)
+
+    with StopSignals() as signals:
+        code = asyncio.run(run(signals))
+    if not found:
+        sys.exit(code)
+    (minor,) = found
+    release = NEWEST if minor is None else release_for_server(minor)
+    if release.version != f"1.{minor}":
+        version = "of unknown version" if minor is None else f"1.{minor}"
+        get_logger("mooring").warning(
+            f"The API server is {version}, which Mooring does not emulate; it decides as kube-scheduler "
+            f"{release.version}. --emulated-version sets another release"
+        )
+    return release
 
 
 def _flagged(
@@ -151,8 +212,22 @@ def _write(config: SchedulerConfiguration, file: str) -> None:
     click.echo(f"Wrote configuration to {file}", err=True)
 
 
+def _emulation(release: Release) -> dict[str, str]:
+    """Return the fields of the log that tell which release is emulated."""
+    gates = ",".join(f"{name}={str(value).lower()}" for name, value in sorted(release.gate_changes.items()))
+    return {
+        "emulatedVersion": release.version,
+        "decidesAs": release.reference,
+        **({"featureGates": gates} if gates else {}),
+    }
+
+
 async def _run(
-    make: Callable[[], LiveScheduler], access: Access, given: Mapping[str, Any], signals: StopSignals
+    make: Callable[[], LiveScheduler],
+    access: Access,
+    release: Release,
+    given: Mapping[str, Any],
+    signals: StopSignals,
 ) -> int:
     from mooring.config import ConfigError
     from mooring.live.endpoints.endpoint_server import ServerError
@@ -160,7 +235,7 @@ async def _run(
     from mooring.scheduler.profile import ProfileError
 
     log = get_logger("mooring")
-    log_start("Starting Mooring", access, version=__version__, decidesAs=DECIDES_AS)
+    log_start("Starting Mooring", access, version=__version__, **_emulation(release))
     try:
         scheduler = make()
     except ConfigError as error:

@@ -11,7 +11,7 @@ import click
 
 from mooring.api.decode_errors import ManifestError
 from mooring.cli.input_files import fail, read_setup
-from mooring.cli.options import config_option, output_option, plugin_options
+from mooring.cli.options import ReleaseChoice, config_option, output_option, plugin_options, release_options
 from mooring.config import ConfigError
 from mooring.loading import Requested, Setup
 from mooring.scheduler.profile import ProfileError
@@ -32,6 +32,7 @@ from mooring.simulation.sources import InputError, Source, read, read_source
 @click.option("-R", "--recursive", is_flag=True, help="Read subdirectories too.")
 @config_option
 @plugin_options
+@release_options
 @click.option(
     "--scheduler-conf",
     metavar="FILE",
@@ -55,6 +56,7 @@ def simulate(
     recursive: bool,
     config_file: str | None,
     requested: Requested,
+    emulated: ReleaseChoice,
     scheduler_conf: str | None,
     scheduler_names: tuple[str, ...],
     seed: int,
@@ -81,7 +83,7 @@ def simulate(
     paths = (*files, *more)
     if not paths:
         raise click.UsageError("give manifests with -f: files, folders, or - for standard input")
-    setup = read_setup(config_file, requested)
+    setup = read_setup(config_file, requested, emulated.release())
     try:
         conf = None if scheduler_conf is None else read_source(scheduler_conf)
         outcome = _run(paths, setup, recursive=recursive, seed=seed, conf=conf, scheduler_names=scheduler_names)

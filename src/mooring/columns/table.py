@@ -27,6 +27,7 @@ from mooring.columns.pod_columns import PodColumns
 from mooring.columns.row_cursor import ChangeLog, RowCursor
 from mooring.columns.table_check import differences
 from mooring.columns.templates import PodTemplate, TemplateRegistry
+from mooring.releases import NEWEST, Release
 
 Ints = npt.NDArray[np.int64]
 CPU, MEMORY, EPHEMERAL = 0, 1, 2
@@ -58,7 +59,9 @@ class PodListener(Protocol):
 class NodeTable:
     """The cluster's nodes and the pods on them, in columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release = NEWEST) -> None:
+        #: The release of kube-scheduler that is emulated: it determines what the columns count.
+        self.release = release
         self.nodes: list[NodeInfo] = []
         self.row_of: dict[str, int] = {}
         #: Resource name -> slot of the amount columns.
@@ -468,7 +471,7 @@ class NodeTable:
 
     def rebuilt(self) -> NodeTable:
         """Return a table with the same nodes, pods and namespaces, built from scratch."""
-        fresh = NodeTable()
+        fresh = NodeTable(self.release)
         for name, labels in self.namespaces.items():
             fresh.set_namespace(name, labels)
         for info in sorted(self.nodes, key=lambda info: info.sequence):

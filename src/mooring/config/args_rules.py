@@ -11,6 +11,7 @@ from mooring.api.label_validation import label_key_errors, label_value_errors
 from mooring.config.config_errors import FieldError, choice
 from mooring.config.durations import SECOND, format_duration
 from mooring.config.schema import Version
+from mooring.releases import Release
 
 Args = dict[str, Any]
 Errors = Iterator[FieldError]
@@ -20,8 +21,10 @@ _INTEGER: Final = re.compile(r"[-+]?[0-9]+")
 _NODE_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
-def check_args(plugin: str, args: Args, path: str) -> Errors:
+def check_args(plugin: str, args: Args, path: str, release: Release) -> Errors:
     """Return the errors in the declared arguments of a plugin."""
+    if plugin == "VolumeBinding":
+        return _volume_binding(args, path, scores=release.enabled("StorageCapacityScoring"))
     rule = _RULES.get(plugin)
     return rule(args, path) if rule is not None else iter(())
 
@@ -59,11 +62,13 @@ def _balanced_allocation(args: Args, path: str) -> Errors:
             yield FieldError(f"{place}.weight", message, remedy="Remove the weight.")
 
 
-def _volume_binding(args: Args, path: str) -> Errors:
+def _volume_binding(args: Args, path: str, *, scores: bool) -> Errors:
     seconds = args["bindTimeoutSeconds"]
     if seconds < 0:
         yield FieldError(f"{path}.bindTimeoutSeconds", f"{seconds} is negative", remedy="Write 0 or more.")
-    if "shape" in args:
+    if scores:
+        yield from _shape(args["shape"], f"{path}.shape")
+    elif "shape" in args:
         message = "scoring by storage capacity is switched off (the feature gate StorageCapacityScoring)"
         yield FieldError(f"{path}.shape", message, remedy="Remove the field.")
 
@@ -287,5 +292,4 @@ _RULES: Final[dict[str, Callable[[Args, str], Errors]]] = {
     "NodeAffinity": _node_affinity,
     "NodeResourcesBalancedAllocation": _balanced_allocation,
     "PodTopologySpread": _topology_spread,
-    "VolumeBinding": _volume_binding,
 }

@@ -1,7 +1,7 @@
 """The built-in plugins of each version: their extension points, and which are enabled by default.
 
-A file of an old version behaves as in the last release that read it: v1 is kube-scheduler 1.36, v1beta3 is 1.28 and
-v1beta2 is 1.27, all with their default feature gates.
+A file of an old version behaves as in the last release that read it, with its default feature gates: v1beta3 is
+kube-scheduler 1.28 and v1beta2 is 1.27. A v1 file behaves as in the emulated release.
 """
 
 from __future__ import annotations
@@ -9,11 +9,20 @@ from __future__ import annotations
 from typing import Final
 
 from mooring.config.schema import Version
+from mooring.releases import Release
 
 _FILTERS: Final = "preFilter filter"
 _ALL: Final = "preFilter filter preScore score"
 
+#: The plugins of scheduler-plugins are built in, but disabled by default.
+_COMMUNITY: Final = {
+    "CapacityScheduling": "preFilter postFilter reserve",
+    "Coscheduling": "queueSort preFilter postFilter permit reserve",
+    "NodeResourceTopologyMatch": "filter score reserve postBind",
+    "NodeResourcesAllocatable": "score",
+}
 _COMMON: Final = {
+    **_COMMUNITY,
     "DefaultBinder": "bind",
     "ImageLocality": "score",
     "InterPodAffinity": _ALL,
@@ -29,25 +38,8 @@ _COMMON: Final = {
     "TaintToleration": "filter preScore score",
     "VolumeRestrictions": _FILTERS,
     "VolumeZone": _FILTERS,
-    # The plugins of scheduler-plugins are built in, but disabled by default.
-    "CapacityScheduling": "preFilter postFilter reserve",
-    "Coscheduling": "queueSort preFilter postFilter permit reserve",
-    "NodeResourceTopologyMatch": "filter score reserve postBind",
-    "NodeResourcesAllocatable": "score",
 }
 _SERVED: Final[dict[Version, dict[str, str]]] = {
-    "v1": {
-        **_COMMON,
-        "DefaultPreemption": "preEnqueue postFilter",
-        "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
-        "GangScheduling": "preEnqueue permit",
-        "NodeDeclaredFeatures": _FILTERS,
-        "NodeResourcesFit": f"{_ALL} placementScore",
-        "NodeVolumeLimits": _FILTERS,
-        "PodGroupPodsCount": "placementScore",
-        "TopologyPlacementGenerator": "placementGenerate",
-        "VolumeBinding": f"{_ALL} reserve preBind",
-    },
     "v1beta3": {
         **_COMMON,
         **dict.fromkeys(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), _FILTERS),
@@ -67,10 +59,13 @@ _SERVED: Final[dict[Version, dict[str, str]]] = {
         "VolumeBinding": "preFilter filter score reserve preBind",
     },
 }
-#: The extension points of each built-in plugin, for each version.
-SERVED: Final[dict[Version, dict[str, frozenset[str]]]] = {
-    version: {name: frozenset(points.split()) for name, points in table.items()} for version, table in _SERVED.items()
-}
+
+
+def served(version: Version, release: Release) -> dict[str, frozenset[str]]:
+    """Return the extension points of each built-in plugin."""
+    table = {**_COMMUNITY, **release.plugin_points} if version == "v1" else _SERVED[version]
+    return {name: frozenset(points.split()) for name, points in table.items()}
+
 
 #: The default plugins: point or multiPoint -> (plugin, weight or None), in order.
 Defaults = dict[str, tuple[tuple[str, int | None], ...]]
@@ -82,15 +77,7 @@ def _parse(text: str) -> tuple[tuple[str, int | None], ...]:
     return tuple((name, int(weight) if weight else None) for name, _, weight in parts)
 
 
-DEFAULTS: Final[dict[Version, Defaults]] = {
-    "v1": {
-        "multiPoint": _parse(
-            "SchedulingGates PrioritySort NodeUnschedulable NodeName TaintToleration:3 NodeAffinity:2 NodePorts"
-            " NodeResourcesFit:1 VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread:2"
-            " InterPodAffinity:2 DynamicResources:2 DefaultPreemption NodeResourcesBalancedAllocation:1 ImageLocality:1"
-            " DefaultBinder NodeDeclaredFeatures"
-        )
-    },
+_DEFAULTS: Final[dict[Version, Defaults]] = {
     "v1beta3": {
         "multiPoint": _parse(
             "PrioritySort NodeUnschedulable NodeName TaintToleration:3 NodeAffinity:2 NodePorts NodeResourcesFit:1"
@@ -125,6 +112,18 @@ DEFAULTS: Final[dict[Version, Defaults]] = {
         "bind": _parse("DefaultBinder"),
     },
 }
+
+#: Default plugins -> the feature gate that enables them.
+_GATED: Final = {"NodeDeclaredFeatures": "NodeDeclaredFeatures", "DynamicResources": "DynamicResourceAllocation"}
+
+
+def defaults(version: Version, release: Release) -> Defaults:
+    """Return the default plugins."""
+    if version != "v1":
+        return _DEFAULTS[version]
+    plugins = _parse(release.default_plugins)
+    return {"multiPoint": tuple(each for each in plugins if each[0] not in _GATED or release.enabled(_GATED[each[0]]))}
+
 
 #: Fields of `plugins` that a version has but ignores.
 IGNORED_POINTS: Final[dict[Version, frozenset[str]]] = {

@@ -11,17 +11,20 @@ from mooring.config.document import Document, read_document
 from mooring.config.model import ClientConnection, LeaderElection, PluginSpec, SchedulerConfiguration
 from mooring.config.schema import GROUP, KIND, VERSIONS
 from mooring.config.startup_checks import Started, start
+from mooring.releases import NEWEST, Release
 
 _EMPTY: Final = f"apiVersion: {GROUP}/{VERSIONS[0]}\nkind: {KIND}\n"
 
 
-def load_config(text: str, *, source: str, plugins: Mapping[str, PluginSpec] | None = None) -> SchedulerConfiguration:
-    """Read a KubeSchedulerConfiguration of version v1, v1beta3 or v1beta2, in YAML or JSON.
+def load_config(
+    text: str, *, source: str, plugins: Mapping[str, PluginSpec] | None = None, release: Release = NEWEST
+) -> SchedulerConfiguration:
+    """Read a KubeSchedulerConfiguration of version v1, v1beta3 or v1beta2, in YAML or JSON, as a release reads it.
 
     `source` is the file name for messages; `plugins` are those that are not built in. Raises ConfigError with all
     errors of the first stage that fails: decode, validate or start.
     """
-    return load_document(read_document(text, source=source), plugins=plugins)
+    return load_document(read_document(text, source=source, release=release), plugins=plugins)
 
 
 def load_document(document: Document, *, plugins: Mapping[str, PluginSpec] | None = None) -> SchedulerConfiguration:
@@ -36,9 +39,9 @@ def load_document(document: Document, *, plugins: Mapping[str, PluginSpec] | Non
     return _configuration(draft, started)
 
 
-def default_config() -> SchedulerConfiguration:
-    """Return the default configuration."""
-    return load_config(_EMPTY, source="defaults")
+def default_config(release: Release = NEWEST) -> SchedulerConfiguration:
+    """Return the default configuration of a release."""
+    return load_config(_EMPTY, source="defaults", release=release)
 
 
 def _configuration(draft: Draft, started: Started) -> SchedulerConfiguration:
@@ -47,6 +50,7 @@ def _configuration(draft: Draft, started: Started) -> SchedulerConfiguration:
     client: dict[str, Any] = values["clientConnection"]
     return SchedulerConfiguration(
         version=draft.version,
+        release=draft.release,
         parallelism=values["parallelism"],
         leader_election=LeaderElection(
             leader_elect=leader["leaderElect"],

@@ -9,7 +9,7 @@ import msgspec
 
 from mooring.api.yaml_nodes import Mapping, Node, Sequence, is_null, plain
 from mooring.api.yaml_writer import yaml_text
-from mooring.config.builtin_plugins import DEFAULTS, DORMANT, IGNORED_POINTS, RETIRED, SERVED
+from mooring.config.builtin_plugins import DORMANT, IGNORED_POINTS, RETIRED, defaults, served
 from mooring.config.config_errors import ConfigError, FieldError
 from mooring.config.config_loader import load_config, load_document
 from mooring.config.document import Document, read_document
@@ -17,6 +17,7 @@ from mooring.config.model import EnabledPlugin, PluginSpec, Profile, SchedulerCo
 from mooring.config.plugin_merge import ALL, MULTI_POINT, Plan, Served, merged_sets, running
 from mooring.config.schema import GROUP, KIND, POINTS, Version
 from mooring.config.startup_checks import FIT
+from mooring.releases import NEWEST, Release
 
 _BIND_ADDRESSES: Final = ("healthzBindAddress", "metricsBindAddress")
 
@@ -28,9 +29,11 @@ class Migration(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def migrate(text: str, *, source: str, plugins: AnyMapping[str, PluginSpec] | None = None) -> Migration:
-    """Convert a file to v1. Raises ConfigError if the file is invalid."""
-    document = read_document(text, source=source)
+def migrate(
+    text: str, *, source: str, plugins: AnyMapping[str, PluginSpec] | None = None, release: Release = NEWEST
+) -> Migration:
+    """Convert a file to v1 as a release reads it. Raises ConfigError if the file is invalid."""
+    document = read_document(text, source=source, release=release)
     if document.version == "v1":
         load_document(document, plugins=plugins)
         return Migration(text, ("The file is already v1: nothing to change.",))
@@ -41,7 +44,7 @@ def migrate(text: str, *, source: str, plugins: AnyMapping[str, PluginSpec] | No
     header = f"# Rewritten from {GROUP}/{document.version} by `mooring config migrate`.\n"
     new_text = header + yaml_text(result)
     try:
-        load_config(new_text, source=source, plugins=known)
+        load_config(new_text, source=source, plugins=known, release=release)
     except ConfigError as error:
         refused = [
             FieldError(each.path, f"v1 cannot express this: {each.message}", None, each.remedy) for each in error.errors
@@ -68,13 +71,14 @@ class _Notes:
 def _with_assumed(document: Document, given: AnyMapping[str, PluginSpec], notes: _Notes) -> dict[str, PluginSpec]:
     """Return all plugins that are not built in. One that is not loaded has the points that name it."""
     version = document.version
+    builtin = served(version, document.release)
     assumed: dict[str, set[str]] = {}
     errors: list[FieldError] = []
     for i, profile in enumerate(document.values.get("profiles") or []):
         for point, requested in profile.get("plugins", {}).items():
             for j, entry in enumerate(requested.get("enabled", [])):
                 name = entry.get("name", "")
-                if not name or name in SERVED[version] or name in given or point in IGNORED_POINTS[version]:
+                if not name or name in builtin or name in given or point in IGNORED_POINTS[version]:
                     continue
                 if point == MULTI_POINT:
                     path = f"profiles[{i}].plugins.{point}.enabled[{j}]"
@@ -104,8 +108,9 @@ def _rewritten(
     points = {name: spec.points for name, spec in known.items()}
     change = _Change(
         version=config.version,
-        old={**SERVED[config.version], **points},
-        new={**SERVED["v1"], **points},
+        release=config.release,
+        old={**served(config.version, config.release), **points},
+        new={**served("v1", config.release), **points},
         needs_fit=any(each.ignored_by_scheduler for one in config.extenders for each in one.managed_resources),
     )
     _note_removed_plugins(config, change, notes)
@@ -119,6 +124,7 @@ class _Change(msgspec.Struct, frozen=True):
     """The original version, and the extension points of plugins in it and in v1."""
 
     version: Version
+    release: Release
     old: Served
     new: Served
     #: Whether extenders manage resources that NodeResourcesFit ignores; it needs arguments then.
@@ -168,12 +174,12 @@ def _remaining(profile: Profile, change: _Change) -> Plan:
 def _plugins(wanted: Plan, change: _Change, notes: _Notes, profile: str) -> dict[str, Any]:
     """Return a short `plugins` of v1 that runs these plugins in this order and with these weights."""
     running_somewhere = {plugin.name for each in wanted.values() for plugin in each}
-    defaults = [name for name, _ in DEFAULTS["v1"][MULTI_POINT]]
-    off = [name for name in defaults if name not in running_somewhere]
+    usual_plugins = [name for name, _ in defaults("v1", change.release)[MULTI_POINT]]
+    off = [name for name in usual_plugins if name not in running_somewhere]
     result: dict[str, Any] = {}
     if off:
-        result[MULTI_POINT] = {"disabled": _named([ALL] if len(off) == len(defaults) else off)}
-    plan, _ = running(merged_sets("v1", result), change.new)
+        result[MULTI_POINT] = {"disabled": _named([ALL] if len(off) == len(usual_plugins) else off)}
+    plan, _ = running(merged_sets("v1", change.release, result), change.new)
     _note_new_plugins(off, plan, change, notes, profile)
     for point in POINTS:
         usual = tuple(each for each in plan[point] if not change.is_new(each.name, point))
@@ -260,7 +266,7 @@ def _args(node: Node, change: _Change, notes: _Notes, profile: str) -> dict[str,
     if name in DORMANT[change.version]:
         notes.add(f"the arguments of {name} are removed: {change.version} ignored them, but v1 does not", profile)
         return None
-    if not isinstance(args, dict) or name not in SERVED["v1"]:
+    if not isinstance(args, dict) or name not in served("v1", change.release):
         return {key: value for key, value in entry.items() if value is not None}
     args = {key: value for key, value in args.items() if key not in ("apiVersion", "kind")}
     strategy = args.get("scoringStrategy")

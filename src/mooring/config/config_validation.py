@@ -15,7 +15,7 @@ from mooring.config.defaults import Draft, ProfileDraft
 from mooring.config.document import PluginArgs
 from mooring.config.durations import format_duration
 from mooring.config.model import LeaderElection
-from mooring.config.schema import POINTS, Version
+from mooring.config.schema import shown_points
 
 _PORT: Final = re.compile(r"[-+]?[0-9]{1,18}")
 _OCTETS: Final = re.compile(r"0*([0-9]{1,3})\.0*([0-9]{1,3})\.0*([0-9]{1,3})\.0*([0-9]{1,3})")
@@ -85,7 +85,7 @@ def _profiles(draft: Draft) -> Iterator[FieldError]:
         if not name:
             yield FieldError(f"{path}.schedulerName", "a name is required", remedy="Give each profile its own name.")
         yield from percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
-        yield from _plugins(path, profile, draft.version)
+        yield from _plugins(path, profile, draft)
         if name in named:
             message = f'"{name}" is also the name of profiles[{named[name]}]'
             yield FieldError(f"{path}.schedulerName", message, remedy="Give each profile its own name.")
@@ -93,8 +93,9 @@ def _profiles(draft: Draft) -> Iterator[FieldError]:
     yield from _queue_sort(draft.profiles)
 
 
-def _plugins(path: str, profile: ProfileDraft, version: Version) -> Iterator[FieldError]:
-    for point in POINTS:
+def _plugins(path: str, profile: ProfileDraft, draft: Draft) -> Iterator[FieldError]:
+    version, release = draft.version, draft.release
+    for point in shown_points(version, release):
         for i, plugin in enumerate(profile.sets[point].enabled):
             if plugin.name in REFUSED[version]:
                 yield _refused(f"{path}.plugins.{point}.enabled[{i}]", plugin.name)
@@ -108,7 +109,7 @@ def _plugins(path: str, profile: ProfileDraft, version: Version) -> Iterator[Fie
         if args.name in REFUSED[version]:
             yield _refused(place, args.name)
         elif args.declared:
-            yield from _without_repetition(check_args(args.name, args.value, f"{place}.args"))
+            yield from _without_repetition(check_args(args.name, args.value, f"{place}.args", release))
 
 
 def _refused(path: str, name: str) -> FieldError:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.config.durations import format_duration
 from mooring.config.model import EnabledPlugin, Extender, PluginSet, Profile, SchedulerConfiguration
-from mooring.config.schema import ARGS, GROUP, KIND, POINTS
+from mooring.config.schema import ARGS, GROUP, KIND
 
 
 def effective(config: SchedulerConfiguration) -> dict[str, Any]:
@@ -77,7 +77,8 @@ def _expanded_profile(profile: Profile) -> dict[str, Any]:
     return {
         **_profile(profile),
         "plugins": {
-            point: [_plugin(each, weighted=point == "score") for each in profile.plugins[point]] for point in POINTS
+            point: [_plugin(each, weighted=point == "score") for each in plugins]
+            for point, plugins in profile.plugins.items()
         },
         "pluginConfig": profile.plugin_config,
     }

@@ -9,7 +9,8 @@ import msgspec
 from mooring.config.document import Document, PluginArgs
 from mooring.config.durations import SECOND, format_duration
 from mooring.config.plugin_merge import Sets, merged_sets
-from mooring.config.schema import ARGS, ListOf, Struct, Type, Value, Version
+from mooring.config.schema import ARGS, GROUP_POST_FILTER, ListOf, Struct, Type, Value, Version
+from mooring.releases import Release
 
 _LEADER_ELECTION: Final[dict[str, Any]] = {
     "leaseDuration": 15 * SECOND,
@@ -34,6 +35,8 @@ _TOPOLOGY_CACHE: Final = {
     "informerMode": "Dedicated",
     "resyncScope": "All",
 }
+#: Nodes with more free capacity are preferred.
+_CAPACITY_SHAPE: Final = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
 _RESOURCES: Final = ({"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1})
 
 
@@ -53,6 +56,7 @@ class Draft(msgspec.Struct):
     """A configuration with its defaults, not yet validated."""
 
     version: Version
+    release: Release
     #: All fields except profiles, by their names in the file.
     values: dict[str, Any]
     profiles: list[ProfileDraft]
@@ -81,16 +85,18 @@ def with_defaults(document: Document) -> Draft:
     }
     profiles = given.get("profiles") or [{}]
     only = len(profiles) == 1
-    return Draft(document.version, values, [_profile(each, document.version, only=only) for each in profiles])
+    version, release = document.version, document.release
+    return Draft(version, release, values, [_profile(each, version, release, only=only) for each in profiles])
 
 
-def _profile(given: dict[str, Any], version: Version, *, only: bool) -> ProfileDraft:
-    sets = merged_sets(version, given.get("plugins"))
-    args = [_completed(each) for each in given.get("pluginConfig") or []]
+def _profile(given: dict[str, Any], version: Version, release: Release, *, only: bool) -> ProfileDraft:
+    sets = merged_sets(version, release, given.get("plugins"))
+    args = [_completed(each, release) for each in given.get("pluginConfig") or []]
     configured = {each.name for each in args}
-    enabled = {plugin.name for each in sets.values() for plugin in each.enabled}
+    # As upstream, a plugin that is named only at podGroupPostFilter gets no default arguments.
+    enabled = {plugin.name for point, each in sets.items() if point != GROUP_POST_FILTER for plugin in each.enabled}
     args += [
-        _completed(PluginArgs(name, {}, declared=True))
+        _completed(PluginArgs(name, {}, declared=True), release)
         for name in sorted(enabled - configured)
         if name in ARGS[version]
     ]
@@ -98,7 +104,7 @@ def _profile(given: dict[str, Any], version: Version, *, only: bool) -> ProfileD
     return ProfileDraft(name, given.get("percentageOfNodesToScore"), sets, args, given.get("plugins", {}))
 
 
-def _completed(given: PluginArgs) -> PluginArgs:
+def _completed(given: PluginArgs, release: Release) -> PluginArgs:
     """Return declared arguments with their defaults."""
     if not given.declared:
         return given
@@ -117,6 +123,8 @@ def _completed(given: PluginArgs) -> PluginArgs:
             args["defaultingType"] = args.get("defaultingType") or "System"
         case "VolumeBinding":
             args = {"bindTimeoutSeconds": 600, **args}
+            if release.enabled("StorageCapacityScoring") and not args.get("shape"):
+                args["shape"] = _CAPACITY_SHAPE
         case "DynamicResources":
             args = {"filterTimeout": 10 * SECOND, "bindingTimeout": 600 * SECOND, **args}
         case "Coscheduling":

@@ -11,7 +11,8 @@ from mooring.api.yaml_nodes import Mapping, Node, ReadError, Scalar, is_null, li
 from mooring.api.yaml_reader import read_yaml
 from mooring.config.config_errors import ConfigError, FieldError, nearest
 from mooring.config.field_decoder import Faults, decode_struct, raw_value, repeated_keys
-from mooring.config.schema import ARGS, CONFIGURATION, GROUP, KIND, VERSIONS, Version
+from mooring.config.schema import ARGS, GROUP, KIND, VERSIONS, Version, configuration
+from mooring.releases import NEWEST, Release
 
 #: White space as Go defines it. A text that starts with a brace after it is JSON.
 _SPACES: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -38,6 +39,7 @@ class Document(msgspec.Struct):
     #: The fields that are set. A profile's pluginConfig is a list of PluginArgs.
     values: dict[str, Any]
     source: str = ""
+    release: Release = NEWEST
 
     def fail(self, errors: list[FieldError], stage: Any) -> ConfigError:
         """Return a ConfigError with the lines of the errors."""
@@ -48,16 +50,16 @@ class Document(msgspec.Struct):
         return ConfigError(placed, stage=stage, source=self.source)
 
 
-def read_document(text: str, *, source: str) -> Document:
-    """Decode a file. Raises ConfigError with all decoding errors."""
+def read_document(text: str, *, source: str, release: Release = NEWEST) -> Document:
+    """Decode a file of a release. Raises ConfigError with all decoding errors."""
     try:
         root = read_json(text) if text.lstrip(_SPACES).startswith("{") else read_yaml(text)
     except ReadError as error:
         raise ConfigError([FieldError("", str(error), error.line)], stage="decode", source=source) from None
     version = _version(root, source)
     faults = Faults()
-    values = decode_struct(root, CONFIGURATION[version], "", faults)
-    document = Document(version, root, values, source)
+    values = decode_struct(root, configuration(version, release), "", faults)
+    document = Document(version, root, values, source, release)
     nested = _decode_args(document)
     repeated = list(repeated_keys(root))
     if faults.types:

@@ -10,6 +10,7 @@ import msgspec
 from mooring.config.config_errors import FieldError
 from mooring.config.durations import Nanoseconds
 from mooring.config.schema import Version
+from mooring.releases import Release
 
 
 class PluginSpec(msgspec.Struct, frozen=True):
@@ -115,6 +116,8 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """A scheduler configuration, independent of the version of the file."""
 
     version: Version
+    #: The release of kube-scheduler whose behaviour is configured.
+    release: Release
     parallelism: int
     leader_election: LeaderElection
     client_connection: ClientConnection

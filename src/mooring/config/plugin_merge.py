@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from mooring.config.builtin_plugins import DEFAULTS, IGNORED_POINTS
+from mooring.config.builtin_plugins import IGNORED_POINTS, Defaults, defaults
 from mooring.config.model import EnabledPlugin, PluginSet
-from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
+from mooring.config.schema import POINTS, Version, group_points
+from mooring.releases import Release
 
 MULTI_POINT = "multiPoint"
 ALL = "*"
@@ -22,15 +23,16 @@ Served = dict[str, Collection[str]]
 Plan = dict[str, tuple[EnabledPlugin, ...]]
 
 
-def merged_sets(version: Version, requested: dict[str, Any] | None) -> Sets:
+def merged_sets(version: Version, release: Release, requested: dict[str, Any] | None) -> Sets:
     """Return the plugin sets of each point and of multiPoint, including defaults."""
-    points = (*POINTS, MULTI_POINT, *(PLACEMENT_POINTS if version == "v1" else ()))
+    points = (*POINTS, MULTI_POINT, *group_points(version, release))
+    usual = defaults(version, release)
     by_point = {} if requested is None else {p: w for p, w in requested.items() if p not in IGNORED_POINTS[version]}
-    return {point: _merged(_default_set(version, point), by_point.get(point, {}), version) for point in points}
+    return {point: _merged(_default_set(usual, point), by_point.get(point, {}), version) for point in points}
 
 
-def _default_set(version: Version, point: str) -> tuple[EnabledPlugin, ...]:
-    return tuple(EnabledPlugin(name, weight or 0) for name, weight in DEFAULTS[version].get(point, ()))
+def _default_set(usual: Defaults, point: str) -> tuple[EnabledPlugin, ...]:
+    return tuple(EnabledPlugin(name, weight or 0) for name, weight in usual.get(point, ()))
 
 
 def _merged(defaults: tuple[EnabledPlugin, ...], requested: dict[str, Any], version: Version) -> PluginSet:
@@ -65,7 +67,7 @@ def running(sets: Sets, served: Served) -> tuple[Plan, list[Conflict]]:
     conflicts = _conflicts(sets, served)
     weights = score_weights(sets, served)
     plan: Plan = {}
-    for point in (*POINTS, *PLACEMENT_POINTS):
+    for point in (point for point in sets if point != MULTI_POINT):
         names = _order(point, sets, served)
         plan[point] = tuple(EnabledPlugin(name, weights.get(name, 0) if point == "score" else 0) for name in names)
     return plan, conflicts
@@ -92,7 +94,7 @@ def _conflicts(sets: Sets, served: Served) -> list[Conflict]:
             if name not in served:
                 found.append(Conflict(point, name, f'the plugin "{name}" does not exist'))
             elif point == MULTI_POINT:
-                if name in seen and any(_doubled(name, each, sets, served) for each in (*POINTS, *PLACEMENT_POINTS)):
+                if name in seen and any(_doubled(name, each, sets, served) for each in sets if each != MULTI_POINT):
                     found.append(Conflict(point, name, f'the plugin "{name}" is enabled twice'))
             elif point not in served[name]:
                 found.append(Conflict(point, name, f'the plugin "{name}" does not serve {point}'))

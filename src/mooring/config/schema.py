@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final, Literal, TypeAlias
 
 import msgspec
+
+from mooring.releases import Release
 
 Version = Literal["v1", "v1beta3", "v1beta2"]
 
@@ -28,8 +31,21 @@ POINTS: Final = (
     "bind",
     "postBind",
 )
-#: The points of pod group scheduling. They have no plugins unless a feature gate is enabled.
-PLACEMENT_POINTS: Final = ("placementGenerate", "placementScore")
+PLACEMENT_GENERATE: Final = "placementGenerate"
+PLACEMENT_SCORE: Final = "placementScore"
+#: The point that runs after PostFilter for groups of pods. It has default plugins, but runs only with a feature gate.
+GROUP_POST_FILTER: Final = "podGroupPostFilter"
+
+
+def group_points(version: Version, release: Release) -> tuple[str, ...]:
+    """Return the points of groups of pods that a file may name. They run only if a feature gate is enabled."""
+    return release.group_points if version == "v1" else ()
+
+
+def shown_points(version: Version, release: Release) -> tuple[str, ...]:
+    """Return the points whose plugins are part of the effective configuration."""
+    shown = (GROUP_POST_FILTER,) if GROUP_POST_FILTER in group_points(version, release) else ()
+    return (*POINTS, *shown)
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -119,8 +135,14 @@ _PLUGIN: Final = Struct({"name": STRING, "weight": INT32})
 _PLUGIN_SET: Final = Struct({"enabled": ListOf(_PLUGIN), "disabled": ListOf(_PLUGIN)})
 
 
-def _configuration(version: Version) -> Struct:
-    points = (*POINTS, "multiPoint", *(PLACEMENT_POINTS if version == "v1" else ()))
+def configuration(version: Version, release: Release) -> Struct:
+    """Return the schema of a file."""
+    return _configuration(version, group_points(version, release))
+
+
+@functools.cache
+def _configuration(version: Version, group_points: tuple[str, ...]) -> Struct:
+    points = (*POINTS, "multiPoint", *group_points)
     profile: dict[str, Type] = {
         "schedulerName": STRING,
         "plugins": Struct(dict.fromkeys(points, _PLUGIN_SET)),
@@ -146,8 +168,6 @@ def _configuration(version: Version) -> Struct:
         fields["healthzBindAddress"] = fields["metricsBindAddress"] = STRING
     return Struct(fields)
 
-
-CONFIGURATION: Final[dict[Version, Struct]] = {version: _configuration(version) for version in VERSIONS}
 
 _RESOURCES: Final = ListOf(Struct({"name": STRING, "weight": INT64}))
 _SHAPE: Final = ListOf(Struct({"utilization": INT32, "score": INT32}))

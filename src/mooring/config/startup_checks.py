@@ -9,16 +9,24 @@ import msgspec
 
 from mooring.api.yaml_nodes import compact_json
 from mooring.config.args_rules import check_enabled
-from mooring.config.builtin_plugins import RETIRED, SERVED
+from mooring.config.builtin_plugins import RETIRED, served
 from mooring.config.config_errors import FieldError, nearest
 from mooring.config.config_validation import same_args
 from mooring.config.defaults import Draft, ProfileDraft, plain_args
 from mooring.config.document import PluginArgs
 from mooring.config.durations import SECOND, Nanoseconds, format_duration
 from mooring.config.extender_tls import TLSProblem, check_tls
-from mooring.config.model import Extender, ExtenderTLS, ManagedResource, PluginSpec, Profile
+from mooring.config.model import Extender, ExtenderTLS, ManagedResource, PluginSet, PluginSpec, Profile
 from mooring.config.plugin_merge import Conflict, Plan, Served, running, score_weights
-from mooring.config.schema import PLACEMENT_POINTS, POINTS, Version
+from mooring.config.schema import (
+    ARGS,
+    GROUP_POST_FILTER,
+    PLACEMENT_GENERATE,
+    PLACEMENT_SCORE,
+    POINTS,
+    Version,
+    shown_points,
+)
 
 FIT: Final = "NodeResourcesFit"
 _EXTENDER_TIMEOUT: Final = 5 * SECOND
@@ -39,18 +47,17 @@ def start(draft: Draft, plugins: Mapping[str, PluginSpec]) -> Started:
     errors = [*_clashes(draft, plugins), *_election(draft.values["leaderElection"])]
     extenders = [_extender(each, i, errors) for i, each in enumerate(draft.values["extenders"])]
     errors += _ignored_resources(draft, extenders)
-    served: Served = {**SERVED[draft.version]}
-    served.update({name: spec.points for name, spec in plugins.items() if name not in served or spec.replaces_builtin})
-    profiles = [
-        _profile(profile, i, draft.version, served, plugins, errors) for i, profile in enumerate(draft.profiles)
-    ]
+    known: Served = {**served(draft.version, draft.release)}
+    known.update({name: spec.points for name, spec in plugins.items() if name not in known or spec.replaces_builtin})
+    profiles = [_profile(profile, i, draft, known, plugins, errors) for i, profile in enumerate(draft.profiles)]
     errors += _one_queue(draft, profiles)
     return Started(profiles, extenders, errors)
 
 
 def _clashes(draft: Draft, plugins: Mapping[str, PluginSpec]) -> Iterator[FieldError]:
+    builtin = served(draft.version, draft.release)
     for name in sorted(plugins):
-        if name in SERVED[draft.version] and not plugins[name].replaces_builtin:
+        if name in builtin and not plugins[name].replaces_builtin:
             remedy = "Give your plugin another name."
             yield FieldError("", f'a plugin "{name}" is built in and cannot be registered again', remedy=remedy)
 
@@ -132,12 +139,12 @@ def _ignored_resources(draft: Draft, extenders: list[Extender]) -> Iterator[Fiel
 def _profile(
     draft: ProfileDraft,
     index: int,
-    version: Version,
+    whole: Draft,
     served: Served,
     plugins: Mapping[str, PluginSpec],
     errors: list[FieldError],
 ) -> Profile:
-    path = f"profiles[{index}]"
+    path, version = f"profiles[{index}]", whole.version
     plan, conflicts = running(draft.sets, served)
     errors += [_conflict_error(conflict, draft.requested, path, served) for conflict in conflicts]
     errors += _counts(plan, path)
@@ -146,10 +153,11 @@ def _profile(
     for i, args in enumerate(draft.args):
         if args.name in enabled:
             errors += _args(args, f"{path}.pluginConfig[{i}].args", version, plugins.get(args.name))
+    errors += _missing_args(draft, path, version)
     return Profile(
         scheduler_name=draft.scheduler_name,
         percentage_of_nodes_to_score=draft.percentage_of_nodes_to_score,
-        plugins={point: plan[point] for point in POINTS},
+        plugins={point: plan[point] for point in shown_points(version, whole.release)},
         plugin_config={args.name: plain_args(args, version) for args in draft.args},
         plugin_sets=draft.sets,
     )
@@ -182,14 +190,24 @@ def _counts(plan: Plan, path: str) -> Iterator[FieldError]:
     if not plan["bind"]:
         message = "no plugin binds pods to nodes"
         yield FieldError(f"{path}.plugins.bind", message, remedy="Enable one, such as DefaultBinder.")
-    if len(plan[PLACEMENT_POINTS[0]]) > 1:
+    if len(plan.get(PLACEMENT_GENERATE, ())) > 1:
         message = "at most one plugin may generate placements"
-        yield FieldError(f"{path}.plugins.{PLACEMENT_POINTS[0]}", message, remedy="Enable only one of them.")
+        yield FieldError(f"{path}.plugins.{PLACEMENT_GENERATE}", message, remedy="Enable only one of them.")
+
+
+def _missing_args(draft: ProfileDraft, path: str, version: Version) -> Iterator[FieldError]:
+    """Check that plugins at podGroupPostFilter have arguments, because defaulting does not look at this point."""
+    configured = {args.name for args in draft.args}
+    for i, plugin in enumerate(draft.sets.get(GROUP_POST_FILTER, PluginSet()).enabled):
+        if plugin.name in ARGS[version] and plugin.name not in configured:
+            message = f'the plugin "{plugin.name}" has no arguments, because it is enabled only here'
+            remedy = f"Add an entry for {plugin.name} to pluginConfig, with  args: {{}}, or enable it at multiPoint."
+            yield FieldError(f"{path}.plugins.{GROUP_POST_FILTER}.enabled[{i}]", message, remedy=remedy)
 
 
 def _weights(draft: ProfileDraft, path: str, served: Served) -> Iterator[FieldError]:
     """Check the sum of weights. Negative weights are allowed, but no negative partial sum."""
-    for point in ("score", PLACEMENT_POINTS[1]):
+    for point in ("score", PLACEMENT_SCORE):
         total = 0
         for weight in score_weights(draft.sets, served, point=point).values():
             if total < 0:

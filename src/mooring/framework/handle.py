@@ -21,6 +21,7 @@ from mooring.framework.plugin_errors import HangsError, contain
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPods
+from mooring.releases import Release
 
 if TYPE_CHECKING:
     from mooring.framework.preemption.candidate import PreemptionExtenders
@@ -131,6 +132,8 @@ class Handle:
         volumes: Writes volumes and claims. None without a cluster.
         api: Reads from the API server, for ``run``: ``await self.handle.api.get(path)``. None without a cluster.
         extenders: The extenders that support preemption; None if there are none.
+        release: The release of kube-scheduler that is emulated, with its feature gates:
+            ``self.handle.release.enabled("VolumeLimitScaling")``.
     """
 
     def __init__(
@@ -150,9 +153,11 @@ class Handle:
         volumes: VolumeWriter | None = None,
         api: ApiReader | None = None,
         extenders: PreemptionExtenders | None = None,
+        release: Release | None = None,
     ) -> None:
         self.profile_name = profile_name
         self.table = table if table is not None else NodeTable()
+        self.release = release if release is not None else self.table.release
         self.objects = objects if objects is not None else ObjectStore()
         self.nominator = nominator if nominator is not None else Nominator()
         self.waiting_pods = waiting_pods if waiting_pods is not None else WaitingPods()

@@ -5,6 +5,7 @@ import contextlib
 import enum
 import gc
 import random
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from types import TracebackType
@@ -24,6 +25,7 @@ from mooring.kube.client_errors import (
     NOT_LEADING,
     BadAnswer,
     ConnectionFailed,
+    Forbidden,
     Gone,
     KubeError,
     NotFound,
@@ -46,6 +48,7 @@ T = TypeVar("T")
 JSON: Final = "application/json"
 PAGE_SIZE: Final = 500
 _TRIES: Final = 5
+_DIGITS: Final = re.compile(r"[0-9]+")
 _TRIES_WHEN_THROTTLED: Final = 10
 _GC_THRESHOLDS: Final = (100_000, 50, 100)
 
@@ -249,6 +252,15 @@ class Client:
 
     # Writes
 
+    async def server_minor(self) -> int | None:
+        """Return the minor version of the API server, such as 36; None if it does not tell. Raises KubeError."""
+        try:
+            answer = msgspec.json.decode(await self.call("GET", "/version"), type=_Version)
+        except (Forbidden, NotFound, msgspec.DecodeError):
+            return None
+        found = _DIGITS.match(answer.minor)  # some providers append a plus sign
+        return int(found[0]) if found is not None else None
+
     async def create(self, value: ObjectT, *, resource: Resource[ObjectT] | None = None) -> ObjectT:
         """Create an object and return the result. Raises AlreadyExists."""
         resource = resource or resource_of(type(value))
@@ -431,6 +443,10 @@ def _may_repeat(error: KubeError, tries: int, idempotent: bool) -> bool:
     if tries >= _TRIES:
         return False
     return isinstance(error, ConnectionFailed) or (idempotent and error.outcome_unknown)
+
+
+class _Version(msgspec.Struct):
+    minor: str = ""
 
 
 class _ServedResource(msgspec.Struct):

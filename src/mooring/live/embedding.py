@@ -26,6 +26,7 @@ from mooring.loading import PluginLoadError, Requested, Setup, find_plugins
 from mooring.loading.plugin_rows import PluginRow
 from mooring.loading.setup_files import SetupFiles
 from mooring.observe.explanation import Explanation
+from mooring.releases import Release, ReleaseError, release_named
 from mooring.scheduler.pod_explanation import explain
 from mooring.scheduler.profile import ProfileError
 
@@ -60,6 +61,7 @@ class Scheduler:
         reload: bool = True,
         serve: ServerSettings | None = None,
         seed: int | None = None,
+        emulated_version: str = "",
     ) -> None:
         """Read and check the configuration and the plugins, without connecting. Raises SchedulerError.
 
@@ -67,12 +69,13 @@ class Scheduler:
         used, and the given plugins are enabled at all their points. The cluster is found as `mooring run` finds it, or
         given as ``access``. If ``config`` and plugins are files, they are reloaded when they change, unless ``reload``
         is False. ``serve`` configures the endpoints (health, metrics, decisions); by default they are not served.
+        ``emulated_version`` is the release of kube-scheduler to emulate, such as ``1.36``; by default the newest.
         """
         try:
             named = tuple((name, Path(path)) for name, path in (custom_plugin_files or {}).items())
             folders = () if plugins_dir is None else (Path(plugins_dir),)
             requested = Requested(named, folders, classes=tuple((plugins or {}).items()))
-            setup, files = _setup(config, requested, leader_elect)
+            setup, files = _setup(config, requested, leader_elect, release_named(emulated_version))
             #: The initial configuration.
             self.config = setup.config
             if access is None:
@@ -91,7 +94,7 @@ class Scheduler:
             )
         except ConfigError as error:
             raise SchedulerError("\n".join(error.lines())) from None
-        except (AccessError, PluginLoadError, ProfileError, ServerError) as error:
+        except (AccessError, PluginLoadError, ProfileError, ReleaseError, ServerError) as error:
             raise SchedulerError(str(error)) from None
         self._task: asyncio.Task[None] | None = None
 
@@ -170,7 +173,10 @@ class Scheduler:
 
 
 def _setup(
-    config: str | Path | SchedulerConfiguration | None, requested: Requested, leader_elect: bool | None
+    config: str | Path | SchedulerConfiguration | None,
+    requested: Requested,
+    leader_elect: bool | None,
+    release: Release,
 ) -> tuple[Setup, SetupFiles | None]:
     """Return the configuration and its plugins, and the files to reload if there are any."""
 
@@ -182,5 +188,5 @@ def _setup(
 
     if isinstance(config, SchedulerConfiguration):
         return Setup(adjust(config), find_plugins(requested)), None
-    files = SetupFiles(Path(config) if config is not None else None, requested, adjust=adjust)
+    files = SetupFiles(Path(config) if config is not None else None, requested, adjust=adjust, release=release)
     return files.load(), files

@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
-from mooring.config.builtin_plugins import SERVED
+from mooring.config.builtin_plugins import served
 from mooring.framework.plugin import Plugin
 from mooring.framework.points import SignatureError, check_methods, points_of
+from mooring.releases import NEWEST
 
 _SESSION_METHODS = {
     "on_session_open": "def on_session_open(self, session)",
@@ -158,7 +159,7 @@ REGISTRATIONS = (
 _ACTIONS = frozenset(["enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim"])
 
 #: Plugins of the scheduling cycle.
-POD = Kind("pod", _is_pod, _check_pod, points_of, frozenset(SERVED["v1"]))
+POD = Kind("pod", _is_pod, _check_pod, points_of, frozenset(served("v1", NEWEST)))
 #: Plugins of batch sessions.
 SESSION = Kind("session", _is_session, _check_session, lambda _: frozenset(), _SESSION_PLUGINS)
 #: Actions of batch sessions.

@@ -16,6 +16,7 @@ from mooring.loading.catalog import NOTHING, Catalog, Requested, find_plugins, p
 from mooring.loading.plugin_kinds import POD
 from mooring.loading.plugin_sources import read_sources, split
 from mooring.loading.wasm.guest_config import guests_in
+from mooring.releases import NEWEST, Release
 
 #: The configuration if plugins are given without a file: it enables all plugins at all their extension points.
 _EVERYWHERE: Final = """\
@@ -50,19 +51,20 @@ def load_setup(
     base: Path | None = None,
     file: Path | None = None,
     known: Catalog | None = None,
+    release: Release = NEWEST,
 ) -> Setup:
     """Read the text of a configuration file (None if there is none) and load its plugins and those of the command line.
 
     ``base`` is the folder of relative paths in the file, and ``file`` the file itself if it has a path. Unchanged
-    plugins of a ``known`` catalog are not loaded again.
+    plugins of a ``known`` catalog are not loaded again. ``release`` is the release of kube-scheduler to emulate.
     Raises ConfigError or PluginLoadError.
     """
     if text is None:
         catalog = find_plugins(requested, known=known)
-        return Setup(config_for(catalog), catalog)
+        return Setup(config_for(catalog, release), catalog)
     rest, written = split(text)
     sources = read_sources(written, source=source)
-    document = read_document(rest, source=source)
+    document = read_document(rest, source=source, release=release)
     guests = guests_in(document)
     wanted = named_in(document)
     catalog = find_plugins(requested, sources, base=base, file=file, wanted=wanted, guests=guests, known=known)
@@ -75,21 +77,27 @@ def load_setup(
 
 
 def configuration(
-    text: str | None, *, plugins: Mapping[str, type[Plugin]], source: str, plugin_source: str = "plugins"
+    text: str | None,
+    *,
+    plugins: Mapping[str, type[Plugin]],
+    source: str,
+    plugin_source: str = "plugins",
+    release: Release = NEWEST,
 ) -> SchedulerConfiguration:
     """Return the configuration of a text, or the default one with all plugins enabled. Raises ConfigError."""
     specs = {name: plugin_spec(cls) for name, cls in plugins.items()}
     if text is not None:
-        return load_config(text, source=source, plugins=specs)
+        return load_config(text, source=source, plugins=specs, release=release)
     if not plugins:
-        return default_config()
+        return default_config(release)
     enabled = ", ".join(f"{{name: {name}}}" for name in plugins)
-    return load_config(_EVERYWHERE.format(enabled=enabled), source=plugin_source, plugins=specs)
+    return load_config(_EVERYWHERE.format(enabled=enabled), source=plugin_source, plugins=specs, release=release)
 
 
-def config_for(catalog: Catalog) -> SchedulerConfiguration:
-    """Return the default configuration with all found plugins enabled."""
-    return configuration(None, plugins=catalog.classes(POD), source="", plugin_source="--plugin")
+def config_for(catalog: Catalog, release: Release = NEWEST) -> SchedulerConfiguration:
+    """Return the default configuration of a release with all found plugins enabled."""
+    plugins = catalog.classes(POD)
+    return configuration(None, plugins=plugins, source="", plugin_source="--plugin", release=release)
 
 
 def named_in(document: Document) -> frozenset[str]:

@@ -17,6 +17,7 @@ from mooring.loading.plugin_sources import NO_SOURCES, read_sources, split
 from mooring.loading.setup import Setup, load_setup
 from mooring.loading.snapshot import package_files
 from mooring.loading.wasm.guest_config import guests_in
+from mooring.releases import NEWEST, Release
 
 #: The maximum number of files in a signature.
 _MAX_FILES: Final = 10_000
@@ -57,8 +58,13 @@ class SetupFiles:
         requested: Requested = NOTHING,
         *,
         adjust: Callable[[SchedulerConfiguration], SchedulerConfiguration] = lambda config: config,
+        release: Release = NEWEST,
     ) -> None:
-        """``adjust`` is applied to the loaded configuration, so that flags can override it."""
+        """``adjust`` is applied to the loaded configuration, so that flags can override it.
+
+        ``release`` is the release of kube-scheduler to emulate.
+        """
+        self.release = release
         self.file = file
         self._requested = requested
         self.adjust = adjust
@@ -99,7 +105,15 @@ class SetupFiles:
         text = self._text()
         base = self.file.parent if self.file is not None else None
         source = str(self.file or "")
-        setup = load_setup(text, source=source, requested=self._requested, base=base, file=self.file, known=known)
+        setup = load_setup(
+            text,
+            source=source,
+            requested=self._requested,
+            base=base,
+            file=self.file,
+            known=known,
+            release=self.release,
+        )
         try:
             return msgspec.structs.replace(setup, config=self.adjust(setup.config))
         except ValueError:
@@ -142,7 +156,7 @@ class SetupFiles:
         yield from (base / entry.path for entry in sources.plugins if entry.path)
         yield from (base / folder for folder in sources.directories)
         try:
-            guests = guests_in(read_document(rest, source=""))
+            guests = guests_in(read_document(rest, source="", release=self.release))
         except (ConfigError, PluginLoadError):
             return
         for guest in guests:

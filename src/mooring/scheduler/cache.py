@@ -16,6 +16,7 @@ from mooring.columns.node_info import PodInfo
 from mooring.columns.nominator import Nominator
 from mooring.columns.table import NodeTable
 from mooring.framework.listers import ObjectStore
+from mooring.releases import NEWEST, Release
 
 
 class CacheError(RuntimeError):
@@ -25,8 +26,8 @@ class CacheError(RuntimeError):
 class Cache:
     """The cached cluster: nodes and placed pods in the table, nominated pods, and listers of all pods and objects."""
 
-    def __init__(self) -> None:
-        self.table = NodeTable()
+    def __init__(self, release: Release = NEWEST) -> None:
+        self.table = NodeTable(release)
         self.objects = ObjectStore()
         self.nominator = Nominator()
         #: The table's pods whose binding was decided but not observed yet, by uid.

@@ -64,7 +64,7 @@ class Engine(ScheduleOne):
         """
         self._expect = expect
         self._evicts_later = evicts_later
-        self.cache = Cache()
+        self.cache = Cache(config.release)
         self.observer = observer
         self._extenders = extenders or None
         #: The running PreBind plugins, which preemption may cancel.

@@ -17,6 +17,7 @@ from mooring.framework.custom_resources import CustomResource
 from mooring.framework.declarations import CustomKinds
 from mooring.loading import Catalog
 from mooring.loading.setup import config_for
+from mooring.releases import NEWEST, Release
 from mooring.scheduler.cache import Cache
 
 
@@ -96,23 +97,23 @@ def _fitted(item: Unknown, kind: type[CustomResource], where: str) -> CustomReso
         raise CaseError(f"{where}: {path_text(error.fault.steps)}: {error.fault.problem}") from None
 
 
-def config_of(case: Mapping[str, Any], catalog: Catalog) -> SchedulerConfiguration:
-    """Return the case's configuration, or the default one. Raises CaseError."""
+def config_of(case: Mapping[str, Any], catalog: Catalog, release: Release = NEWEST) -> SchedulerConfiguration:
+    """Return the case's configuration, or the default one of the release. Raises CaseError."""
     config = case.get("config")
     if config is None:
-        return _default(catalog)
+        return _default(catalog, release)
     text = config if isinstance(config, str) else msgspec.json.encode(config).decode()
-    return _parsed(text, catalog)
+    return _parsed(text, catalog, release)
 
 
 @functools.cache
-def _default(catalog: Catalog) -> SchedulerConfiguration:
-    return config_for(catalog)
+def _default(catalog: Catalog, release: Release) -> SchedulerConfiguration:
+    return config_for(catalog, release)
 
 
 @functools.lru_cache(maxsize=256)
-def _parsed(text: str, catalog: Catalog) -> SchedulerConfiguration:
+def _parsed(text: str, catalog: Catalog, release: Release) -> SchedulerConfiguration:
     try:
-        return load_config(text, source="config", plugins=catalog.specs())
+        return load_config(text, source="config", plugins=catalog.specs(), release=release)
     except ConfigError as error:
         raise CaseError(f"config: {error}") from None

@@ -15,6 +15,7 @@ from mooring.framework.plugin_errors import run_loop
 from mooring.framework.status import Code, Status
 from mooring.loading import Catalog
 from mooring.observe.attempt_trace import Evaluation
+from mooring.releases import NEWEST, Release
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, ScheduleFailure
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
@@ -40,8 +41,8 @@ _SEARCHERS = frozenset({"DefaultPreemption", "CapacityScheduling"})
 _GAP = "resource gap"
 
 
-def evaluate(case: Mapping[str, Any], catalog: Catalog = _NO_PLUGINS) -> dict[str, Any]:
-    """Evaluate one case; the catalog contains additional plugins. Raises CaseError.
+def evaluate(case: Mapping[str, Any], catalog: Catalog = _NO_PLUGINS, *, release: Release = NEWEST) -> dict[str, Any]:
+    """Evaluate one case as a release decides; the catalog contains additional plugins. Raises CaseError.
 
     A case is ``{"objects": [...], "pod": {...}, "config"?: {...}}``. Instead of ``pod``, it can have ``"pods": [...]``,
     which are tried one after another, and ``"elapse": {...}``, the seconds that pass before an attempt, by its number.
@@ -49,7 +50,7 @@ def evaluate(case: Mapping[str, Any], catalog: Catalog = _NO_PLUGINS) -> dict[st
     clock, several = _Clock(), "pods" in case
     pods = pods_of(case) if several else [pod_of(case.get("pod"), "pod")]
     elapse = elapse_of(case, len(pods)) if several else {}
-    config = config_of(case, catalog)
+    config = config_of(case, catalog, release)
     try:
         engine = Engine(config, plugins=catalog.classes(), rng=random.Random(0), clock=clock)
     except ProfileError as error:

@@ -21,6 +21,7 @@ from mooring.loading import PluginLoadError, Requested, Setup, find_plugins, loa
 from mooring.loading.plugin_files import load_file
 from mooring.loading.plugin_kinds import plugin_name
 from mooring.loading.setup_files import SetupFiles
+from mooring.releases import Release, ReleaseError, release_named
 from mooring.scheduler.profile import ProfileError
 from mooring.simulation.result import SimulationResult
 from mooring.simulation.run import simulate_manifests
@@ -44,6 +45,7 @@ def simulate(
     scheduler_names: Sequence[str] = (),
     seed: int = 0,
     recursive: bool = False,
+    emulated_version: str = "",
 ) -> SimulationResult:
     """Schedule the workloads in manifests without a cluster, as `mooring simulate` does. Raises SimulationError.
 
@@ -51,18 +53,19 @@ def simulate(
     KubeSchedulerConfiguration and ``scheduler_conf`` a volcano-scheduler.conf, as a file or as text. ``plugins`` are
     classes, which a notebook may define, files, folders, or "NAME=FILE". Without ``config`` they are enabled at all
     their extension points. Batch sessions schedule pods with one of the ``scheduler_names`` (by default volcano).
+    ``emulated_version`` is the release of kube-scheduler to emulate, such as "1.36"; by default the newest.
     """
     if isinstance(manifests, str | os.PathLike | Mapping | KubeObject):
         manifests = [manifests]
     try:
         given = [found for number, each in enumerate(manifests) for found in _given(each, number, recursive=recursive)]
-        setup = _setup(config, _requested(plugins))
+        setup = _setup(config, _requested(plugins), release_named(emulated_version))
         conf = None if scheduler_conf is None else _source(scheduler_conf, "scheduler_conf")
         names = tuple(scheduler_names)
         outcome = _outside_loop(lambda: simulate_manifests(given, setup, seed=seed, conf=conf, scheduler_names=names))
     except ConfigError as error:
         raise SimulationError("\n".join(error.lines())) from None
-    except (InputError, ManifestError, PluginLoadError, ProfileError) as error:
+    except (InputError, ManifestError, PluginLoadError, ProfileError, ReleaseError) as error:
         raise SimulationError(str(error)) from None
     return SimulationResult(outcome)
 
@@ -128,18 +131,20 @@ def _requested(plugins: Iterable[type[Any] | str | os.PathLike[str]]) -> Request
 
 
 def _setup(
-    config: str | os.PathLike[str] | Mapping[str, Any] | SchedulerConfiguration | None, requested: Requested
+    config: str | os.PathLike[str] | Mapping[str, Any] | SchedulerConfiguration | None,
+    requested: Requested,
+    release: Release,
 ) -> Setup:
     match config:
         case None:
-            return load_setup(None, source="", requested=requested)
+            return load_setup(None, source="", requested=requested, release=release)
         case SchedulerConfiguration():
             return Setup(config, find_plugins(requested))
         case Mapping():
-            return load_setup(yaml_text(_plain(config)), source="config", requested=requested)
+            return load_setup(yaml_text(_plain(config)), source="config", requested=requested, release=release)
         case str() if _is_text(config):
-            return load_setup(config, source="config", requested=requested)
-    return SetupFiles(Path(config), requested).load()
+            return load_setup(config, source="config", requested=requested, release=release)
+    return SetupFiles(Path(config), requested, release=release).load()
 
 
 def _source(text: str | os.PathLike[str], name: str) -> Source:

@@ -13,6 +13,7 @@ from mooring.api.volcano import PodGroup, Queue
 from mooring.batch.actions import ACTIONS
 from mooring.batch.actions.complete import complete
 from mooring.batch.cluster import BatchCluster
+from mooring.batch.kube_plugins import RELEASE
 from mooring.batch.plugin import SessionGuards
 from mooring.batch.plugins.capacity import Capacity
 from mooring.batch.plugins.proportion import Proportion
@@ -60,7 +61,12 @@ class Sessions:
         self.settings = settings
         self._cache = cache
         handle = Handle(
-            profile_name=settings.scheduler_names[0], table=cache.table, objects=cache.objects, clock=clock, rng=rng
+            profile_name=settings.scheduler_names[0],
+            table=cache.table,
+            objects=cache.objects,
+            clock=clock,
+            rng=rng,
+            release=RELEASE,
         )
         self._cluster = BatchCluster(
             handle,

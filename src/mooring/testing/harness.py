@@ -34,6 +34,7 @@ from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.verdicts import Verdicts
 from mooring.framework.what_if import Victims
+from mooring.releases import NEWEST, Release
 from mooring.scheduler.answers import as_score, as_status, check_columns, checked_scores, pre_filter_answer
 
 #: The form of filter and score to run: in columns, node by node, or any (columns first).
@@ -82,9 +83,10 @@ class PluginHarness:
         objects: Iterable[KubeObject] = (),
         clock: Callable[[], float] = lambda: 1_800_000_000.0,
         seed: int = 0,
+        release: Release = NEWEST,
     ) -> None:
         #: The nodes and the pods on them.
-        self.table = NodeTable()
+        self.table = NodeTable(release)
         #: The plugin's handle.
         self.handle = Handle(table=self.table, clock=clock, rng=random.Random(seed))
         self.add(*objects, *nodes, *pods)

@@ -11,7 +11,9 @@ import pytest
 from mooring.cli.flags.scheduler_settings import (
     batch_settings,
     configured,
+    emulated_release,
     gate_notes,
+    gated_release,
     plain_endpoints,
     served,
     with_sessions,
@@ -19,6 +21,7 @@ from mooring.cli.flags.scheduler_settings import (
 )
 from mooring.cli.flags.supported_flags import SUPPORTED_FLAGS
 from mooring.config import default_config
+from mooring.releases import V1_36, V1_37
 
 DEFAULTS = {flag.name.replace("-", "_"): flag.default for flag in SUPPORTED_FLAGS}
 
@@ -100,7 +103,18 @@ def test_plain_endpoints_share_an_address() -> None:
         plain_endpoints(flags(enable_metrics=True, listen_address="nonsense"))
 
 
-def test_unknown_feature_gates_are_errors() -> None:
-    assert gate_notes(flags()) == []
-    with pytest.raises(click.BadParameter):
-        gate_notes(flags(feature_gates=(("NoSuchGate", "true"),)))
+def test_the_release_and_its_gates() -> None:
+    assert emulated_release("") is None
+    assert emulated_release("kube=1.37") is V1_37
+    with pytest.raises(click.BadParameter, match=r"kube-scheduler 1\.33 cannot be emulated; use 1\.36 or 1\.37"):
+        emulated_release("1.33")
+    gates = [("kube:StorageCapacityScoring", "true"), ("MemoryQoS", "true")]
+    assert gated_release(V1_36, gates).enabled("StorageCapacityScoring")
+    assert gate_notes(V1_36, gates) == ["--feature-gates: MemoryQoS=true has no effect on a scheduler"]
+    # Which release is emulated is not known yet: both gates are refused in one of them, but not in the other.
+    assert gate_notes(None, [("SidecarContainers", "true")]) == []
+    assert gate_notes(None, [("DRAFractionalCapacityRange", "true")]) == []
+    with pytest.raises(click.BadParameter, match="unrecognized feature gate: NoSuchGate"):
+        gated_release(V1_36, [("NoSuchGate", "true")])
+    with pytest.raises(click.BadParameter, match="neither true nor false"):
+        gated_release(V1_36, [("StorageCapacityScoring", "maybe")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mooring.kube import Access
     from mooring.live.batch.batch_settings import BatchSettings
     from mooring.live.endpoints.endpoint_server import ServerSettings
+    from mooring.releases import Release
 
 
 #: Leader election flag -> the configuration field that it overrides.
@@ -106,16 +107,45 @@ def served(given: Mapping[str, Any]) -> ServerSettings | None:
     )
 
 
-def gate_notes(given: Mapping[str, Any]) -> list[str]:
-    """Return warnings about feature gates. Ends the command for gates that are not supported."""
-    from mooring.cli.flags.go_flags import parse_bool
-    from mooring.config.feature_gates import GateError, check_gates
+def emulated_release(version: str) -> Release | None:
+    """Return the release of `--emulated-version`, or None if the flag is not given. Ends the command if invalid."""
+    from mooring.releases import ReleaseError, release_named
 
     try:
-        wanted = {name.removeprefix("kube:"): parse_bool(value) for name, value in given["feature_gates"]}
-        return [f"--feature-gates: {note}" for note in check_gates(wanted)]
-    except (GateError, ValueError) as error:
-        raise click.BadParameter(str(error), param_hint="--feature-gates") from None
+        return release_named(version) if version else None
+    except ReleaseError as error:
+        raise click.BadParameter(str(error), param_hint="--emulated-version") from None
+
+
+def gated_release(release: Release, gates: Iterable[tuple[str, str]]) -> Release:
+    """Return a release with the gates of `--feature-gates`. Ends the command for gates that are not supported."""
+    return _with_gates([release], gates)[0]
+
+
+def gate_notes(release: Release | None, gates: Iterable[tuple[str, str]]) -> list[str]:
+    """Return warnings about feature gates. Ends the command for gates that the release does not support.
+
+    If the release is not known yet, that means gates that no release supports.
+    """
+    from mooring.releases import RELEASES
+
+    notes = _with_gates([release] if release is not None else RELEASES, gates)[1]
+    return [f"--feature-gates: {note}" for note in notes]
+
+
+def _with_gates(releases: Sequence[Release], gates: Iterable[tuple[str, str]]) -> tuple[Release, list[str]]:
+    """Return the newest of the releases that supports the gates, with the gates set, and notes about them."""
+    from mooring.cli.flags.go_flags import parse_bool
+    from mooring.releases import with_gates
+
+    problems = []
+    for release in reversed(releases):
+        try:
+            wanted = {name.removeprefix("kube:"): parse_bool(value) for name, value in gates}
+            return with_gates(release, wanted)
+        except ValueError as error:
+            problems.append(str(error))
+    raise click.BadParameter(problems[0], param_hint="--feature-gates")
 
 
 def _access(kubeconfig: str, flag: str) -> Access | None:

@@ -1,4 +1,4 @@
-"""The supported flags, which work as in kube-scheduler 1.36 and vc-scheduler."""
+"""The supported flags, which work as in kube-scheduler and vc-scheduler."""
 
 from __future__ import annotations
 
@@ -23,7 +23,18 @@ SUPPORTED_FLAGS: Final = (
     Flag("master", _CLUSTER, "text", "Address of the API server. Overrides the kubeconfig.", ""),
     Flag("write-config-to", _CLUSTER, "text", "Write the effective configuration to this file and exit.", ""),
     Flag(
-        "feature-gates", _CLUSTER, "map", "Feature gates of kube-scheduler 1.36. Only the defaults are supported.", ()
+        "emulated-version",
+        _CLUSTER,
+        "text",
+        "Release of kube-scheduler to emulate: 1.36 or 1.37. By default that of the API server.",
+        "",
+    ),
+    Flag(
+        "feature-gates",
+        _CLUSTER,
+        "map",
+        "Feature gates of the emulated release. Gates that change decisions and are not supported are refused.",
+        (),
     ),
     Flag("bind-address", _SERVING, "text", "Address to serve health, metrics and decisions on.", "0.0.0.0"),
     Flag("secure-port", _SERVING, "int", "Port to serve on; 0 disables the endpoints.", 10259),

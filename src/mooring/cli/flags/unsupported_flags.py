@@ -47,15 +47,9 @@ _PROFILING: Final = (
 )
 _VERSIONS: Final = (
     UnsupportedFlag(
-        "emulated-version",
-        "makes kube-scheduler behave like an earlier version; Mooring only behaves like 1.36: remove the flag",
-        is_error=True,
-        accepted=("1.36", "kube=1.36"),
-    ),
-    UnsupportedFlag(
         "min-compatibility-version",
         "has no effect on a scheduler",
-        accepted=("1.35", "kube=1.35", "1.36", "kube=1.36"),
+        accepted=tuple(f"{prefix}1.{minor}" for prefix in ("", "kube=") for minor in (35, 36, 37)),
     ),
 )
 _METRICS: Final = (

@@ -23,6 +23,7 @@ from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.actions.complete import complete
 from mooring.batch.callbacks import MayEvict
 from mooring.batch.cluster import BatchCluster
+from mooring.batch.kube_plugins import RELEASE
 from mooring.batch.plugin import SessionGuards
 from mooring.batch.plugins import PLUGINS
 from mooring.batch.plugins.gang import UNSCHEDULABLE
@@ -125,6 +126,7 @@ class BatchScheduler:
             rng=rng,
             binder=binder,
             volumes=volumes,
+            release=RELEASE,
         )
         self.cluster = BatchCluster(
             handle,

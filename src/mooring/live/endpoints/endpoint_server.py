@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 
-from mooring import DECIDES_AS, __version__
+from mooring import __version__
 from mooring.api.label_selectors import parse_int
 from mooring.http_listener import ConnectionLimits, Listener
 from mooring.kube import Access
@@ -95,7 +95,10 @@ class Sources:
         live: Mapping[str, Check],
         ready: Mapping[str, Check],
         plugins: Callable[[], list[Any]] = list,
+        version: Mapping[str, str] | None = None,
     ) -> None:
+        #: The emulated release, for /version.
+        self.version = version or {}
         self.metrics = metrics
         self.resources = resources
         self.config = config
@@ -296,7 +299,7 @@ class EndpointServer:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _version(self, _request: web.Request) -> web.Response:
-        return _json({"gitVersion": f"v{__version__}", "decidesAs": DECIDES_AS})
+        return _json({"gitVersion": f"v{__version__}", **self._sources.version})
 
     async def _configz(self, _request: web.Request) -> web.Response:
         return _json(await self._read(self._sources.config))

@@ -19,6 +19,7 @@ from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.explanation import view
 from mooring.observe.pod_resource_metrics import render_resources
 from mooring.observe.scheduler_metrics import SchedulerMetrics
+from mooring.releases import Release
 from mooring.scheduler.decision_log import DecisionLog
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.pod_explanation import explain
@@ -97,6 +98,12 @@ def synced_check(lagging: Callable[[], list[str]]) -> Check:
     return check
 
 
+def _version(release: Release) -> dict[str, str]:
+    """Return the emulated release as /version shows it, with the names that Kubernetes uses."""
+    major, _, minor = release.version.partition(".")
+    return {"decidesAs": release.reference, "emulationMajor": major, "emulationMinor": minor}
+
+
 def make_server(
     settings: ServerSettings | None,
     *,
@@ -137,6 +144,7 @@ def make_server(
         decision=lambda key: explain(engine, key),
         decisions=decisions,
         plugins=plugins,
+        version=_version(config().release),
         live={"leaderElection": lease_check(election)},
         ready={"shutdown": stopping, "sched-handler-sync": synced_check(informers.lagging)},
     )

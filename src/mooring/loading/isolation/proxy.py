@@ -81,7 +81,7 @@ class IsolatedPlugin(Plugin):
         process, new = self.process, None
         if self._generation != process.generation:
             self._feed.reset()
-            new = [self.handle.profile_name, msgspec.to_builtins(self.args)]
+            new = [self.handle.profile_name, msgspec.to_builtins(self.args), msgspec.to_builtins(self.handle.release)]
         changes, begin = self._feed.take(), new is not None
         message = {"attempt": attempt, "pod": b"" if pod is None else encode_json(pod), "rest": list(rest)}
         generation = process.generation

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from mooring.api.codec import decode_json
@@ -39,6 +40,7 @@ from mooring.framework.verdicts import Verdicts
 from mooring.loading.isolation.wire import Closed, pack, receive, send
 from mooring.loading.plugin_files import load_file, pick
 from mooring.logs import configure_logs
+from mooring.releases import Release
 
 #: The number of attempts whose cycle state is kept. There are never more at a time.
 _MAX_ATTEMPTS: Final = 4096
@@ -47,8 +49,8 @@ _MAX_ATTEMPTS: Final = 4096
 class _Instance:
     """One instance of the plugin, with copies of the node table and of other objects."""
 
-    def __init__(self, cls: type[Plugin], profile: str, args: Any) -> None:
-        self.table, self.objects = NodeTable(), ObjectStore()
+    def __init__(self, cls: type[Plugin], profile: str, args: Any, release: Release) -> None:
+        self.table, self.objects = NodeTable(release), ObjectStore()
         self._kinds: list[type[KubeObject]] = list(declared_kinds([cls]))
         #: The scheduler's row -> the row in this process.
         self._rows = np.zeros(0, dtype=np.intp)
@@ -177,7 +179,8 @@ def serve(channel: socket.socket) -> None:
                 instances.pop(dropped, None)
             number = message["instance"]
             if message["new"] is not None:
-                instances[number] = _Instance(cls, *message["new"])
+                profile, args, release = message["new"]
+                instances[number] = _Instance(cls, profile, args, msgspec.convert(release, Release))
             instance = instances[number]
             for change in message["changes"]:
                 instance.apply(*change)

@@ -1,25 +1,23 @@
-"""The feature gates of kube-scheduler 1.36, and which of them have an effect."""
+"""kube-scheduler 1.36: the oldest release that Mooring emulates. Later releases are declared as changes of this one."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from mooring.config.config_errors import nearest
+from mooring.releases.gates import gate_table
+from mooring.releases.release import Release
 
+_FILTERS: Final = "preFilter filter"
+_ALL: Final = "preFilter filter preScore score"
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-#: Enabled by default.
-_ON: Final = _names(
-    """
+GATES: Final = gate_table(
+    on="""
     APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs AtomicFIFO
-    AuthorizePodWebsocketUpgradeCreatePermission CPUCFSQuotaPeriod CPUManagerPolicyBetaOptions
-    CRDObservedGenerationTracking ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation
-    ClientsAllowTLSCacheGC ComponentFlagz ComponentStatusz ConstrainedImpersonation ContainerCheckpoint
-    ContainerRestartRules ContextualLogging DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints
-    DRAExtendedResource DRAPartitionableDevices DRAPrioritizedList DRAResourceClaimDeviceStatus
+    AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions CRDObservedGenerationTracking
+    ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowTLSCacheGC ComponentFlagz
+    ComponentStatusz ConstrainedImpersonation ContainerCheckpoint ContainerRestartRules ContextualLogging
+    CustomCPUCFSQuotaPeriod DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource
+    DRAPartitionableDevices DRAPrioritizedList DRAResourceClaimDeviceStatus
     DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout DeclarativeValidationBeta
     DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency DisableCPUQuotaWithExclusiveCPUs EnvFiles
     ExtendWebSocketsToKubelet GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
@@ -43,11 +41,8 @@ _ON: Final = _names(
     TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy
     UnlockWhileProcessingFIFO WatchCacheInitializationPostStartHook WatchList WatchListClient
     WindowsGracefulNodeShutdown
-    """
-)
-#: Disabled by default.
-_OFF: Final = _names(
-    """
+    """,
+    off="""
     APIServingWithRoutine AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests
     AllowUnsafeMalformedObjectDeletion CBORServingAndStorage CPUManagerPolicyAlphaOptions CRIListStreaming
     CSIVolumeHealth ChangeContainerStatusOnKubeletRestart ClientsAllowCBOR ClientsPreferCBOR
@@ -65,11 +60,8 @@ _OFF: Final = _names(
     StorageVersionAPI StorageVersionMigrator TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling
     TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport VolumeLimitScaling
     WindowsCPUAndMemoryAffinity WindowsHostNetwork WorkloadAwarePreemption WorkloadWithJob
-    """
-)
-#: Locked to true.
-_LOCKED_ON: Final = _names(
-    """
+    """,
+    locked_on="""
     APIServerTracing AggregatedDiscoveryRemoveBetaType AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
     AuthorizeNodeWithSelectors AuthorizeWithSelectors BtreeWatchCache CPUManagerPolicyOptions
     CRDValidationRatcheting CSIServiceAccountTokenSecrets ConsistentListFromCache CustomResourceFieldSelectors
@@ -89,59 +81,45 @@ _LOCKED_ON: Final = _names(
     StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf
     StructuredAuthenticationConfiguration SupplementalGroupsPolicy SystemdWatchdog TopologyManagerPolicyOptions
     UserNamespacesSupport VolumeAttributesClass WinDSR WinOverlay
-    """
-)
-#: Locked to false.
-_LOCKED_OFF: Final = _names(
-    """
+    """,
+    locked_off="""
     AllowOverwriteTerminationGracePeriodSeconds GitRepoVolumeDriver SeparateCacheWatchRPC
-    """
+    """,
 )
-#: Gates that change the decisions of kube-scheduler. Mooring supports only their defaults.
-_DECISIVE: Final = _names(
-    """
-    CoordinatedLeaderElection DRAAdminAccess DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules
-    DRADeviceTaints DRAExtendedResource DRAListTypeAttributes DRANodeAllocatableResources DRAPartitionableDevices
-    DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims
-    DynamicResourceAllocation GangScheduling GenericWorkload InPlacePodLevelResourcesVerticalScaling
-    InPlacePodVerticalScaling MatchLabelKeysInPodTopologySpread NodeDeclaredFeatures
-    NodeInclusionPolicyInPodTopologySpread NominatedNodeNameForExpectation PodLevelResources SchedulerQueueingHints
-    SidecarContainers StorageCapacityScoring TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling
-    VolumeAttributesClass VolumeLimitScaling WorkloadAwarePreemption
-    """
+
+V1_36: Final = Release(
+    version="1.36",
+    reference="v1.36.4",
+    gates=GATES,
+    default_plugins=(
+        "SchedulingGates PrioritySort NodeUnschedulable NodeName TaintToleration:3 NodeAffinity:2 NodePorts"
+        " NodeResourcesFit:1 VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread:2"
+        " InterPodAffinity:2 DynamicResources:2 DefaultPreemption NodeResourcesBalancedAllocation:1 ImageLocality:1"
+        " DefaultBinder NodeDeclaredFeatures"
+    ),
+    plugin_points={
+        "DefaultBinder": "bind",
+        "DefaultPreemption": "preEnqueue postFilter",
+        "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
+        "GangScheduling": "preEnqueue permit",
+        "ImageLocality": "score",
+        "InterPodAffinity": _ALL,
+        "NodeAffinity": _ALL,
+        "NodeDeclaredFeatures": _FILTERS,
+        "NodeName": "filter",
+        "NodePorts": _FILTERS,
+        "NodeResourcesBalancedAllocation": "preScore score",
+        "NodeResourcesFit": f"{_ALL} placementScore",
+        "NodeUnschedulable": "filter",
+        "NodeVolumeLimits": _FILTERS,
+        "PodGroupPodsCount": "placementScore",
+        "PodTopologySpread": _ALL,
+        "PrioritySort": "queueSort",
+        "SchedulingGates": "preEnqueue",
+        "TaintToleration": "filter preScore score",
+        "TopologyPlacementGenerator": "placementGenerate",
+        "VolumeBinding": f"{_ALL} reserve preBind",
+        "VolumeRestrictions": _FILTERS,
+        "VolumeZone": _FILTERS,
+    },
 )
-_ALL: Final = frozenset({"AllAlpha", "AllBeta"})
-
-
-class GateError(ValueError):
-    """An invalid value of a feature gate; the message has the reason and the remedy."""
-
-
-def check_gates(wanted: dict[str, bool]) -> list[str]:
-    """Return notes about gates without effect. Raises GateError for values that are not supported."""
-    notes = []
-    for name, value in wanted.items():
-        default = _default(name)
-        word = "true" if value else "false"
-        if value == default and name != "AllBeta":
-            continue
-        if name in _LOCKED_ON | _LOCKED_OFF:
-            locked = "true" if default else "false"
-            raise GateError(f"cannot set feature gate {name} to {word}, feature is locked to {locked}; remove it")
-        if name in _DECISIVE | _ALL:
-            raise GateError(
-                f"{name}={word} changes how kube-scheduler decides; Mooring decides as kube-scheduler does by default. "
-                "Remove it, or use kube-scheduler for pods that need it"
-            )
-        notes.append(f"{name}={word} has no effect on a scheduler")
-    return notes
-
-
-def _default(name: str) -> bool:
-    if name in _ON | _LOCKED_ON:
-        return True
-    if name in _OFF | _LOCKED_OFF | _ALL:
-        return False
-    close = nearest(name, sorted(_ON | _OFF | _LOCKED_ON | _LOCKED_OFF))
-    hint = f"; did you mean {close}?" if close else "; kube-scheduler 1.36 has none of this name"
-    raise GateError(f"unrecognized feature gate: {name}{hint}")

@@ -1,0 +1,87 @@
+"""What kube-scheduler 1.37 changed since 1.36."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from mooring.releases.gates import changed_table
+from mooring.releases.v1_36 import V1_36
+
+V1_37: Final = msgspec.structs.replace(
+    V1_36,
+    version="1.37",
+    reference="v1.37.1",
+    gates=changed_table(
+        V1_36.gates,
+        on="""
+        AllowUnsafeMalformedObjectDeletion ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode
+        DRAFractionalCapacityRange EtcdRangeStream ExcludeAdmissionWebhookVirtualResources HPAGeneration
+        HPAOptimizedSelectorStore HPAScaleToZero HugepageAwareEviction KubeProxyIPVS KubeletInUserNamespace
+        ManifestBasedAdmissionControlConfig MaxUnavailableStatefulSet MemoryQoS NFTablesNetlink NativeHistograms
+        NodeControllerLeaseCircuitBreaker PersistentVolumeClaimUnusedSinceTime PodCertificateRequest
+        PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass PodsAPI SELinuxMount
+        StaleControllerConsistencyHPA StorageCapacityScoring StorageVersionMigrator VolumeLimitScaling
+        WatchListCompression WebhookRoundTripLoadBalancing
+        """,
+        off="""
+        APIServerWebhookAuthenticationToken AtomicWriteVolumeUserFields CompositePodGroup
+        ConsistentListFromCacheSkipTimeoutFallback DRADerivedAttributes DRADeviceCompatibilityGroups
+        DRAOptionalNodeOperations DRAPartitionableDevicesType DefaultPodSysctls EmptyDirVolumeMode EvictionRequestAPI
+        GRPCContainerProbeTLS H2CContainerProbe InPlacePodVerticalScalingMemoryBackedVolumes
+        InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath
+        KubeProxyNFTablesLocalhostNodePorts KubeletAllocatedPodsEndpoint NodeLifecycleConditions
+        PodGroupPreemptionPolicy SchedulerPreQueueingHints StatefulSetRecreateStrategy VolumeBindMountOptions
+        """,
+        locked_on="""
+        DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAPrioritizedList DRAResourceClaimDeviceStatus
+        DisableCPUQuotaWithExclusiveCPUs HPAConfigurableTolerance HostnameOverride
+        InPlacePodVerticalScalingInitContainers NodeDeclaredFeatures PLEGOnDemandRelist
+        PodReadyToStartContainersCondition RelaxedServiceNameValidation WatchCacheInitializationPostStartHook
+        """,
+        locked_off="DeclarativeValidationTakeover",
+        removed="""
+        APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource AuthorizeNodeWithSelectors
+        AuthorizeWithSelectors BtreeWatchCache ConsistentListFromCache GangScheduling JobBackoffLimitPerIndex
+        JobPodReplacementPolicy JobSuccessPolicy LogarithmicScaleDown OrderedNamespaceDeletion PodLifecycleSleepAction
+        PodLifecycleSleepActionAllowZero PreventStaticPodAPIReferences RelaxedDNSSearchValidation
+        ResilientWatchCacheInitialization RetryGenerateName SchedulerQueueingHints SidecarContainers
+        StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf StructuredAuthenticationConfiguration
+        WorkloadAwarePreemption
+        """,
+    ),
+    # NodeName comes before NodeUnschedulable.
+    default_plugins=(
+        "SchedulingGates PrioritySort NodeName NodeUnschedulable TaintToleration:3 NodeAffinity:2 NodePorts"
+        " NodeResourcesFit:1 VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread:2"
+        " InterPodAffinity:2 DynamicResources:2 DefaultPreemption NodeResourcesBalancedAllocation:1 ImageLocality:1"
+        " DefaultBinder NodeDeclaredFeatures"
+    ),
+    plugin_points={
+        **V1_36.plugin_points,
+        "DefaultPreemption": "preEnqueue postFilter podGroupPostFilter",
+        "DeferredPodScheduling": "preFilter filter permit",
+        "DynamicResources": "preEnqueue preFilter filter postFilter podGroupPostFilter score reserve preBind",
+        "NodeName": "preFilter filter",
+        "NodeUnschedulable": "preFilter filter",
+        "TaintToleration": "preFilter filter preScore score",
+    },
+    group_points=("podGroupPostFilter", *V1_36.group_points),
+    node_name_narrows=True,
+    image_volumes_raise_bound=True,
+    namespace_selector_is_exact=True,
+    resized_requests_by_sum=True,
+    stops_at_violated_budget=True,
+    infers_bind_mount_options=True,
+    preemption_reports_success=True,
+    reports_no_deallocation=False,
+    taints_requeue_like_new_nodes=False,
+    splits_pod_events=True,
+    any_anti_affinity_term_requeues=True,
+    claim_deletion_requeues=True,
+    nominates_gated_pods=True,
+    entity_metrics=True,
+    shared_claim_metric=True,
+    retries_bindings=True,
+)
