@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -135,6 +137,10 @@ class World:
             time.sleep(0.02)
 
 
+def _proxy(setup: Setup) -> Any:
+    return setup.plugins["Mine"]
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Callable[..., World]]:
     made: list[World] = []
@@ -192,6 +198,121 @@ def test_a_crash_and_an_exception_fail_the_attempt_and_open_the_breaker(world: C
     assert "it exited with code 3" in here.failure("crash")
     assert here.engine.guards.of("Mine").state.startswith("switched off (Ignore)")
     assert here.node("goes-on")
+
+
+STARTS_PROCESSES = (
+    HEAD.replace("import os, time", "import os, signal, subprocess, time")
+    + """
+    def filter(self, state, pod, node):
+        if pod.name == "a":
+            return None
+        here = os.environ["MOORING_TEST_FOLDER"]
+        if pod.name.startswith("bomb"):
+            for _ in range(150):
+                if os.fork() == 0:
+                    open(f"{here}/{os.getpid()}", "w").close()
+                    time.sleep(600)
+            time.sleep(600)
+        # A child, and a daemon: it has another session, and its parent has ended.
+        child = subprocess.Popen(["sleep", "600"])
+        script = "sleep 600 & echo $! > daemon.pid"
+        subprocess.run(["setsid", "sh", "-c", script], cwd=here)
+        daemon = int(open(f"{here}/daemon.pid").read())
+        for pid in (child.pid, daemon):
+            open(f"{here}/{pid}", "w").close()
+        if pod.name.startswith("crash"):
+            os.kill(daemon, signal.SIGKILL)  # nobody knows of it once this process has ended
+            os._exit(3)
+        time.sleep(600)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason", "count"),
+    [
+        ("hang", "did not answer within 1 s", 2),
+        ("crash", "it exited with code 3", 2),
+        ("bomb", "it started more than 64 processes", 65),
+    ],
+)
+def test_all_processes_of_a_plugin_are_killed(
+    world: Callable[..., World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pod: str, reason: str, count: int
+) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    monkeypatch.setenv("MOORING_TEST_FOLDER", str(pids))
+    here = world(STARTS_PROCESSES, timeout="1s" if pod == "hang" else "60s", more="  failureThreshold: 1000")
+    assert here.node("a")
+    assert reason in here.failure(pod)
+    started = [int(path.name) for path in pids.iterdir() if path.name.isdigit()]
+    assert len(started) >= count
+    here.wait(lambda: not any(map(_runs, started)))
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process exists and is not a zombie that waits for its parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user; others are limited themselves")
+def test_other_users_than_root_cannot_start_many_processes() -> None:
+    """The kernel limits the tasks of every user but root, for whom the scheduler counts them."""
+    script = """
+import os, signal, sys
+from mooring.loading.isolation.worker import _limit_processes
+os.setgroups([]); os.setgid(54321); os.setuid(54321); os.setsid()
+_limit_processes(64)
+count = 0
+try:
+    while count < 2000:
+        pid = os.fork()
+        if pid == 0:
+            signal.pause()
+        count += 1
+except OSError:
+    pass
+print(count, flush=True)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.killpg(0, signal.SIGTERM)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip(), done.stderr
+    assert 32 <= int(done.stdout) <= 192
+
+
+ANSWERS = (
+    HEAD
+    + """
+    def filter_nodes(self, state, pod, nodes):
+        rejected = np.ones(len(nodes), dtype=bool)
+        if pod.name == "large":
+            return Verdicts.reject(rejected, Status.unschedulable("x" * (40 << 20)))
+        if pod.name == "twice":
+            import msgspec, socket, struct, sys
+            reply = msgspec.msgpack.encode({"number": 1, "answer": None})
+            os.write(int(sys.argv[1]), struct.pack("<I", len(reply)) + reply)
+        if pod.name == "long":
+            raise ValueError("x" * 100_000)
+"""
+)
+
+
+def test_answers_are_limited(world: Callable[..., World]) -> None:
+    here = world(ANSWERS, more="  failureThreshold: 1000")
+    assert here.node("a")
+    assert len(here.failure("long")) < 5_000
+    assert "killed: its answer has 40 MiB; the limit is 32 MiB" in here.failure("large")
+
+
+def test_an_answer_to_another_call_is_not_accepted(world: Callable[..., World]) -> None:
+    """A child process has the same socket, so it can answer too."""
+    here = world(ANSWERS, more="  failureThreshold: 1000")
+    assert here.node("a")
+    assert "killed: its answer does not belong to the last call" in here.failure("twice")
 
 
 LEAVES = (
@@ -320,7 +441,7 @@ def test_state_is_passed_to_the_next_version(tmp_path: Path) -> None:
     assert here.node("d") == "node-3"
     assert here.plugin is not old
     for setup in (here.setup, after):
-        setup.plugins["Mine"].process.close()
+        _proxy(setup).process.close()
         setup.catalog.unload()
 
 

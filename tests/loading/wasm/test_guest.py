@@ -172,3 +172,43 @@ def test_a_handle_without_nodes() -> None:
     found = harness(module('(func (export "filter") (result i32) (i32.const 0))'))
     assert isinstance(found.plugin.handle, Handle)
     assert found.plugin.filter_nodes(CycleState(), POD, found.nodes([])) is None
+
+
+# Limits of what a guest can allocate
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("(memory 1)", "resource limit exceeded: memory count too high at 2"),
+        ("(table 2000000 funcref)", "table minimum size of 2000000 elements exceeds table limits"),
+        ("(table 1 funcref)" * 10, "resource limit exceeded: table count too high at 10"),
+    ],
+    ids=["a second memory", "a large table", "many tables"],
+)
+def test_modules_that_exceed_a_limit_do_not_start(fields: str, message: str) -> None:
+    with pytest.raises(GuestError, match=message):
+        harness(module(f'{fields} (func (export "filter") (result i32) (i32.const 0))'))
+
+
+def test_shared_memory_has_no_limit_so_it_is_not_supported() -> None:
+    text = '(module (memory (export "memory") 1 2 shared) (func (export "filter") (result i32) (i32.const 0)))'
+    with pytest.raises(GuestError, match="shared memory support is disabled"):
+        harness(bytes(wasmtime.wat2wasm(text)))
+
+
+@pytest.mark.parametrize(("count", "feasible"), [(1000, ["n1", "n2", "n3"]), (200_000_000, [])])
+def test_tables_grow_up_to_a_limit(count: int, feasible: list[str]) -> None:
+    """A guest that returns Unschedulable if the growth fails."""
+    grow = f"(i32.eq (table.grow $t (ref.null func) (i32.const {count})) (i32.const -1))"
+    body = f'(table $t 1 funcref) (func (export "filter") (result i32) (i32.mul (i32.const 2) {grow}))'
+    assert harness(module(body)).run(POD).feasible == feasible
+
+
+@pytest.mark.parametrize("spin", ["(start $spin)", '(export "_start" (func $spin))'])
+def test_a_later_instance_that_hangs_at_its_start_is_stopped_soon(monkeypatch: pytest.MonkeyPatch, spin: str) -> None:
+    """Only the first instance may take long: later ones start in scheduling attempts."""
+    monkeypatch.setattr("mooring.loading.wasm.guest._START_SECONDS", 0.05)
+    body = f'(func $spin (loop $ever (br $ever))) {spin} (func (export "filter") (result i32) (i32.const 0))'
+    with pytest.raises(GuestError, match=r"did not return within 0\.05 s"):
+        harness(module(body))

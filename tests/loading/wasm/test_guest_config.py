@@ -157,7 +157,8 @@ def test_a_missing_file(tmp_path: Path) -> None:
     assert load_error({"guestURL": f"file://{path}"}) == (
         f"Guest: guestURL file://{path}: no such file (the path in it is {path})"
     )
-    assert "Is a directory" in load_error({"guestURL": f"file://{tmp_path}"})
+    assert "is not a regular file" in load_error({"guestURL": f"file://{tmp_path}"})
+    assert "is not a regular file" in load_error({"guestURL": "file:///dev/zero"})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import weakref
 from typing import Any
+
+import pytest
 
 from mooring.config import PluginSpec, load_config
 from mooring.framework import CycleState
@@ -80,6 +83,20 @@ def test_an_attempt_without_its_instance_calls_prefilter_again() -> None:
     plugin.pre_filter(first, A, None)
     plugin.pre_filter(second, B, None)
     assert plugin.filter_nodes(first, A, nodes).status(1).message == "3"
+
+
+def test_the_memory_of_kept_instances_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.loading.wasm.guest._MAX_KEPT_BYTES", 3 << 16)
+    plugin = harness(GUEST, memoryLimit="64Ki").plugin  # four instances may be kept
+    states = [CycleState() for _ in range(6)]
+    guests = []
+    for state in states:
+        plugin.pre_filter(state, A, None)
+        assert begun(plugin, state, A) == "1"
+        guests.append(weakref.ref(plugin._pool.lease(state)[0]))
+    assert [guest() is None for guest in guests] == [True, True, False, False, False, False]
+    assert begun(plugin, states[-1], A) == "1", "still its own"
+    assert begun(plugin, states[0], A) == "1", "a new instance, after prefilter"
 
 
 def test_prefilter_resets_a_guest_whose_prefilter_point_is_disabled() -> None:

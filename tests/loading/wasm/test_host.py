@@ -11,6 +11,7 @@ from mooring.api.meta import KubeObject
 from mooring.api.protobuf import decode_message, encode_object
 from mooring.framework import CycleState
 from mooring.framework.waiting_pods import WaitingPod
+from mooring.loading.wasm.guest import GuestError
 from mooring.testing import PluginHarness, make_node, make_pod
 from tests.loading.wasm.guests import REASON, echo, harness, look_up, module
 from tests.log_capture import capture_logs
@@ -206,3 +207,53 @@ def test_reading_a_waiting_pod(uid: str, name: str) -> None:
     text = found.plugin.pre_filter(CycleState(), POD, None).message
     assert (text == "\0" * 8) == (name == "")
     assert name[:2] in text
+
+
+# Guests that write too much: what they write is copied outside of their memory limit
+
+_CALLS = {
+    "k8s.io/klog log": "(call $f (i32.const 0) (i32.const 0) (i32.const {}))",
+    "k8s.io/klog logs": "(call $f (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 0) (i32.const {}))",
+    "k8s.io/scheduler result.node_names": "(call $f (i32.const 0) (i32.const {}))",
+    "k8s.io/scheduler result.nominated_node_name": "(call $f (i32.const 0) (i32.const {}))",
+    "k8s.io/scheduler result.cluster_events": "(call $f (i32.const 0) (i32.const {}))",
+    "k8s.io/scheduler result.normalized_score_list": "(call $f (i32.const 0) (i32.const {}))",
+    "k8s.io/scheduler handle.eventrecorder.eventf": "(call $f (i32.const 0) (i32.const {}))",
+}
+
+
+@pytest.mark.parametrize("function", _CALLS)
+@pytest.mark.parametrize("length", [60 << 20, -1], ids=["60 MiB", "4 GiB"])
+def test_results_are_limited_in_size(function: str, length: int) -> None:
+    source, name = function.split(" ")
+    params = "i32 " * _CALLS[function].count("i32.const")
+    imports = f'(import "{source}" "{name}" (func $f (param {params})))'
+    body = f'(func (export "prefilter") (result i32) {_CALLS[function].format(length)} (i32.const 0))'
+    plugin = harness(module(body, imports=imports, memory=1000)).plugin
+    with pytest.raises(GuestError, match=r"has \d+ bytes; the limit is \d+"):
+        plugin.pre_filter(CycleState(), POD, None)
+
+
+def test_log_messages_are_limited_in_number_and_cannot_forge_lines() -> None:
+    body = """(func (export "prefilter") (result i32) (local $n i32)
+        (call $logs (i32.const 0) (i32.const 0) (i32.const 2) (i32.const 2) (i32.const 8))
+        (loop $more
+          (call $log (i32.const 0) (i32.const 0) (i32.const 2))
+          (local.set $n (i32.add (local.get $n) (i32.const 1)))
+          (br_if $more (i32.lt_u (local.get $n) (i32.const 5000))))
+        (i32.const 0))"""
+    plugin = harness(module(body, imports=LOG + LOGS, data="hia\nb=1\00v\00"), timeLimit="60s").plugin
+    for _ in range(2):  # the limit is that of a call
+        with capture_logs() as lines:
+            plugin.pre_filter(CycleState(), POD, None)
+        assert len(lines) == 1001
+        assert "further ones are dropped" in lines[-1]["event"]
+        assert not any("\n" in key for line in lines for key in line)
+
+
+def test_a_poll_has_a_limited_number_of_subscriptions() -> None:
+    imports = '(import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))'
+    body = """(func (export "filter") (result i32)
+        (call $poll (i32.const 0) (i32.const 0) (i32.const 5000000) (i32.const 0)))"""
+    with pytest.raises(GuestError, match="the guest returned the status 28"):
+        harness(module(body, imports=imports, memory=4000)).run(POD)

@@ -23,7 +23,6 @@ from mooring.framework.listers import Lister
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState, StateKey
 from mooring.loading.isolation.plugin_process import PluginProcess
-from mooring.loading.isolation.wire import unpack
 from mooring.loading.load_errors import Fault, PluginLoadError
 from mooring.loading.plugin_files import FoundPlugin
 
@@ -105,7 +104,7 @@ class IsolatedPlugin(Plugin):
         if attempt is None:
             attempt = next(_numbers)
             state.write(self._attempt, attempt)
-        return unpack(self._call(method, pod, rest, attempt))
+        return self._call(method, pod, rest, attempt)
 
     def keep_state(self) -> Any:
         """Return the state that the plugin keeps for its next version, as opaque bytes."""

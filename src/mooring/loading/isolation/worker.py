@@ -5,10 +5,13 @@ Started as ``python -m mooring.loading.isolation.worker FD``. It exits when the 
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import pickle
 import random
 import resource
+import signal
 import socket
 import sys
 import threading
@@ -37,13 +40,16 @@ from mooring.framework.plugin_frames import author_frames
 from mooring.framework.state import CycleState
 from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts
-from mooring.loading.isolation.wire import Closed, pack, receive, send
+from mooring.loading.isolation.wire import MAX_ERROR, MAX_FRAMES, Closed, pack, receive, send
 from mooring.loading.plugin_files import load_file, pick
 from mooring.logs import configure_logs
 from mooring.releases import Release
+from mooring.unexpected_errors import shortened
 
 #: The number of attempts whose cycle state is kept. There are never more at a time.
 _MAX_ATTEMPTS: Final = 4096
+#: The option of Linux's prctl().
+_PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 class _Instance:
@@ -91,7 +97,7 @@ class _Instance:
     def call(self, method: str, attempt: int, pod: bytes, rest: list[Any]) -> object:
         """Call a method of the plugin."""
         if method == "keep_state":
-            return pickle.dumps(self.plugin.keep_state())
+            return pack(pickle.dumps(self.plugin.keep_state()))
         if method == "take_state":
             self.plugin.take_state(pickle.loads(rest[0]))  # from an older version of the same plugin
             return None
@@ -162,15 +168,16 @@ def serve(channel: socket.socket) -> None:
     hello = receive(channel)
     if hello["memory"]:
         resource.setrlimit(resource.RLIMIT_AS, (hello["memory"], hello["memory"]))
+    _limit_processes(hello["processes"])
     if hello["logs"] is not None:
         configure_logs(**hello["logs"])
     path = Path(hello["path"])
     try:
         cls = pick(hello["name"], path, load_file(path, "isolation", pin=hello["sha256"])).cls
     except BaseException as error:
-        send(channel, _error(error))
+        send(channel, {"number": 0, **_error(error)})
         return
-    send(channel, {"answer": None})
+    send(channel, {"number": 0, "answer": None})
     instances: dict[int, _Instance] = {}
     while True:
         message = receive(channel)
@@ -192,19 +199,42 @@ def serve(channel: socket.socket) -> None:
         except BaseException as error:
             contain(error)
             reply = _error(error)
-        send(channel, reply)
+        send(channel, {"number": message["number"], **reply})
+
+
+def _limit_processes(count: int) -> None:
+    """Limit the processes and threads that the plugin can start, and make it the parent of orphans among them.
+
+    The kernel counts all tasks of the user, also those in other containers, which are not visible here. So the limit
+    is raised until a thread can be started, and ``count`` is added. The kernel exempts root.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # only Linux has it
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    most = 1 << 22 if hard == resource.RLIM_INFINITY else hard
+    for limit in (min(64 << doublings, most) for doublings in range(17)):
+        resource.setrlimit(resource.RLIMIT_NPROC, (limit, hard))
+        try:
+            probe = threading.Thread(target=int)
+            probe.start()
+        except RuntimeError:
+            continue
+        probe.join()
+        break
+    highest = min(limit + count, most)
+    resource.setrlimit(resource.RLIMIT_NPROC, (highest, highest))
 
 
 def _error(error: BaseException) -> dict[str, Any]:
-    frames = [[each.filename, each.lineno, each.name, each.line] for each in author_frames(error)]
-    return {"error": type(error).__name__, "text": str(error), "frames": frames}
+    frames = [[each.filename, each.lineno or 0, each.name, each.line or ""] for each in author_frames(error)]
+    return {"error": type(error).__name__, "text": shortened(str(error), MAX_ERROR), "frames": frames[-MAX_FRAMES:]}
 
 
 def _exit_with(parent: int) -> None:
     """Exit when the scheduler exits, even while the plugin hangs."""
     while os.getppid() == parent:
         time.sleep(1.0)
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)  # with the processes that the plugin started
 
 
 def main() -> None:

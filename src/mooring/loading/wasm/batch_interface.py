@@ -24,6 +24,10 @@ ABI: Final = 1
 #: A request has ten words, then four for each column.
 _WORDS: Final = 10
 _TEXT_WORD: Final = 7
+#: The maximum size of the list of columns, their number, and the size of the text that a guest returns.
+_MAX_SPECS: Final = 16 << 10
+_MAX_COLUMNS: Final = 256
+_MAX_TEXT: Final = 4 << 20
 Kind = np.dtype[np.signedinteger[Any]]
 
 
@@ -34,9 +38,13 @@ class Batch:
         self._config = config.encode()
         self._at = self._capacity = 0
         answer = guest.call("mooring_columns", Call()) % 2**64
-        text = guest.memory.text(answer >> 32, answer % 2**32)
+        if answer % 2**32 > _MAX_SPECS:
+            raise GuestError("mooring_columns", f"the list of columns has more than {_MAX_SPECS} bytes")
+        specs = guest.memory.text(answer >> 32, answer % 2**32).split()
+        if len(specs) > _MAX_COLUMNS:
+            raise GuestError("mooring_columns", f"the guest requests {len(specs)} columns; the limit is {_MAX_COLUMNS}")
         try:
-            self._columns = [make_column(spec) for spec in text.split()]
+            self._columns = [make_column(spec) for spec in specs]
         except ColumnError as error:
             raise GuestError("mooring_columns", f"the guest {error}") from None
 
@@ -72,7 +80,10 @@ class Batch:
             for offset, part in zip(offsets, parts, strict=True):
                 memory.write(request + offset, part)
             status = guest.call(export, Call(pod=pod), request)
-            text = memory.text(*struct.unpack("<II", memory.read(request + 4 * _TEXT_WORD, 8)))
+            at, length = struct.unpack("<II", memory.read(request + 4 * _TEXT_WORD, 8))
+            if length > _MAX_TEXT:
+                raise IndexError(f"the returned text has {length} bytes; the limit is {_MAX_TEXT}")
+            text = memory.text(at, length)
             answers = memory.read(request + offsets[-1], len(parts[-1]))
         except IndexError as error:
             guest.dead = True

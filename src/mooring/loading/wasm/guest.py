@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 
 #: The time limit of instantiation.
 _START_SECONDS: Final = 10.0
+#: The same for the instances after the first, which are created in scheduling attempts.
+_RESTART_SECONDS: Final = 2.0
+#: The limits of what an instance may contain: its memory; function tables and their elements (16 bytes each); the
+#: guest, and the two modules around it.
+_MEMORIES: Final = 1
+_TABLES: Final = 5
+_TABLE_ELEMENTS: Final = 1 << 20
+_INSTANCES: Final = 3
 #: The amount of a guest's last output that is included in an error.
 _OUTPUT_BYTES: Final = 1000
 _GATED: Final = (
@@ -47,6 +55,8 @@ class GuestPlan:
         self.args = args
         self.handle = handle
         self.nodes = EncodedNodes()
+        #: Whether an instance has started.
+        self.has_started = False
         #: Whether the guest imports currentPod. Otherwise, as for batch guests, pods are not encoded.
         self.reads_pod = any((each.module, each.name) == _GATED[0] for each in module.imports)
 
@@ -70,9 +80,10 @@ class Guest:
         wasi.stdout_custom = wasi.stderr_custom = self._output.add
         self._store.set_wasi(wasi)
         self.host = Host(plan.plugin, plan.args, plan.handle, plan.nodes)
-        with self._guarded("instantiate", _START_SECONDS):
+        with self._guarded("instantiate", _RESTART_SECONDS if plan.has_started else _START_SECONDS):
             self._make()
             self._start()
+        plan.has_started = True
 
     def _make(self) -> None:
         from wasmtime import Limits, Linker, Memory, MemoryType, Table, TableType, ValType
@@ -80,7 +91,7 @@ class Guest:
         store, own = self._store, engine()
         switch = Table(store, TableType(ValType.funcref(), Limits(len(_GATED), len(_GATED))), None)
         memory = Memory(store, MemoryType(Limits(4, PAGE)))
-        store.set_limits(memory_size=self._plan.args.memory_bytes)
+        _set_limits(store, self.memory_limit)
         linker = Linker(own.wasmtime)
         linker.allow_shadowing = True
         linker.define_wasi()
@@ -108,12 +119,12 @@ class Guest:
 
     def _grow_shared(self, memory: Any) -> Callable[[int], None]:
         """Return a function that grows the shared memory, which does not count towards the guest's limit."""
-        store, limit = self._store, self._plan.args.memory_bytes
+        store, limit = self._store, self.memory_limit
 
         def grow(pages: int) -> None:
-            store.set_limits(memory_size=-1)
+            _set_limits(store, -1)
             memory.grow(store, pages)
-            store.set_limits(memory_size=limit)
+            _set_limits(store, limit)
 
         return grow
 
@@ -145,6 +156,11 @@ class Guest:
             return self._exports[export](self._store, *params) or 0
 
     @property
+    def memory_limit(self) -> int:
+        """The limit of the guest's memory in bytes."""
+        return self._plan.args.memory_bytes
+
+    @property
     def reason(self) -> str:
         """The reason of the last call."""
         return self.shared.reason
@@ -172,6 +188,7 @@ class Guest:
         """Apply the time limit. An error makes the instance unusable and is raised as GuestError."""
         self._store.set_epoch_deadline(engine().ticks(seconds))
         self._output.clear()
+        self.host.messages = 0
         try:
             yield
         except Exception as error:
@@ -194,6 +211,17 @@ class Guest:
         if memory is not None and 2 * len(memory) > limit:
             text += f" (it has {len(memory) >> 10} KiB of memory; memoryLimit is {self._plan.args.memory_limit})"
         return f"{printed} {text}" if printed else text
+
+
+def _set_limits(store: Store, memory: int) -> None:
+    """Limit what an instance can allocate. The memory limit applies to each memory, so there is only one."""
+    store.set_limits(
+        memory_size=memory,
+        memories=_MEMORIES,
+        tables=_TABLES,
+        table_elements=_TABLE_ELEMENTS,
+        instances=_INSTANCES,
+    )
 
 
 class _Output:
@@ -258,21 +286,26 @@ class GuestError(RuntimeError):
 
 
 #: The maximum number of idle instances of a pool.
-_MAX_IDLE = 16
+_MAX_IDLE: Final = 16
+#: The maximum memory of the instances that attempts keep, if it is more than that of four instances.
+_MAX_KEPT_BYTES: Final = 1 << 30
 
 
 class Lease:
     """An attempt's lease of an instance. The instance returns to the pool when the lease is garbage collected."""
 
-    __slots__ = ("_pool", "guest")
+    __slots__ = ("__weakref__", "_pool", "guest", "size")
 
     def __init__(self, guest: Guest, pool: Pool) -> None:
         self.guest: Guest | None = guest
+        #: The memory of the instance when the attempt kept it.
+        self.size = 0
         self._pool = pool
 
     def release(self) -> None:
         """Return the instance to the pool."""
         guest, self.guest = self.guest, None
+        self._pool.forget(self)
         if guest is not None:
             self._pool.put_back(guest)
 
@@ -294,6 +327,9 @@ class Pool:
         self._key: StateKey[Lease] = StateKey(f"{plugin}/guest")
         #: The lease of the current scheduling cycle.
         self._cycle: Lease | None = None
+        #: The leases that attempts keep, the oldest first, and the memory of their instances.
+        self._kept: dict[int, weakref.ref[Lease]] = {}
+        self._kept_bytes = 0
         self._idle: list[Guest] = [make()]  # created now, so that a guest that cannot start is detected early
 
     def lease(self, state: CycleState) -> tuple[Guest, bool]:
@@ -315,9 +351,29 @@ class Pool:
         return self._idle.pop() if self._idle else self._make()
 
     def keep(self, state: CycleState) -> None:
-        """Keep the instance for an attempt that found a node, during later cycles."""
-        if self._cycle is not None and state.get(self._key) is self._cycle:
-            self._cycle = None
+        """Keep the instance for an attempt that found a node, during later cycles.
+
+        If the kept instances have too much memory, the oldest is freed. Its attempt gets another one when it goes on.
+        """
+        lease = self._cycle
+        if lease is None or lease.guest is None or state.get(self._key) is not lease:
+            return
+        self._cycle = None
+        lease.size = len(lease.guest.memory)
+        self._kept[id(lease)] = weakref.ref(lease)
+        self._kept_bytes += lease.size
+        limit = max(_MAX_KEPT_BYTES, 4 * lease.guest.memory_limit)
+        while self._kept_bytes > limit and len(self._kept) > 1:
+            oldest = next(iter(self._kept.values()))()
+            if oldest is None:  # it is being collected
+                break
+            self.forget(oldest)
+            oldest.guest = None
+
+    def forget(self, lease: Lease) -> None:
+        """Do not count a lease as kept."""
+        if self._kept.pop(id(lease), None) is not None:
+            self._kept_bytes -= lease.size
 
     def release(self, state: CycleState) -> None:
         """Return the instance of a finished attempt."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import re
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -125,7 +126,9 @@ def guests_in(document: Document) -> list[ConfiguredGuest]:
 
 #: The size limit of a module. Typical guests have 1 to 2 MiB, guests of the Go compiler up to 10 MiB.
 _MAX_BYTES: Final = 128 << 20
+#: The timeout of a connection without data, and of a whole download.
 _SECONDS: Final = 30.0
+_TOTAL_SECONDS: Final = 120.0
 _MAGIC: Final = b"\0asm"
 
 
@@ -153,13 +156,27 @@ def _read(where: str, url: str) -> bytes:
         return _read_file(where, Path(rest))
     try:
         with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # `GuestArgs` checks the scheme
-            module: bytes = answer.read(_MAX_BYTES + 1)
+            module = _download(answer)
     except urllib.error.HTTPError as error:
         with error:
             raise PluginLoadError(f"{where}: the server answered {error.code} {error.reason}") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise PluginLoadError(f"{where}: cannot be reached: {reason}") from None
+    return _checked_size(where, module)
+
+
+def _download(answer: http.client.HTTPResponse) -> bytes:
+    """Read a response. Raises TimeoutError if that takes too long, however slowly the server sends."""
+    deadline, module = time.monotonic() + _TOTAL_SECONDS, bytearray()
+    while len(module) <= _MAX_BYTES and (part := answer.read1(1 << 20)):
+        module += part
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the download took more than {_TOTAL_SECONDS:g} s")
+    return bytes(module)
+
+
+def _checked_size(where: str, module: bytes) -> bytes:
     if len(module) > _MAX_BYTES:
         raise PluginLoadError(f"{where}: has more than {_MAX_BYTES >> 20} MiB")
     return module
@@ -167,7 +184,10 @@ def _read(where: str, url: str) -> bytes:
 
 def _read_file(where: str, path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        if not path.is_file() and path.exists():  # a pipe or device may block, or never end
+            raise PluginLoadError(f"{where}: is not a regular file")
+        with path.open("rb") as file:
+            return _checked_size(where, file.read(_MAX_BYTES + 1))
     except FileNotFoundError:
         raise PluginLoadError(f"{where}: no such file (the path in it is {path})") from None
     except OSError as error:

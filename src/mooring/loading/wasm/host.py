@@ -47,6 +47,14 @@ METHODS: Final = {
 }
 #: WASI preview 1: the type of a clock subscription, and the errno of an unsupported one.
 _CLOCK, _NOT_SUPPORTED = 0, 58
+_INVALID: Final = 28
+#: The maximum number of subscriptions of one poll. Guests sleep with one.
+_MAX_SUBSCRIPTIONS: Final = 1024
+#: The maximum number of bytes of a log message, an event, the registered cluster events, and lists of nodes. They are
+#: copied and decoded outside of the guest's memory and time limits.
+_MAX_LOG, _MAX_EVENT, _MAX_CLUSTER_EVENTS, _MAX_NODES = 64 << 10, 64 << 10, 8 << 10, 16 << 20
+#: The maximum number of log messages and events of one call.
+_MAX_MESSAGES: Final = 1000
 _SEVERITIES: Final = ("info", "warning", "error", "critical")
 
 
@@ -88,6 +96,8 @@ class Host:
         self._handle = handle
         self._nodes = nodes
         self.call: Call = NO_CALL
+        #: The number of log messages and events in the current call.
+        self.messages = 0
         self.memory: GuestMemory  # set after instantiation; no earlier call needs it
         #: Whether the guest has read the current node. From then on, nodes are written to the shared memory.
         self.reads_nodes = False
@@ -152,20 +162,21 @@ class Host:
 
     def nominate(self, at: int, length: int) -> None:
         """Set the nominated node (PostFilter)."""
-        self.call.nominated_node = self.memory.text(at, length)
+        self.call.nominated_node = self._text(at, length, _MAX_LOG, "the nominated node")
 
     def node_names(self, at: int, length: int) -> None:
         """Set the nodes to which PreFilter restricts the attempt."""
-        names = tuple(filter(None, self.memory.text(at, length).split("\0")))
+        names = tuple(filter(None, self._text(at, length, _MAX_NODES, "the list of nodes").split("\0")))
         self.call.node_names = names or None
 
     def cluster_events(self, at: int, length: int) -> None:
         """Set the events that make a pod schedulable again (Enqueue)."""
-        self.call.events = decode_events(self.memory.read(at, length))
+        self.call.events = decode_events(self._read(at, length, _MAX_CLUSTER_EVENTS, "the list of cluster events"))
 
     def normalized(self, at: int, length: int) -> None:
         """Set the normalized scores (NormalizeScore)."""
-        found = msgspec.json.decode(self.memory.read(at, length), type=dict[str, int] | None)
+        content = self._read(at, length, _MAX_NODES, "the list of scores")
+        found = msgspec.json.decode(content, type=dict[str, int] | None)
         self.call.normalized = found or None
 
     # Logs, events, waiting pods
@@ -176,21 +187,26 @@ class Host:
 
     def log(self, severity: int, at: int, length: int) -> None:
         """Log a message."""
-        self._log(severity, self.memory.text(at, length), {})
+        self._log(severity, self._text(at, length, _MAX_LOG, "a log message"), {})
 
     def logs(self, severity: int, at: int, length: int, pairs: int, pairs_length: int) -> None:
         """Log a message with keys and values."""
-        words = self.memory.text(pairs, pairs_length).split("\0")  # the last word is empty
-        self._log(severity, self.memory.text(at, length), dict(zip(words[::2], words[1::2], strict=False)))
+        words = self._text(pairs, pairs_length, _MAX_LOG, "a log message").split("\0")  # the last word is empty
+        text = self._text(at, length, _MAX_LOG, "a log message")
+        self._log(severity, text, dict(zip(words[::2], words[1::2], strict=False)))
 
     def _log(self, severity: int, text: str, pairs: dict[str, Any]) -> None:
-        if severity >= self._args.log_severity:
+        if severity >= self._args.log_severity and self._may_write():
             log = getattr(get_logger("mooring"), _SEVERITIES[min(max(severity, 0), 3)])
-            log(text.rstrip("\n"), **{**pairs, "plugin": self._plugin})
+            # A key is written as it is, so it must not contain a line break.
+            fields = {key if key.isidentifier() else repr(key): each for key, each in pairs.items()}
+            log(text.rstrip("\n"), **{**fields, "plugin": self._plugin})
 
     def record(self, at: int, length: int) -> None:
         """Record an event."""
-        message = msgspec.json.decode(self.memory.read(at, length), type=EventMessage)
+        message = msgspec.json.decode(self._read(at, length, _MAX_EVENT, "an event"), type=EventMessage)
+        if not self._may_write():
+            return
         related = message.related_reference
         self._handle.events.record(
             message.regarding_reference.as_object(),
@@ -201,8 +217,27 @@ class Host:
             related=related.as_object() if related.name else None,
         )
 
+    def _may_write(self) -> bool:
+        """Count a log message or event of the call, and return whether it is within the limit."""
+        self.messages += 1
+        if self.messages == _MAX_MESSAGES + 1:
+            text = "a guest wrote too many log messages and events in one call; further ones are dropped"
+            get_logger("mooring").warning(text, plugin=self._plugin, limit=_MAX_MESSAGES)
+        return self.messages <= _MAX_MESSAGES
+
+    def _read(self, at: int, length: int, limit: int, what: str) -> bytes:
+        """Read what the guest wrote. Raises ValueError if it is too long."""
+        if length % 2**32 > limit:
+            raise ValueError(f"{what} has {length % 2**32} bytes; the limit is {limit}")
+        return self.memory.read(at, length)
+
+    def _text(self, at: int, length: int, limit: int, what: str) -> str:
+        return self._read(at, length, limit, what).decode("utf-8", "replace")
+
     def poll(self, subscriptions: int, events: int, count: int, found: int) -> int:
         """Implement WASI's poll_oneoff, with which guests sleep. Return at once, because a sleep would delay others."""
+        if not 0 <= count <= _MAX_SUBSCRIPTIONS:
+            return _INVALID
         for number in range(count):
             user_data, kind = struct.unpack("<QB", self.memory.read(subscriptions + 48 * number, 9))
             errno = 0 if kind == _CLOCK else _NOT_SUPPORTED
