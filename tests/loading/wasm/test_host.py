@@ -242,7 +242,7 @@ def test_log_messages_are_limited_in_number_and_cannot_forge_lines() -> None:
           (local.set $n (i32.add (local.get $n) (i32.const 1)))
           (br_if $more (i32.lt_u (local.get $n) (i32.const 5000))))
         (i32.const 0))"""
-    plugin = harness(module(body, imports=LOG + LOGS, data="hia\nb=1\00v\00"), timeLimit="60s").plugin
+    plugin = harness(module(body, imports=LOG + LOGS, data="hia\\0ab=1\\00v\\00"), timeLimit="60s").plugin
     for _ in range(2):  # the limit is that of a call
         with capture_logs() as lines:
             plugin.pre_filter(CycleState(), POD, None)
