@@ -198,7 +198,7 @@ class Host:
     def _log(self, severity: int, text: str, pairs: dict[str, Any]) -> None:
         if severity >= self._args.log_severity and self._may_write():
             log = getattr(get_logger("mooring"), _SEVERITIES[min(max(severity, 0), 3)])
-            # A key is written as it is, so it must not contain a line break.
+            # The log does not escape keys, so they must not contain line breaks.
             fields = {key if key.isidentifier() else repr(key): each for key, each in pairs.items()}
             log(text.rstrip("\n"), **{**fields, "plugin": self._plugin})
 
