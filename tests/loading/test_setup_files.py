@@ -176,3 +176,41 @@ def test_wrong_data_files_are_reported(folder: Folder, declared: str, problem: s
     (folder.path / "a.py").write_text(WATCHING.replace("['data/prices.csv']", declared))
     with pytest.raises(PluginLoadError, match=rf"a.py:9: A: .*{problem}"):
         folder.files.load()
+
+
+@pytest.mark.parametrize("file", ["a.py", "scheduler.yaml"])
+def test_every_half_written_file_is_loaded_or_rejected(folder: Folder, file: str) -> None:
+    """A file can be read at any moment of a write. Rejected versions leave nothing behind."""
+    first = folder.files.load()
+    modules = loaded_modules()
+    whole = (folder.path / file).read_bytes()
+    problems: list[str] = []
+    for size in range(0, len(whole), 13):
+        for tail in (b"", b"\0" * (len(whole) - size)):  # a file that is shorter, or has holes
+            (folder.path / file).write_bytes(whole[:size] + tail)
+            try:
+                folder.files.load(first).catalog.unload(keep=first.catalog)
+            except (ConfigError, PluginLoadError) as error:
+                problems.append(str(error))
+            assert loaded_modules() == modules
+    assert len(problems) > len(whole) // 13
+    assert all(str(folder.path) in each for each in problems)
+    first.catalog.unload()
+
+
+def test_permissions_and_copies_that_keep_the_modification_time_are_changes(folder: Folder) -> None:
+    file = folder.path / "a.py"
+    seen, times = signature([file]), (file.stat().st_atime_ns, file.stat().st_mtime_ns)
+    file.chmod(0o600)  # as the message about a file that others can write advises
+    assert signature([file]) != seen
+    seen = signature([file])
+    data = file.read_bytes().replace(b"1", b"2")
+    while signature([file]) == seen:  # the clock of the file system has ticks
+        file.write_bytes(data)
+        os.utime(file, ns=times)
+
+
+def test_a_file_that_is_too_large_is_not_read(folder: Folder) -> None:
+    (folder.path / "scheduler.yaml").write_bytes(b"# comment\n" * 150_000)
+    with pytest.raises(ConfigError, match=r"scheduler\.yaml: has more than 1 MiB, the maximum size of a ConfigMap"):
+        folder.files.load()

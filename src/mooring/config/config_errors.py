@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 #: The stage that failed: decoding, validation, or building a scheduler.
 Stage = Literal["decode", "validate", "start"]
+#: The maximum number of errors that are reported one by one.
+_MAX_LINES: Final = 100
 
 
 class FieldError(msgspec.Struct, frozen=True):
@@ -40,8 +42,11 @@ class ConfigError(ValueError):
         super().__init__("\n".join(self.lines()))
 
     def lines(self) -> list[str]:
-        """Return one line for each error: ``FILE:LINE: path: message. Remedy``."""
-        return [self._line(error) for error in self.errors]
+        """Return one line for each error, up to a limit: ``FILE:LINE: path: message. Remedy``."""
+        lines = [self._line(error) for error in self.errors[:_MAX_LINES]]
+        if len(self.errors) > _MAX_LINES:
+            lines.append(f"{self.source or 'the file'}: {len(self.errors) - _MAX_LINES} more errors")
+        return lines
 
     def _line(self, error: FieldError) -> str:
         place = ":".join(str(part) for part in (self.source, error.line) if part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,8 @@ from mooring.config.field_decoder import Faults, decode_struct, raw_value, repea
 from mooring.config.schema import ARGS, GROUP, KIND, VERSIONS, Version, configuration
 from mooring.releases import NEWEST, Release
 
+#: The maximum size of a configuration file. One of the same size as a ConfigMap is read within seconds.
+MAX_CONFIG_BYTES: Final = 1 << 20
 #: White space as Go defines it. A text that starts with a brace after it is JSON.
 _SPACES: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 #: Other versions that the release of a version could decode. Their arguments are decoded, but never match.
@@ -50,8 +53,30 @@ class Document(msgspec.Struct):
         return ConfigError(placed, stage=stage, source=self.source)
 
 
+def read_config_file(path: Path, *, encoding: str = "utf-8") -> str:
+    """Return the text of a configuration file. Raises ConfigError if it cannot be read or is too large."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_CONFIG_BYTES + 1)
+        check_size(data, source=str(path))
+        return data.decode(encoding)
+    except UnicodeError:
+        problem = "not UTF-8 text; save the file as UTF-8"
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+    raise ConfigError([FieldError("", problem)], stage="decode", source=str(path))
+
+
+def check_size(content: str | bytes, *, source: str) -> None:
+    """Raise ConfigError if a configuration is too large."""
+    if len(content) > MAX_CONFIG_BYTES:
+        problem = f"has more than {MAX_CONFIG_BYTES >> 20} MiB, the maximum size of a ConfigMap"
+        raise ConfigError([FieldError("", problem, None, "Is it a configuration?")], stage="decode", source=source)
+
+
 def read_document(text: str, *, source: str, release: Release = NEWEST) -> Document:
     """Decode a file of a release. Raises ConfigError with all decoding errors."""
+    check_size(text, source=source)
     try:
         root = read_json(text) if text.lstrip(_SPACES).startswith("{") else read_yaml(text)
     except ReadError as error:

@@ -14,6 +14,7 @@ from mooring.api.yaml_nodes import ReadError, line_of, plain
 from mooring.api.yaml_reader import read_node
 from mooring.config import ConfigError, FieldError
 from mooring.config.config_errors import nearest
+from mooring.config.document import check_size
 from mooring.config.durations import SECOND, DurationError, parse_duration
 from mooring.loading.plugin_options import DEFAULT, FailurePolicy, Isolation, PluginOptions
 
@@ -179,6 +180,7 @@ def read_sources(text: str, *, source: str) -> PluginSources:
     def fail(path: str, message: str, line: int | None, remedy: str | None = None) -> ConfigError:
         return ConfigError([FieldError(path, message, line, remedy)], stage="decode", source=source)
 
+    check_size(text, source=source)
     if not text.strip():
         return NO_SOURCES
     try:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.config import ConfigError, FieldError, SchedulerConfiguration
-from mooring.config.document import read_document
+from mooring.config import ConfigError, SchedulerConfiguration
+from mooring.config.document import read_config_file, read_document
 from mooring.loading.catalog import NOTHING, Catalog, Requested
 from mooring.loading.load_errors import PluginLoadError
 from mooring.loading.plugin_sources import NO_SOURCES, read_sources, split
@@ -22,9 +22,10 @@ from mooring.releases import NEWEST, Release
 #: The maximum number of files in a signature.
 _MAX_FILES: Final = 10_000
 
-#: The path, modification time, size and inode of each file. The inode changes if a link's target is replaced, as in
-#: a ConfigMap volume.
-Signature = tuple[tuple[str, int, int, int], ...]
+#: The path, modification time, change time, size and inode of each file. The inode changes if a link's target is
+#: replaced, as in a ConfigMap volume. The change time also changes with the permissions, and if a copy keeps the
+#: modification time.
+Signature = tuple[tuple[str, int, int, int, int], ...]
 
 
 def signature(paths: Iterable[Path]) -> Signature:
@@ -35,7 +36,7 @@ def signature(paths: Iterable[Path]) -> Signature:
             stat = path.stat()
         except OSError:
             continue  # a missing file is not part of the signature
-        found.append((str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        found.append((str(path), stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino))
     return tuple(found)
 
 
@@ -121,15 +122,7 @@ class SetupFiles:
             raise
 
     def _text(self) -> str | None:
-        if self.file is None:
-            return None
-        try:
-            return self.file.read_text(encoding="utf-8")
-        except UnicodeError:
-            problem = "not UTF-8 text; save the file as UTF-8"
-        except OSError as error:
-            problem = error.strerror or str(error)
-        raise ConfigError([FieldError("", problem)], stage="decode", source=str(self.file))
+        return None if self.file is None else read_config_file(self.file)
 
     def paths(self) -> list[Path]:
         """Return all files and folders on which the setup depends, according to the current files."""

@@ -58,5 +58,35 @@ async def test_a_file_that_was_changed_before_the_start_is_noticed(tmp_path: Pat
         task.cancel()
 
 
+@pytest.mark.parametrize("replace", [False, True], ids=["in place", "by rename"])
+async def test_a_file_that_is_written_in_parts_is_reported_once(tmp_path: Path, replace: bool) -> None:
+    file, found = tmp_path / "file", asyncio.Queue[str]()
+    file.write_text("old")
+    parts = iter(("", "new ", "new content ", "new content in parts"))
+
+    def paths() -> list[Path]:
+        """The next part is written whenever the watch looks at the file."""
+        part = next(parts, None)
+        if part is not None and replace:
+            (tmp_path / "temporary").write_text(part)
+            (tmp_path / "temporary").rename(file)
+        elif part is not None:
+            file.write_text(part)
+        return [file]
+
+    async def changed() -> None:
+        found.put_nowait(file.read_text())
+
+    watch = FileWatch()
+    watch.add(paths, changed, seen=())
+    task = asyncio.create_task(watch.run())
+    try:
+        async with asyncio.timeout(20):
+            assert await found.get() == "new content in parts"
+        assert found.empty()
+    finally:
+        task.cancel()
+
+
 async def test_without_files_there_is_nothing_to_do() -> None:
     await asyncio.wait_for(FileWatch().run(), 20)

@@ -11,7 +11,8 @@ import msgspec
 from mooring.batch.actions import Action
 from mooring.batch.conf import DEFAULT_CONF, BatchConf, read_conf
 from mooring.batch.plugin import user_action
-from mooring.config.config_errors import ConfigError, FieldError
+from mooring.config.config_errors import ConfigError
+from mooring.config.document import read_config_file
 from mooring.loading import ACTION, SESSION, Catalog, FoundPlugin
 from mooring.logs import get_logger
 
@@ -60,11 +61,7 @@ class ConfFile:
 
     def _read(self) -> BatchConf:
         source = "" if self._path is None else str(self._path)
-        try:
-            text = DEFAULT_CONF if self._path is None else self._path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise ConfigError([FieldError("", f"cannot be read: {reason}")], stage="decode", source=source) from None
+        text = DEFAULT_CONF if self._path is None else read_config_file(self._path, encoding="utf-8-sig")
         conf = read_conf(text, source=source, actions=self._actions, plugins=self._plugins)
         for warning in conf.warnings:
             log.warning(warning)

@@ -16,9 +16,10 @@ from mooring.logs import get_logger
 log = get_logger("mooring.live")
 
 _POLL_SECONDS = 0.2
-#: A change is reported when the files have not changed for this long, because a write may be in progress.
-_STABLE_SECONDS = 0.03
-_MAX_CHECKS = 20
+#: A change is reported when the files have not changed for this long, because a write may be in progress, and at the
+#: latest after this many checks.
+_STABLE_SECONDS = 0.2
+_MAX_CHECKS = 150
 
 
 class _Watched:
