@@ -14,7 +14,7 @@ Parsing is cached, because a cluster has few distinct quantities. Long texts are
 import functools
 import math
 import re
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 #: A quantity in a decoded object: text or a number.
 QuantityLike: TypeAlias = str | int | float
@@ -47,6 +47,11 @@ _REMEDY: Final = "write a number with an optional suffix, such as 250m, 2, 1.5Gi
 
 class QuantityError(ValueError):
     """Text that is not a quantity; the message has the text and the remedy."""
+
+    def __init__(self, message: str, *, part: Literal["format", "suffix", "number"] = "format") -> None:
+        super().__init__(message)
+        #: What is wrong: the text as a whole, its suffix, or its number.
+        self.part = part
 
 
 class Quantity(NamedTuple):
@@ -158,7 +163,9 @@ def _parse(text: QuantityLike) -> Quantity:
     written = _EXPONENT.fullmatch(suffix) if len(suffix) <= _MAX_SUFFIX else None
     exponent = None if written is None else int(written[1])
     if exponent is None or not _MIN_INT64 <= exponent <= _MAX_INT64:
-        raise QuantityError(f"{_shown(text)} is not a quantity: unknown suffix {_shown(suffix)}; {_REMEDY}")
+        raise QuantityError(
+            f"{_shown(text)} is not a quantity: unknown suffix {_shown(suffix)}; {_REMEDY}", part="suffix"
+        )
     return _decimal(number, _limited(exponent), text)
 
 
@@ -218,7 +225,7 @@ def _decimal(number: _Number, exponent: int, text: str) -> Quantity:
     if number.significant <= 18 and scale >= _NANO:
         return Quantity(number.unscaled, scale)
     if number.missing:
-        raise QuantityError(f"{_shown(text)} is not a quantity: it has no digits; {_REMEDY}")
+        raise QuantityError(f"{_shown(text)} is not a quantity: it has no digits; {_REMEDY}", part="number")
     return _round_to_nano(number.unscaled, scale)
 
 
@@ -229,7 +236,7 @@ def _binary(number: _Number, exponent: int, text: str) -> Quantity:
     if not number.decimals and 15 - number.significant - exponent * 3 // 10 - 1 >= 0:
         return Quantity(number.unscaled << exponent)
     if number.missing:
-        raise QuantityError(f"{_shown(text)} is not a quantity: it has no digits; {_REMEDY}")
+        raise QuantityError(f"{_shown(text)} is not a quantity: it has no digits; {_REMEDY}", part="number")
     amount = _round_to_nano(number.unscaled << exponent, -len(number.decimals))
     limit = Quantity(_MAX_INT64, 0, big=True)
     if abs(amount.unscaled) > limit._at(min(amount.scale, 0)):

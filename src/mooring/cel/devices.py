@@ -1,0 +1,232 @@
+"""Selectors of devices: CEL expressions with the variable `device`, evaluated as kube-scheduler does.
+
+`compile_selector` and `DeviceProgram.matches` have the messages of upstream. A selector can name every attribute and
+capacity of a device by domain and name; a domain that the device does not have is an empty map.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from mooring.cel import types
+from mooring.cel.checker import Checker, TypeIssue, validate
+from mooring.cel.conversions import parse_duration, parse_timestamp
+from mooring.cel.environment import Environment
+from mooring.cel.interpreter import CostLimitExceeded, Interrupted
+from mooring.cel.kubernetes_library import (
+    AUTHORIZATION,
+    FORMATS,
+    PATTERNS,
+    QUANTITIES,
+    QUANTITY,
+    SEMVERS,
+    parse_semver,
+    quantity_value,
+)
+from mooring.cel.list_library import BINDINGS, KUBERNETES_LISTS, LISTS, SETS, TWO_VARIABLES
+from mooring.cel.network_library import NETWORK
+from mooring.cel.optional_library import OPTIONAL
+from mooring.cel.parser import Parser, SyntaxIssue
+from mooring.cel.patterns import PatternIssue, compile_pattern
+from mooring.cel.planner import Program, ProgramIssue
+from mooring.cel.standard_library import STANDARD
+from mooring.cel.string_library import STRINGS, check_formats
+from mooring.cel.values import CelError, DefaultMap, InternalError, Map, Timestamp, Value, type_of
+
+#: The cost limit of one evaluation.
+COST_LIMIT: Final = 1_000_000
+
+_KUBERNETES: Final = (
+    STANDARD, NETWORK, PATTERNS, KUBERNETES_LISTS, AUTHORIZATION, OPTIONAL, QUANTITIES, STRINGS, SETS, FORMATS,
+    TWO_VARIABLES, SEMVERS, LISTS, BINDINGS,
+)  # fmt: skip
+_DEVICE: Final = types.struct("kubernetes.DRADevice")
+_ENVIRONMENT: Final = Environment(
+    _KUBERNETES,
+    {"device": _DEVICE},
+    {
+        "kubernetes.DRADevice": {
+            "driver": types.STRING,
+            "allowMultipleAllocations": types.BOOL,
+            "attributes": types.map_of(types.STRING, types.map_of(types.STRING, types.ANY)),
+            "capacity": types.map_of(types.STRING, types.map_of(types.STRING, QUANTITY)),
+        }
+    },
+)
+
+
+class CompileError(Exception):
+    """An expression that does not compile; the message is what upstream puts after `CEL compile error: `."""
+
+
+class EvaluationError(Exception):
+    """An evaluation that fails; the message is upstream's, for example `no such key: memory`."""
+
+
+class EvaluationInterrupted(EvaluationError):
+    """An evaluation that did not end before its deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The value of an attribute that is a semantic version."""
+
+    text: str
+
+
+#: The value of an attribute; None stands for a value that upstream does not support, such as a list.
+AttributeValue: TypeAlias = int | bool | str | Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class CelDevice:
+    """What a selector can see of a device. Names may have a domain; without one, they belong to the driver's."""
+
+    driver: str
+    attributes: Mapping[str, AttributeValue]
+    #: Quantities, by name.
+    capacity: Mapping[str, str]
+    allow_multiple_allocations: bool | None = None
+
+
+class DeviceProgram:
+    """A compiled selector."""
+
+    __slots__ = ("_program", "expression")
+
+    def __init__(self, expression: str, program: Program) -> None:
+        self.expression = expression
+        self._program = program
+
+    def matches(self, device: CelDevice, *, deadline: float | None = None) -> bool:
+        """Return whether the device matches. Raises EvaluationError.
+
+        `deadline` is a time of time.monotonic(), after which loops end with EvaluationInterrupted.
+        """
+        return self.matches_with_cost(device, deadline=deadline)[0]
+
+    def matches_with_cost(self, device: CelDevice, *, deadline: float | None = None) -> tuple[bool, int]:
+        """Return whether the device matches, and what the evaluation cost. Raises EvaluationError."""
+        variables = {"device": device_value(device)}
+        try:
+            value, cost = self._program.evaluate(variables, deadline=deadline)
+        except CostLimitExceeded:
+            raise EvaluationError("operation cancelled: actual cost limit exceeded") from None
+        except Interrupted:
+            raise EvaluationInterrupted("operation interrupted") from None
+        except InternalError as error:
+            raise EvaluationError(str(error)) from None
+        if value.__class__ is bool:
+            return value, cost
+        if isinstance(value, CelError):
+            raise EvaluationError(value.message)
+        raise EvaluationError(_not_bool(value))
+
+
+def _not_bool(value: Value) -> str:
+    name = type_of(value).name
+    reason = _CONVERSION_ISSUES.get(name, f"unsupported type conversion from '{name}' to 'bool'")
+    return f"CEL result of type {name} could not be converted to bool: {reason}"
+
+
+_CONVERSION_ISSUES: Final = {
+    "string": "unsupported native conversion from string to 'bool'",
+    "int": "unsupported type conversion from 'int' to bool",
+    "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
+    "kubernetes.Quantity": "type conversion error from 'Quantity' to 'bool'",
+}
+
+
+def device_value(device: CelDevice) -> Map:
+    """Return the variable `device`. Raises EvaluationError for values that upstream cannot convert."""
+    attributes: dict[str, dict[str, Value]] = {}
+    for name, value in device.attributes.items():
+        domain, separator, identifier = name.partition("/")
+        if not separator:
+            domain, identifier = device.driver, name
+        converted: Value = value
+        if isinstance(value, Version):
+            converted = parse_semver(value.text)
+            if isinstance(converted, CelError):
+                raise EvaluationError(f"attribute {name}: parse semantic version: {converted.message}")
+        elif value is None:
+            raise EvaluationError(f"attribute {name}: unsupported attribute value")
+        found = attributes.get(domain)
+        if found is None:
+            found = attributes[domain] = {}
+        found[identifier] = converted
+    capacity: dict[str, dict[str, Value]] = {}
+    for name, text in device.capacity.items():
+        domain, separator, identifier = name.partition("/")
+        if not separator:
+            domain, identifier = device.driver, name
+        capacity.setdefault(domain, {})[identifier] = quantity_value(text)
+    return Map(
+        {
+            "driver": device.driver,
+            "allowMultipleAllocations": bool(device.allow_multiple_allocations),
+            "attributes": DefaultMap({domain: Map(values) for domain, values in attributes.items()}, _EMPTY),  # type: ignore[arg-type]
+            "capacity": DefaultMap({domain: Map(values) for domain, values in capacity.items()}, _EMPTY),  # type: ignore[arg-type]
+        }
+    )
+
+
+_EMPTY: Final = Map()
+
+
+def _valid_pattern(value: object) -> bool:
+    try:
+        compile_pattern(str(value))
+    except PatternIssue:
+        return False
+    return True
+
+
+_LITERALS: Final = {
+    "duration": lambda value: not isinstance(value, str) or parse_duration(value) is not None,
+    "timestamp": lambda value: not isinstance(value, str) or isinstance(parse_timestamp(value), Timestamp),
+    "matches": lambda value: not isinstance(value, str) or _valid_pattern(value),
+}
+
+
+@functools.lru_cache(maxsize=1024)
+def _compile(expression: str) -> DeviceProgram | str:
+    """Return a program, or a message."""
+    offsets: dict[int, int] = {}
+    try:
+        parser = Parser(expression, _ENVIRONMENT.macros)
+        offsets = parser.offsets
+        checked = Checker(_ENVIRONMENT).check(parser.parse())
+        validate(checked, _LITERALS, exempt=("format",))
+        check_formats(checked)
+        output = checked.output()
+        if output not in {types.BOOL, types.ANY}:
+            return f"must evaluate to bool or the unknown type, not {output}"
+        return DeviceProgram(expression, Program(_ENVIRONMENT, checked, COST_LIMIT))
+    except SyntaxIssue as issue:
+        return _located(expression, issue.offset, issue.message)
+    except TypeIssue as issue:
+        return _located(expression, offsets.get(issue.node, 0), issue.message)
+    except ProgramIssue as issue:
+        return f"program instantiation failed: {issue}"
+    except (RecursionError, MemoryError):
+        return _located(expression, 0, "expression recursion limit exceeded: 250")
+
+
+def _located(expression: str, offset: int, message: str) -> str:
+    """Return a message as cel-go prints it: with the line and a caret."""
+    line = expression.count("\n", 0, offset) + 1
+    start = expression.rfind("\n", 0, offset) + 1
+    end = expression.find("\n", offset)
+    text = expression[start : len(expression) if end < 0 else end]
+    column = offset - start
+    return f"compilation failed: ERROR: <input>:{line}:{column + 1}: {message}\n | {text}\n | {'.' * column}^"
+
+
+def compile_selector(expression: str) -> DeviceProgram:
+    """Compile a selector. Raises CompileError."""
+    found = _compile(expression)
+    if isinstance(found, str):
+        raise CompileError(found)
+    return found
