@@ -24,7 +24,7 @@ from mooring.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mooring.api.meta import KubeObject
     from mooring.cli.scheduler_client import SchedulerClient
@@ -261,8 +261,13 @@ def objects_in_manifests(files: tuple[str, ...], setup: Setup, *, recursive: boo
     return [*scenario.nodes, *scenario.objects, *(each.pod for each in scenario.pods)]
 
 
-def objects_in_cluster(choice: ClusterChoice, setup: Setup, reason: str = "") -> list[KubeObject]:
-    """Return the objects of a cluster. ``reason`` is the reason why they are needed, for messages."""
+def objects_in_cluster(
+    choice: ClusterChoice, setup: Setup, reason: str = "", *, more: Sequence[type[KubeObject]] = ()
+) -> list[KubeObject]:
+    """Return the objects of a cluster that decisions depend on, and those of ``more`` kinds.
+
+    ``reason`` is the reason why they are needed, for messages.
+    """
     import asyncio
 
     from mooring.kube import AccessError, Forbidden, KubeError
@@ -274,7 +279,7 @@ def objects_in_cluster(choice: ClusterChoice, setup: Setup, reason: str = "") ->
     for warning in access.warnings:
         click.echo(f"note: {warning}", err=True)
     try:
-        return asyncio.run(_list_objects(access, setup))
+        return asyncio.run(_list_objects(access, setup, more))
     except Forbidden as error:
         remedy = "use a --context or --kubeconfig that can list nodes and pods"
         text = f"Reading the cluster is forbidden: {error}; {remedy}"
@@ -287,7 +292,7 @@ def _unreadable(error: Exception, reason: str) -> str:
     return f"{reason}\nThe cluster cannot be read either: {error}" if reason else f"The cluster cannot be read: {error}"
 
 
-async def _list_objects(access: Access, setup: Setup) -> list[KubeObject]:
+async def _list_objects(access: Access, setup: Setup, more: Sequence[type[KubeObject]]) -> list[KubeObject]:
     from mooring.api.node import Node
     from mooring.api.pod import Pod
     from mooring.kube import Client, Forbidden, NotFound
@@ -298,7 +303,7 @@ async def _list_objects(access: Access, setup: Setup) -> list[KubeObject]:
     found: list[KubeObject] = []
     ignored: dict[str, str] = {}
     async with Client(access) as client:
-        for kind in dict.fromkeys((*KINDS, *enabled_kinds(setup.config, setup.plugins))):
+        for kind in dict.fromkeys((*KINDS, *enabled_kinds(setup.config, setup.plugins), *more)):
             try:
                 page = await client.list(resource_for(kind))
             except (Forbidden, NotFound) as error:

@@ -33,6 +33,7 @@ COMMANDS = {
     "run": ("mooring.cli.run", "run", "Schedule the pods of a cluster."),
     "up": ("mooring.cli.up", "up", "Run a local cluster and a scheduler for it."),
     "simulate": ("mooring.cli.simulate", "simulate", "Schedule workloads from manifests without a cluster."),
+    "what-if": ("mooring.cli.what_if", "what_if", "Show the effect of changes to a cluster before they are made."),
 }
 
 

@@ -81,12 +81,36 @@ def simulate_manifests(
 
     ``conf`` and ``scheduler_names`` are those of sessions. Raises ManifestError, InputError, ConfigError, ProfileError.
     """
-    config, plugins = setup.config, setup.plugins
-    profiles = [profile.scheduler_name for profile in config.profiles]
+    scenario, sessions = build_scenario(given, setup, seed=seed, conf=conf, scheduler_names=scheduler_names)
+    return simulate_scenario(scenario, setup, seed=seed, sessions=sessions, progress=progress)
+
+
+def build_scenario(
+    given: Sequence[Given],
+    setup: Setup,
+    *,
+    seed: int = 0,
+    conf: Source | None = None,
+    scheduler_names: tuple[str, ...] = (),
+) -> tuple[Scenario, SessionSettings | None]:
+    """Build a scenario from manifests, and the settings of batch sessions if it needs them."""
+    profiles = [profile.scheduler_name for profile in setup.config.profiles]
     sessions = session_settings(
         given, profiles=profiles, catalog=setup.catalog, conf=conf, scheduler_names=scheduler_names
     )
-    scenario = build(given, seed=seed, kinds=known_kinds(plugins), sessions=sessions)
+    return build(given, seed=seed, kinds=known_kinds(setup.plugins), sessions=sessions), sessions
+
+
+def simulate_scenario(
+    scenario: Scenario,
+    setup: Setup,
+    *,
+    seed: int = 0,
+    sessions: SessionSettings | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Schedule a scenario with a configuration and its plugins, and add notes about both."""
+    config, plugins = setup.config, setup.plugins
     outcome = simulate(scenario, config, plugins=plugins, seed=seed, progress=progress, sessions=sessions)
     warnings = sessions.conf.warnings if sessions is not None else ()
     return msgspec.structs.replace(outcome, notes=[*outcome.notes, *warnings, *setup.notes, *_notes(setup)])
