@@ -78,7 +78,7 @@ def targets() -> set[str]:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_commands_in_documents_exist(path: Path) -> None:
     text = path.read_text()
-    for command in re.findall(r"(?<![\w-])(?<!from )(?<!install )(?<!upgrade )mooring ([a-z]+)", code(text)):
+    for command in re.findall(r"(?<![\w-])(?<!from )(?<!install )(?<!upgrade )mooring ([a-z][a-z-]*)", code(text)):
         assert command in COMMANDS, f"mooring {command}"
     for target in re.findall(r"(?<![\w-])make (?:[A-Z]+=\S+ )*([a-z][a-z0-9-]*)", code(text)):
         assert target in targets(), f"make {target}"
