@@ -153,7 +153,7 @@ async def test_it_works_in_a_running_loop_as_in_a_notebook() -> None:
         ({"manifests": {"kind": "Pod"}}, "manifests[0]: Pod: apiVersion: is required"),
         ({"manifests": [node("a", cpu="-1")]}, "manifests[0]: Node a: status.allocatable.cpu: Invalid value"),
         ({"manifests": {"kind": object()}}, "a manifest contains what is no plain data"),
-        ({"manifests": node("a"), "config": "nowhere.yaml"}, "nowhere.yaml: No such file or directory"),
+        ({"manifests": node("a"), "config": "nowhere.yaml"}, "nowhere.yaml: cannot be read: No such file or directory"),
         ({"manifests": node("a"), "config": {"kind": "Pod"}}, "config"),
         ({"manifests": node("a"), "plugins": [int]}, "is not a plugin; derive a class from Plugin"),
         ({"manifests": node("a"), "plugins": [7]}, "plugins: 7 is no plugin; give a class, a file, a folder"),
