@@ -27,6 +27,7 @@ PAGES = (
     "docs/embedded-cluster.md",
     "docs/command-line.md",
     "docs/simulate.md",
+    "docs/what-if.md",
     "docs/jobs.md",
     "docs/plugins/README.md",
     "docs/plugins/custom-resources.md",

@@ -63,6 +63,10 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
             "docs/simulate.md",
             ["EVICTED", "sessions for volcano", "QUEUES", "queue resource quota insufficient: insufficient cpu"],
         ),
+        (
+            "docs/what-if.md",
+            ["pods move", "become schedulable", '"utilization": {', "copies fit. Stopped at --limit 500."],
+        ),
         ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has stopped."]),
         (
             "docs/jobs.md",
