@@ -11,6 +11,7 @@ from mooring.cluster.rest_mapper import RestMapper
 _SUBRESOURCES: Final[dict[str, tuple[tuple[str, ...], str, str, str]]] = {
     "status": (("get", "patch", "update"), "", "", ""),
     "scale": (("get", "patch", "update"), "autoscaling", "v1", "Scale"),
+    "approval": (("get", "patch", "update"), "", "", ""),
     "binding": (("create",), "", "v1", "Binding"),
     "eviction": (("create",), "policy", "v1", "Eviction"),
     "finalize": (("update",), "", "", ""),

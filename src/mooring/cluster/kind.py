@@ -94,5 +94,10 @@ class Kind(NamedTuple):
 
 def no_controller_warning(plural: str) -> Callable[[Document], list[str]]:
     """Return a function that warns that no controller handles objects of a kind."""
-    message = f"the embedded cluster has no controller for {plural}: it is stored, and nothing happens"
+    return stored_only_warning(f"has no controller for {plural}")
+
+
+def stored_only_warning(why: str) -> Callable[[Document], list[str]]:
+    """Return a function that warns that objects of a kind have no effect."""
+    message = f"the embedded cluster {why}: it is stored, and nothing happens"
     return lambda _document: [message]

@@ -61,7 +61,7 @@ def test_every_resource_belongs_to_one_kind() -> None:
 
 def test_discovery_lists_groups_in_the_order_of_kubernetes() -> None:
     groups = list(TABLE.groups())
-    assert groups[:3] == ["", "apps", "events.k8s.io"]
+    assert groups[:4] == ["", "apiregistration.k8s.io", "apps", "events.k8s.io"]
     for versions in TABLE.groups().values():
         for resources in versions.values():
             assert [each.plural for each in resources] == sorted(each.plural for each in resources)
@@ -281,3 +281,48 @@ def test_claims_get_the_default_storage_class() -> None:
 def test_kinds_without_a_controller_warn(name: str) -> None:
     (warning,) = kind(name).warnings(new(name, spec={"jobTemplate": {}}))
     assert warning.startswith("the embedded cluster has no controller for")
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "cells"),
+    [
+        (
+            "HorizontalPodAutoscaler",
+            {"spec": {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 3}},
+            {"Reference": "Deployment/web", "Targets": "cpu: <unknown>/80%", "MinPods": "1", "MaxPods": "3"},
+        ),
+        ("MutatingWebhookConfiguration", {"webhooks": [{"name": "w.example.com"}]}, {"Webhooks": 1}),
+        ("ValidatingWebhookConfiguration", {}, {"Webhooks": 0}),
+        ("ValidatingAdmissionPolicy", {"spec": {"validations": [{"expression": "true"}]}}, {"Validations": 1}),
+        ("ValidatingAdmissionPolicyBinding", {"spec": {"policyName": "p"}}, {"PolicyName": "p"}),
+        (
+            "APIService",
+            {"spec": {"service": {"name": "s", "namespace": "n"}}},
+            {"Service": "n/s", "Available": "Unknown"},
+        ),
+        ("CertificateSigningRequest", {"spec": {"signerName": "ex.io/s"}}, {"Condition": "Pending"}),
+    ],
+)
+def test_kinds_without_effect_are_stored_with_a_warning(
+    name: str, fields: dict[str, Any], cells: dict[str, Any]
+) -> None:
+    (warning,) = kind(name).warnings(new(name, **fields))
+    assert warning.startswith("the embedded cluster ")
+    assert warning.endswith(": it is stored, and nothing happens")
+    assert row(name, **fields).items() >= cells.items()
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "expected"),
+    [
+        (
+            "HorizontalPodAutoscaler",
+            {"spec": {"minReplicas": 5, "maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment"}}},
+            ["spec.scaleTargetRef.name", "spec.maxReplicas"],
+        ),
+        ("APIService", {"spec": {"group": "g", "version": "v1"}}, ["metadata.name"]),
+        ("CertificateSigningRequest", {"spec": {"signerName": "ex.io/s"}}, ["spec.request"]),
+    ],
+)
+def test_kinds_without_effect_are_validated(name: str, fields: dict[str, Any], expected: list[str]) -> None:
+    assert [each.field for each in kind(name).validate(new(name, **fields))] == expected

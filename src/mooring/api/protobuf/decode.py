@@ -16,7 +16,8 @@ from mooring.api.protobuf.messages import messages
 
 MAGIC: Final = b"k8s\x00"
 #: The package of Go types behind each API group that is served.
-_PACKAGES: Final = {"": "core", "rbac.authorization.k8s.io": "rbac"}
+#: The packages of groups, and of group versions other than v1.
+_PACKAGES: Final = {"": "core", "rbac.authorization.k8s.io": "rbac", "autoscaling/v2": "autoscaling/v2"}
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 Wire = int | bytes
@@ -52,7 +53,7 @@ def decode_message(body: bytes, name: str) -> Document:
 
 def _message_name(group_version: str, kind: str) -> str:
     group, _, _version = group_version.rpartition("/")
-    package = _PACKAGES.get(group) or group.partition(".")[0]
+    package = _PACKAGES.get(group_version) or _PACKAGES.get(group) or group.partition(".")[0]
     if kind == "DeleteOptions":
         package = "meta"
     name = f"{package}.{kind}"

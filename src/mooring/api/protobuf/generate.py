@@ -13,8 +13,9 @@ import msgspec
 
 #: The packages whose objects the embedded cluster serves.
 PACKAGES: Final = (
-    "apps", "authentication", "authorization", "autoscaling", "batch", "coordination", "core", "discovery", "events",
-    "networking", "node", "policy", "rbac", "resource", "scheduling", "storage",
+    "admissionregistration", "apps", "authentication", "authorization", "autoscaling", "batch", "certificates",
+    "coordination", "core", "discovery", "events", "networking", "node", "policy", "rbac", "resource", "scheduling",
+    "storage",
 )  # fmt: skip
 
 _FIELD: Final = re.compile(r"^\t(\w+\s+)?(\S+)\s+`([^`]*protobuf:\"[^`]*)`", re.M)
@@ -44,6 +45,7 @@ class _Package:
 def generate(api: Path, machinery: Path) -> dict[str, dict[str, list[str]]]:
     """Return the name and type of each field number of each message."""
     packages = {name: _Package(name, (api / name / "v1" / "types.go").read_text()) for name in PACKAGES}
+    packages["autoscaling/v2"] = _Package("autoscaling/v2", (api / "autoscaling" / "v2" / "types.go").read_text())
     packages["meta"] = _Package("meta", (machinery / "pkg/apis/meta/v1/types.go").read_text())
     messages: dict[str, dict[str, list[str]]] = {}
     for package in packages.values():

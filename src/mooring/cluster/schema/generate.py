@@ -13,12 +13,16 @@ import msgspec
 #: The group versions that the embedded cluster serves, by the names of their files.
 FILES: Final = (
     "api__v1",
+    "apis__admissionregistration.k8s.io__v1",
     "apis__apiextensions.k8s.io__v1",
+    "apis__apiregistration.k8s.io__v1",
     "apis__apps__v1",
     "apis__authentication.k8s.io__v1",
     "apis__authorization.k8s.io__v1",
     "apis__autoscaling__v1",
+    "apis__autoscaling__v2",
     "apis__batch__v1",
+    "apis__certificates.k8s.io__v1",
     "apis__coordination.k8s.io__v1",
     "apis__discovery.k8s.io__v1",
     "apis__events.k8s.io__v1",
