@@ -18,6 +18,27 @@ if TYPE_CHECKING:
 KUBECONFIG = "mooring.kubeconfig"
 
 
+def _checked_controllers(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    from mooring.cluster.controllers.controller import disabled_controllers
+    from mooring.cluster.embedded import CONTROLLERS
+
+    try:
+        disabled_controllers(value, {each.name for each in CONTROLLERS})
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return value
+
+
+controllers_option = click.option(
+    "--controllers",
+    default="*",
+    show_default=True,
+    metavar="LIST",
+    callback=_checked_controllers,
+    help="Controllers to run, as for kube-controller-manager: '*,-deployment' runs all but one.",
+)
+
+
 @click.group()
 def cluster() -> None:
     """Run a local Kubernetes API server with fake nodes."""
@@ -44,8 +65,11 @@ def cluster() -> None:
     show_default=True,
     help="Serve Volcano's queues, pod groups and jobs.",
 )
+@controllers_option
 @click.option("--attached", is_flag=True, hidden=True, help="For a parent process: see cli/cluster_process.py.")
-def start(nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, batch: bool, attached: bool) -> None:
+def start(
+    nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, batch: bool, controllers: str, attached: bool
+) -> None:
     """Serve the Kubernetes API on 127.0.0.1 until Ctrl-C.
 
     The nodes are fake: pods bound to them are reported as running, but nothing is executed. Deployments, ReplicaSets,
@@ -70,7 +94,7 @@ def start(nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, ba
     try:
         run(
             lambda: serve(
-                EmbeddedCluster(port, data_dir, definitions=definitions),
+                EmbeddedCluster(port, data_dir, definitions=definitions, controllers=controllers),
                 kubeconfig=kubeconfig,
                 nodes=nodes,
                 ready=ready,

@@ -32,9 +32,9 @@ class ChildCluster:
     input is closed, which happens however the parent ends. Ctrl-C reaches only the parent, which then stops the child.
     """
 
-    def __init__(self, *, nodes: int, port: int = 0, data_dir: Path | None = None) -> None:
+    def __init__(self, *, nodes: int, port: int = 0, data_dir: Path | None = None, controllers: str = "*") -> None:
         self._command = [sys.executable, "-m", "mooring.cli", "cluster", "start", "--attached"]
-        self._command += [f"--nodes={nodes}", f"--port={port}"]
+        self._command += [f"--nodes={nodes}", f"--port={port}", f"--controllers={controllers}"]
         if data_dir is not None:
             self._command.append(f"--data-dir={data_dir}")
         self._process: subprocess.Popen[bytes] | None = None

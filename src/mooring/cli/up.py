@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.cluster import KUBECONFIG
+from mooring.cli.cluster import KUBECONFIG, controllers_option
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -64,6 +64,7 @@ class _Up(click.Command):
     show_default=True,
     help="Run the controllers of queues, pod groups and jobs (`mooring controller`).",
 )
+@controllers_option
 @click.argument("scheduler_options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF `mooring run`]...")
 def up(
     nodes: int,
@@ -72,6 +73,7 @@ def up(
     kubeconfig_out: Path,
     secure_port: int,
     with_controllers: bool,
+    controllers: str,
     scheduler_options: tuple[str, ...],
 ) -> None:
     """Run a local cluster and a scheduler for it, until Ctrl-C.
@@ -90,7 +92,7 @@ def up(
     except ForeignFileError as error:
         raise click.ClickException(f"{error.filename} {error.strerror}; give another --kubeconfig-out") from None
     with (
-        ChildCluster(nodes=nodes, port=port, data_dir=data_dir) as cluster,
+        ChildCluster(nodes=nodes, port=port, data_dir=data_dir, controllers=controllers) as cluster,
         tempfile.TemporaryDirectory(prefix="mooring-up-") as folder,
     ):
         secure_port = secure_port or _free_port()

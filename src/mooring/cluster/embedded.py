@@ -13,7 +13,7 @@ from mooring.apiserver.admission import SYSTEM_PRIORITY_CLASSES
 from mooring.apiserver.documents import Document, rfc3339
 from mooring.certificates import Certificate, make_certificate
 from mooring.cluster.auth.authentication import ADMIN
-from mooring.cluster.controllers.controller import Controller, ControllerLoop, Tools
+from mooring.cluster.controllers.controller import Controller, ControllerLoop, Tools, disabled_controllers
 from mooring.cluster.controllers.garbage_collector import GarbageCollector
 from mooring.cluster.custom_resources.definitions import DEFINITIONS
 from mooring.cluster.errors import ApiError
@@ -26,6 +26,11 @@ from mooring.cluster.persistence import DataError, SqliteJournal
 from mooring.cluster.request_context import system_context
 from mooring.cluster.store import HISTORY, Store
 
+#: All controllers. They run in this order.
+CONTROLLERS: Final[tuple[type[Controller], ...]] = (
+    GarbageCollector,
+    *(each for kind in KINDS for each in kind.controllers),
+)
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -50,17 +55,24 @@ class EmbeddedCluster:
         *,
         clock: Callable[[], float] = time.time,
         history: int = HISTORY,
-        controllers: bool = True,
+        controllers: bool | str = True,
         definitions: Iterable[Document] = (),
     ) -> None:
-        """``definitions`` are CustomResourceDefinitions that exist from the start."""
+        """``definitions`` are CustomResourceDefinitions that exist from the start.
+
+        ``controllers`` selects the controllers as ``--controllers`` of kube-controller-manager does, for example
+        ``"*,-deployment"``. False runs no controllers and no fake kubelets.
+        """
         self._wanted_port = port
         self._data = data
         self._certificate: Certificate | None = None
         self._token = secrets.token_urlsafe(32)
         self.store = Store(history=history)
         self.api = Api(self.store, token=self._token, clock=clock)
-        self._with_controllers = controllers
+        self._disabled = disabled_controllers(
+            controllers if isinstance(controllers, str) else "*", {each.name for each in CONTROLLERS}
+        )
+        self._with_controllers = bool(controllers)
         self._definitions = tuple(definitions)
         self._journal: SqliteJournal | None = None
         self._loop: ControllerLoop | None = None
@@ -77,11 +89,8 @@ class EmbeddedCluster:
         self._bootstrap()
         if self._with_controllers:
             tools = Tools(self.api.registry, authority=self.authority)
-            controllers: list[type[Controller]] = [
-                GarbageCollector,
-                *(each for kind in KINDS for each in kind.controllers),
-            ]
-            self._loop = ControllerLoop(tools.store, [each(tools) for each in controllers])
+            enabled = [each for each in CONTROLLERS if each.name not in self._disabled]
+            self._loop = ControllerLoop(tools.store, [each(tools) for each in enabled])
             self._kubelets = Kubelets(tools)
             self._loop.start()
             self._kubelets.start()

@@ -7,7 +7,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from mooring.apiserver.admission import add_tolerations
 from mooring.apiserver.documents import Document, deep_copy, rfc3339
@@ -43,6 +43,13 @@ _SYSTEM_METADATA: Final = (
 )  # fmt: skip
 
 
+class Quotas(Protocol):
+    """The quotas of the cluster."""
+
+    def charge(self, resource: Resource, document: Document, old: Document | None, *, dry_run: bool) -> None:
+        """Add the usage of a new or changed object. Raises ApiError if it exceeds a quota."""
+
+
 class Registry:
     """The objects of the cluster and the rules of their kinds."""
 
@@ -53,11 +60,13 @@ class Registry:
         *,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
+        quotas: "Quotas | None" = None,
     ) -> None:
         self.store = store
         self.mapper = mapper
         self.clock = clock
         self._random = rng or random.Random()
+        self._quotas = quotas
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored:
         """Return an object. Raises ApiError if it does not exist."""
@@ -85,6 +94,8 @@ class Registry:
         self._reject_invalid(resource, document, errors + kind.validate(document))
         context.warnings += kind.warnings(document)
         name, space = self._free_name(resource, metadata), metadata.get("namespace", "")
+        if self._quotas is not None:
+            self._quotas.charge(resource, document, None, dry_run=context.dry_run)
         if context.dry_run:
             return Stored(document, self.store.version)
         return self.store.put(storage, space, name, document)
@@ -195,6 +206,8 @@ class Registry:
         self._reject_invalid(resource, new, errors)
         if subresource != "status" and kind.counts_generation and _spec_changed(new, old.document):
             new["metadata"]["generation"] = old.document["metadata"].get("generation", 0) + 1
+        if self._quotas is not None and subresource in {"", "resize"}:
+            self._quotas.charge(resource, new, old.document, dry_run=context.dry_run)
         return self._write(resource, new, old, context, subresource or owning_subresource)
 
     def _check_identity(self, resource: Resource, namespace: str, name: str, metadata: Document) -> None:

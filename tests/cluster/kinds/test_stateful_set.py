@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.cluster.conftest import PODS, Client, make, template
+from tests.cluster.conftest import PODS, STRATEGIC_PATCH, Client, make, template
 
 STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
 
@@ -87,3 +87,27 @@ async def test_stateful_sets_shrink_and_roll_from_the_last(live: Client) -> None
     await live.patch(f"{STATEFUL_SETS}/s", {"spec": {"replicas": 1}})
     await _until(live, f"{STATEFUL_SETS}/s", _is_done)
     assert list(await _pods(live)) == ["s-0"]
+
+
+async def test_pods_below_the_partition_keep_the_old_revision(live: Client) -> None:
+    """Also if they are deleted, as in Kubernetes' own test of canary updates; a rollback goes back to it."""
+    await live.create(STATEFUL_SETS, _stateful_set(podManagementPolicy="Parallel"))
+    first = await _until(live, f"{STATEFUL_SETS}/s", _is_done)
+    partition = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
+    await live.patch(f"{STATEFUL_SETS}/s", {"spec": {**NEW_IMAGE["spec"], **partition}}, STRATEGIC_PATCH)
+    updated = await _until(live, f"{STATEFUL_SETS}/s", lambda each: each["status"].get("updatedReplicas") == 1)
+    status = updated["status"]
+    assert status["currentRevision"] == first["status"]["currentRevision"] != status["updateRevision"]
+    uids = {name: each["metadata"]["uid"] for name, each in (await _pods(live)).items()}
+    for name in ("s-0", "s-2"):
+        await live.delete(f"{PODS}/{name}")
+        await _until(live, f"{PODS}/{name}", lambda each: each["metadata"]["uid"] not in uids.values())
+    images = {name: each["spec"]["containers"][0]["image"] for name, each in (await _pods(live)).items()}
+    assert images == {"s-0": "busybox", "s-1": "busybox", "s-2": "new"}
+    path = f"/apis/apps/v1/namespaces/default/controllerrevisions/{status['currentRevision']}"
+    await live.patch(f"{STATEFUL_SETS}/s", (await live.get(path))["data"], STRATEGIC_PATCH)
+    done = await _until(live, f"{STATEFUL_SETS}/s", _is_done)
+    assert done["status"]["currentRevision"] == first["status"]["currentRevision"]
+    assert (await live.get(path))["revision"] == 3
+    images = {name: each["spec"]["containers"][0]["image"] for name, each in (await _pods(live)).items()}
+    assert set(images.values()) == {"busybox"}

@@ -6,7 +6,7 @@ never awaits, so all of its writes are in one transaction.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from mooring.apiserver.documents import Document
@@ -27,6 +27,7 @@ Key = tuple[str, str]
 #: The number of objects that are reconciled before the event loop runs other tasks.
 _AT_ONCE: Final = 64
 _RETRY: Final = 1.0
+_SUFFIX: Final = "-controller"
 
 
 class Tools:
@@ -89,6 +90,8 @@ class Tools:
 class Controller(ABC):
     """The base class of controllers, which reconcile the objects of one kind."""
 
+    #: The name in `--controllers`: that of kube-controller-manager, if it has the controller.
+    name: str
     #: The resources whose changes the controller handles; empty for all.
     watched: frozenset[str] = frozenset()
 
@@ -102,6 +105,26 @@ class Controller(ABC):
     @abstractmethod
     def reconcile(self, namespace: str, name: str) -> float | None:
         """Bring an object to its desired state. Return the seconds until the next reconciliation, if any."""
+
+
+def disabled_controllers(text: str, known: Collection[str]) -> frozenset[str]:
+    """Return the controllers that the value of `--controllers` disables, as kube-controller-manager reads it.
+
+    The value is a list: `*` enables all controllers that the list does not name, `NAME` enables one, and `-NAME`
+    disables one. The suffix `-controller` may be left out. Raises ValueError for unknown names.
+    """
+    words = [each.strip() for each in text.split(",") if each.strip()]
+    by_name = {name.removesuffix(_SUFFIX): name for name in known}
+    enabled: set[str] = set()
+    disabled: set[str] = set()
+    for word in words:
+        if word == "*":
+            continue
+        plain = word.removeprefix("-").removesuffix(_SUFFIX)
+        if plain not in by_name:
+            raise ValueError(f'"{word}" is not a controller: the controllers are {", ".join(sorted(known))}')
+        (disabled if word.startswith("-") else enabled).add(by_name[plain])
+    return frozenset(disabled if "*" in words else set(known) - enabled)
 
 
 class ControllerLoop:

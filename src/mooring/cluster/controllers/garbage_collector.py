@@ -17,6 +17,8 @@ class GarbageCollector(Controller):
     The namespace of a key holds the resource and the namespace.
     """
 
+    name = "garbage-collector-controller"
+
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
         """Return a deleted object, and its dependents."""
         document = change.stored.document

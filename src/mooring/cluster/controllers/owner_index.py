@@ -9,7 +9,7 @@ from mooring.cluster.store import DELETED, Change, Store
 #: A resource, a namespace and a name.
 Key = tuple[str, str, str]
 #: The resources whose objects controllers adopt.
-_ADOPTED: Final = frozenset({"pods", "replicasets.apps"})
+_ADOPTED: Final = frozenset({"controllerrevisions.apps", "pods", "replicasets.apps"})
 
 
 class OwnerIndex:
@@ -50,7 +50,7 @@ class OwnerIndex:
         return [each.document for each in stored if each is not None]
 
     def orphans(self, storage: str, namespace: str, selector: Selector) -> list[Document]:
-        """Return the pods or ReplicaSets of a namespace without a controller that a selector matches."""
+        """Return the objects of a namespace without a controller that a selector matches."""
         exact = next((each for each in selector.requirements if each.operator == IN), None)
         labels = [None] if exact is None else [(exact.key, value) for value in exact.values]
         names = {name for label in labels for name in self._orphans.get((storage, namespace, label), ())}

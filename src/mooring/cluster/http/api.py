@@ -10,6 +10,7 @@ from mooring.cluster.custom_resources.definitions import CustomResources
 from mooring.cluster.discovery import Discovery
 from mooring.cluster.errors import unavailable
 from mooring.cluster.kinds import KINDS
+from mooring.cluster.kinds.resource_quota import QuotaAdmission
 from mooring.cluster.openapi import OpenApi
 from mooring.cluster.pagination import Paginator
 from mooring.cluster.persistence import DataError, SqliteJournal
@@ -26,7 +27,7 @@ class Api:
         self.store = store
         self.clock = clock
         self.mapper = RestMapper(KINDS)
-        self.registry = Registry(store, self.mapper, clock=clock)
+        self.registry = Registry(store, self.mapper, clock=clock, quotas=QuotaAdmission(store))
         self.broadcaster = Broadcaster(store)
         self.paginator = Paginator(store, clock)
         self.discovery = Discovery(self.mapper)

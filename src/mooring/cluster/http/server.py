@@ -141,7 +141,7 @@ class HttpServer:
             return read_metrics(self._api, info, request)
         if watching:
             return await read_handlers.watch(self._api, info, request)
-        if info.subresource and info.subresource not in {"status", "ephemeralcontainers", "resize"}:
+        if info.subresource and info.subresource not in write_handlers.STORED_SUBRESOURCES:
             return await subresources.subresource(
                 self._api, info, request, request_context(user, query, request.headers)
             )

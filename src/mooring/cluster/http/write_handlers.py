@@ -24,6 +24,13 @@ _ORPHANS: Final = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set"
     " propagationPolicy=Orphan to suppress this warning"
 )
+#: The subresources that are parts of stored objects, and what the registry calls them.
+STORED_SUBRESOURCES: Final = {
+    "approval": "status",
+    "ephemeralcontainers": "ephemeralcontainers",
+    "resize": "resize",
+    "status": "status",
+}
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
@@ -87,7 +94,7 @@ def update_document(api: Api, info: RequestInfo, document: Document, context: Re
         check_escalation(api.store, context.user, resource, info.namespace or "", document, old.document)
     native = api.custom.native(resource)
     api.custom.complete(resource, document)
-    subresource = info.subresource if info.subresource in {"status", "ephemeralcontainers", "resize"} else ""
+    subresource = STORED_SUBRESOURCES.get(info.subresource, "")
     stored = api.registry.update(
         native, info.namespace or "", info.name, convert(document, native), context, subresource=subresource
     )

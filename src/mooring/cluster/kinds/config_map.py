@@ -61,6 +61,7 @@ def _secret_row(document: Document, now: float) -> list[Any]:
 class RootCertificateController(Controller):
     """A controller that publishes the CA certificate of the API server in every namespace."""
 
+    name = "root-ca-certificate-publisher-controller"
     watched = frozenset({"namespaces", "configmaps"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:

@@ -9,17 +9,19 @@ from typing import Any, Final
 import msgspec
 
 from mooring.api.node import Node
-from mooring.apiserver.documents import Document, controller_of, nested_field
+from mooring.apiserver.documents import Document, nested_field
 from mooring.apiserver.field_errors import FieldError
 from mooring.apiserver.field_rules import scaled
-from mooring.apiserver.names import template_hash
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import REVISION_HASH, daemon_affinity, daemon_nodes, daemon_pod, daemon_target
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.kind import Kind
+from mooring.cluster.kinds.controller_revision import current_revision, revision_hash, trim_history
 from mooring.cluster.kinds.workload import (
     WORKLOAD_COLUMNS,
+    adopt_and_release,
+    affected_owners,
     container_names,
     is_active,
     is_available,
@@ -27,6 +29,7 @@ from mooring.cluster.kinds.workload import (
     selected_template_errors,
     selector_update_errors,
     template_warnings,
+    workload_selector,
 )
 from mooring.cluster.store import DELETED, Change, Store
 from mooring.cluster.table_printer import age, columns, labels_text, selector_text
@@ -87,17 +90,14 @@ def _daemon_set_row(document: Document, now: float) -> list[Any]:
 class DaemonSetController(Controller):
     """A controller that runs a pod of each DaemonSet on every eligible node."""
 
+    name = "daemonset-controller"
     watched = frozenset({DAEMON_SETS, "pods", "nodes"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
         """Return the DaemonSet, the owner of a pod, or all DaemonSets when a node changes."""
         document = change.stored.document
-        metadata = document["metadata"]
-        if storage == DAEMON_SETS:
-            return [(metadata["namespace"], metadata["name"])]
-        if storage == "pods":
-            owner = controller_of(document)
-            return [(metadata["namespace"], owner["name"])] if owner and owner["kind"] == "DaemonSet" else []
+        if storage != "nodes":
+            return affected_owners(self.tools, storage, change, DAEMON_SETS, workload_selector)
         if change.previous is not None and change.kind != DELETED and _same(change.previous.document, document):
             return []
         found = [each.document["metadata"] for each in self.tools.store.objects(DAEMON_SETS)]
@@ -108,11 +108,16 @@ class DaemonSetController(Controller):
         daemons = self.tools.find(DAEMON_SETS, namespace, name)
         if daemons is None or daemons["metadata"].get("deletionTimestamp"):
             return None
-        revision = template_hash(daemons["spec"]["template"])
+        adopt_and_release(self.tools, daemons, "pods", workload_selector(daemons), may_adopt=is_active)
+        current = current_revision(self.tools, daemons)
+        revision = revision_hash(current)
         nodes = (msgspec.convert(each.document, Node) for each in self.tools.store.objects("nodes"))
         fitting = {each.name for each in daemon_nodes(daemons, nodes)}
         self._place(daemons, revision, fitting)
         self._update(daemons, revision, len(fitting))
+        hashes = {_revision(pod) for pods in self._pods(daemons).values() for pod in pods}
+        live = {current["metadata"]["name"], *(f"{name}-{each}" for each in hashes)}
+        trim_history(self.tools, daemons, live)
         return self._report(daemons, revision, fitting)
 
     def _pods(self, daemons: Document) -> dict[str, list[Document]]:

@@ -15,8 +15,8 @@ from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.replica_set import REPLICA_FAILURE
 from mooring.cluster.kinds.workload import (
     WORKLOAD_COLUMNS,
+    adopt_and_release,
     affected_owners,
-    claim,
     container_names,
     selected_template_errors,
     selector_update_errors,
@@ -96,6 +96,7 @@ def _deployment_row(document: Document, now: float) -> list[Any]:
 class DeploymentController(Controller):
     """A controller that rolls out Deployments."""
 
+    name = "deployment-controller"
     watched = frozenset({DEPLOYMENTS, REPLICA_SETS})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
@@ -107,7 +108,7 @@ class DeploymentController(Controller):
         document = self.tools.find(DEPLOYMENTS, namespace, name)
         if document is None or document["metadata"].get("deletionTimestamp"):
             return None
-        claim(self.tools, document, REPLICA_SETS, workload_selector(document))
+        adopt_and_release(self.tools, document, REPLICA_SETS, workload_selector(document))
         sets = self._sets(document)
         current = self._current(document, sets)
         paused = document["spec"].get("paused", False)

@@ -91,6 +91,7 @@ def _event_row(document: Document, now: float) -> list[Any]:
 class EventExpiryController(Controller):
     """A controller that deletes events after an hour. At most one reconciliation is scheduled at a time."""
 
+    name = "event-expiry-controller"
     watched = frozenset({"events"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:

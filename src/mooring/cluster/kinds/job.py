@@ -25,8 +25,8 @@ from mooring.cluster.kinds.pod_validation import template_errors
 from mooring.cluster.kinds.workload import (
     TEMPLATE,
     WORKLOAD_COLUMNS,
+    adopt_and_release,
     affected_owners,
-    claim,
     container_names,
     is_active,
     is_ready,
@@ -132,6 +132,7 @@ def _job_is_successful(document: Document) -> str:
 class JobController(Controller):
     """A controller that runs Jobs."""
 
+    name = "job-controller"
     watched = frozenset({JOBS, "pods"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
@@ -146,7 +147,7 @@ class JobController(Controller):
             return None
         if job["metadata"].get("deletionTimestamp"):
             return None
-        claim(self.tools, job, "pods", workload_selector(job), may_adopt=is_active, finalizer=JOB_TRACKING)
+        adopt_and_release(self.tools, job, "pods", workload_selector(job), may_adopt=is_active, finalizer=JOB_TRACKING)
         status = self._counted(job, dict(job.get("status") or {}))
         if _is_finished(job):
             self._write(job, status, [])

@@ -1,4 +1,4 @@
-"""Namespaces: rules, and the controller that initializes new ones and deletes the content of terminating ones."""
+"""Namespaces: rules, and the controller that deletes the content of terminating ones."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -53,7 +53,9 @@ def _check_deletion(document: Document) -> None:
 
 
 class NamespaceController(Controller):
-    """A controller that creates the service account of new namespaces, and empties terminating ones."""
+    """A controller that deletes the content of terminating namespaces."""
+
+    name = "namespace-controller"
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
         """Return the namespace, or the terminating namespace of a deleted object."""
@@ -66,13 +68,11 @@ class NamespaceController(Controller):
         return [("", metadata["namespace"])] if space and space["metadata"].get("deletionTimestamp") else []
 
     def reconcile(self, namespace: str, name: str) -> float | None:
-        """Create the service account, or delete the content."""
+        """Delete the content of a terminating namespace."""
         document = self.tools.find("namespaces", "", name)
         if document is None:
             return None
         if not document["metadata"].get("deletionTimestamp"):
-            if self.tools.find("serviceaccounts", name, "default") is None:
-                self.tools.create("serviceaccounts", name, {"metadata": {"name": "default"}})
             return None
         if self._empty(name):
             spec = {**document["spec"], "finalizers": [

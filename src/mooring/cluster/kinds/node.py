@@ -114,6 +114,7 @@ def _roles(document: Document) -> list[str]:
 class NodeTaintController(Controller):
     """A controller that sets the taints that follow from the spec and the conditions of a node."""
 
+    name = "node-lifecycle-controller"
     watched = frozenset({"nodes"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
@@ -163,6 +164,7 @@ def _wanted(node: Document) -> list[tuple[str, str]]:
 class TaintEvictionController(Controller):
     """A controller that deletes pods that do not tolerate a NoExecute taint, now or after `tolerationSeconds`."""
 
+    name = "taint-eviction-controller"
     watched = frozenset({"nodes", "pods"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
@@ -221,6 +223,7 @@ def _tolerates(toleration: Document, taint: Document) -> bool:
 class OrphanedPodController(Controller):
     """A controller that deletes pods that are bound to a node that does not exist."""
 
+    name = "pod-garbage-collector-controller"
     watched = frozenset({"nodes", "pods"})
 
     def __init__(self, tools: Tools) -> None:

@@ -18,6 +18,7 @@ from mooring.cluster.errors import (
     unnamed_failure,
 )
 from mooring.cluster.kind import Kind
+from mooring.cluster.kinds.limit_range import apply_limits
 from mooring.cluster.kinds.pod_table import pod_row
 from mooring.cluster.kinds.pod_validation import (
     pod_errors,
@@ -27,7 +28,6 @@ from mooring.cluster.kinds.pod_validation import (
     pod_warnings,
 )
 from mooring.cluster.kinds.priority_class import PRIORITY_CLASSES
-from mooring.cluster.kinds.resource_quota import apply_limits
 from mooring.cluster.kinds.runtime_class import RUNTIME_CLASSES
 from mooring.cluster.registry import Registry
 from mooring.cluster.request_context import RequestContext

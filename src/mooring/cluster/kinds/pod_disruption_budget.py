@@ -56,6 +56,7 @@ def _disruption_budget_row(document: Document, now: float) -> list[Any]:
 class DisruptionController(Controller):
     """A controller that updates the status of disruption budgets."""
 
+    name = "disruption-controller"
     watched = frozenset({BUDGETS, "pods"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:

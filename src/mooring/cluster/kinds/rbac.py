@@ -1,5 +1,6 @@
-"""Roles, role bindings and service accounts."""
+"""Roles, role bindings and service accounts, and the controller that creates the default service accounts."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document
@@ -7,7 +8,9 @@ from mooring.apiserver.field_errors import FieldError, invalid, required
 from mooring.apiserver.field_rules import choice
 from mooring.apiserver.object_names import path_segment
 from mooring.cluster.api_resource import Resource
+from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.kind import Kind
+from mooring.cluster.store import Change
 from mooring.cluster.table_printer import PLAIN, age, columns
 
 
@@ -47,12 +50,37 @@ def _role_binding_row(document: Document, now: float) -> list[Any]:
     return [document["metadata"]["name"], role, age(document, now), named("User"), named("Group"), accounts]
 
 
+class ServiceAccountController(Controller):
+    """A controller that creates the default service account of every namespace."""
+
+    name = "serviceaccount-controller"
+    watched = frozenset({"namespaces", "serviceaccounts"})
+
+    def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
+        """Return the namespace, or the namespace of a default service account."""
+        metadata = change.stored.document["metadata"]
+        if storage == "namespaces":
+            return [("", metadata["name"])]
+        return [("", metadata["namespace"])] if metadata["name"] == _DEFAULT else []
+
+    def reconcile(self, namespace: str, name: str) -> float | None:
+        """Create the service account if it does not exist."""
+        space = self.tools.find("namespaces", "", name)
+        if space is None or space["metadata"].get("deletionTimestamp"):
+            return None
+        if self.tools.find("serviceaccounts", name, _DEFAULT) is None:
+            self.tools.create("serviceaccounts", name, {"metadata": {"name": _DEFAULT}})
+        return None
+
+
+_DEFAULT: Final = "default"
 _GROUP: Final = "rbac.authorization.k8s.io"
 _BINDING_COLUMNS: Final = columns("Name Role Age +Users +Groups +ServiceAccounts", _role_binding_row)
 
 SERVICE_ACCOUNT: Final = Kind(
     Resource("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",), subresources=("token",)),
     returns_deleted=True,
+    controllers=(ServiceAccountController,),
 )
 ROLE: Final = Kind(Resource(_GROUP, "v1", "roles", "Role"), name_errors=path_segment, columns=PLAIN)
 CLUSTER_ROLE: Final = Kind(

@@ -17,8 +17,8 @@ from mooring.cluster.kinds.workload import (
     SELECTOR_MISMATCH,
     TEMPLATE,
     WORKLOAD_COLUMNS,
+    adopt_and_release,
     affected_owners,
-    claim,
     container_names,
     deletion_order,
     is_active,
@@ -70,6 +70,7 @@ def _replica_set_row(document: Document, now: float) -> list[Any]:
 class ReplicaSetController(Controller):
     """A controller that maintains the desired number of pods of ReplicaSets."""
 
+    name = "replicaset-controller"
     watched = frozenset({"replicasets.apps", "pods"})
 
     storage = "replicasets.apps"
@@ -90,7 +91,7 @@ class ReplicaSetController(Controller):
             return None
         again, failure = None, ""
         if not document["metadata"].get("deletionTimestamp"):
-            claim(self.tools, document, "pods", self._selector(document), may_adopt=is_active)
+            adopt_and_release(self.tools, document, "pods", self._selector(document), may_adopt=is_active)
             again, failure = self._scale(document)
         waiting = self._report(document, failure)
         return again if again is not None else waiting
@@ -152,10 +153,10 @@ class ReplicaSetController(Controller):
         ]
         if not failure:
             return kept
-        before = condition(document, REPLICA_FAILURE) or {}
-        since = before.get("lastTransitionTime") or rfc3339(self.tools.now())
+        now = rfc3339(self.tools.now())
         failed = {"type": REPLICA_FAILURE, "status": "True", "reason": "FailedCreate", "message": failure}
-        return [*kept, {**failed, "lastTransitionTime": since}]
+        # The message contains the name of the pod, so it is not updated: each update would be a reason to try again.
+        return [*kept, condition(document, REPLICA_FAILURE) or {**failed, "lastTransitionTime": now}]
 
 
 def _set_replication_controller_defaults(document: Document) -> None:
@@ -198,6 +199,7 @@ def _replication_controller_row(document: Document, now: float) -> list[Any]:
 class ReplicationControllerController(ReplicaSetController):
     """The controller of ReplicationControllers, whose selector is a map of labels."""
 
+    name = "replicationcontroller-controller"
     watched = frozenset({"replicationcontrollers", "pods"})
 
     storage = "replicationcontrollers"

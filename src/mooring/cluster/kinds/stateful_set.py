@@ -1,10 +1,10 @@
-"""StatefulSets and ControllerRevisions: rules, and the controller that runs pods with ordinals and claims."""
+"""StatefulSets: rules, and the controller that runs pods with ordinals and claims."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.api.label_selectors import parse_int
-from mooring.apiserver.documents import Document, controller_of, nested_field
+from mooring.apiserver.documents import Document, nested_field
 from mooring.apiserver.field_errors import FieldError, forbidden_field, not_negative
 from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import (
@@ -12,21 +12,24 @@ from mooring.apiserver.workloads import (
     stateful_claims,
     stateful_ordinals,
     stateful_pod,
-    stateful_revision,
 )
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
 from mooring.cluster.kind import Kind
+from mooring.cluster.kinds.controller_revision import at_revision, current_revision, trim_history
 from mooring.cluster.kinds.volume_controller import CLAIMS
 from mooring.cluster.kinds.workload import (
+    adopt_and_release,
+    affected_owners,
     container_names,
     is_available,
     is_ready,
     selected_template_errors,
     template_warnings,
+    workload_selector,
 )
 from mooring.cluster.store import Change
-from mooring.cluster.table_printer import NONE, age, columns
+from mooring.cluster.table_printer import age, columns
 
 STATEFUL_SETS: Final = "statefulsets.apps"
 _COMPONENT: Final = "statefulset-controller"
@@ -81,34 +84,38 @@ def _stateful_set_row(document: Document, now: float) -> list[Any]:
     return [document["metadata"]["name"], ready, age(document, now), *container_names(document)]
 
 
-def _controller_revision_row(document: Document, now: float) -> list[Any]:
-    owner = next(iter(document["metadata"].get("ownerReferences", ())), None)
-    shown = f"{owner['kind'].lower()}.{owner['apiVersion'].partition('/')[0]}/{owner['name']}" if owner else NONE
-    return [document["metadata"]["name"], shown, document.get("revision", 0), age(document, now)]
-
-
 class StatefulSetController(Controller):
     """A controller that maintains the pods of StatefulSets."""
 
+    name = "statefulset-controller"
     watched = frozenset({STATEFUL_SETS, "pods"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
         """Return the StatefulSet, or the owner of a pod."""
-        metadata = change.stored.document["metadata"]
-        if storage == STATEFUL_SETS:
-            return [(metadata["namespace"], metadata["name"])]
-        owner = controller_of(change.stored.document)
-        return [(metadata["namespace"], owner["name"])] if owner and owner["kind"] == "StatefulSet" else []
+        return affected_owners(self.tools, storage, change, STATEFUL_SETS, workload_selector)
 
     def reconcile(self, namespace: str, name: str) -> float | None:
         """Take the next step, and update the status."""
         sets = self.tools.find(STATEFUL_SETS, namespace, name)
         if sets is None:
             return None
-        revision = stateful_revision(sets)
-        if not sets["metadata"].get("deletionTimestamp"):
-            self._step(sets, revision)
-        return self._report(sets, revision)
+        if sets["metadata"].get("deletionTimestamp"):
+            return None
+        adopt_and_release(
+            self.tools, sets, "pods", workload_selector(sets), may_adopt=lambda pod: self._is_own(sets, pod)
+        )
+        revision = str(current_revision(self.tools, sets)["metadata"]["name"])
+        self._step(sets, revision)
+        again = self._report(sets, revision)
+        live = {_revision(pod) for pod in self._pods(sets).values()}
+        status = (self.tools.find(STATEFUL_SETS, namespace, name) or sets).get("status") or {}
+        trim_history(self.tools, sets, {*live, revision, status.get("currentRevision", "")})
+        return again
+
+    def _is_own(self, sets: Document, pod: Document) -> bool:
+        """Return whether a pod has the name of a pod of the StatefulSet."""
+        prefix, _, ordinal = pod["metadata"]["name"].rpartition("-")
+        return bool(prefix == sets["metadata"]["name"] and parse_int(ordinal) is not None)
 
     def _pods(self, sets: Document) -> dict[int, Document]:
         found: dict[int, Document] = {}
@@ -153,10 +160,22 @@ class StatefulSetController(Controller):
         for claim in stateful_claims(sets, ordinal):
             if self.tools.find(CLAIMS, namespace, claim["metadata"]["name"]) is None:
                 self.tools.create(CLAIMS, namespace, claim)
-        pod = stateful_pod(sets, ordinal, revision)
+        wanted, template = self._wanted_revision(sets, revision, ordinal)
+        pod = stateful_pod(template, ordinal, wanted)
         if self.tools.create("pods", namespace, pod) is not None:
             message = f"create Pod {name} in StatefulSet {sets['metadata']['name']} successful"
             self.tools.recorder.record(_COMPONENT, sets, "Normal", "SuccessfulCreate", message)
+
+    def _wanted_revision(self, sets: Document, revision: str, ordinal: int) -> tuple[str, Document]:
+        """Return the revision of a new pod, and the StatefulSet with its template.
+
+        Pods below the partition of a rolling update stay at the revision that the StatefulSet had before.
+        """
+        partition = nested_field(sets, "spec", "updateStrategy", "rollingUpdate", "partition") or 0
+        before = nested_field(sets, "status", "currentRevision") or revision
+        if before == revision or ordinal >= stateful_ordinals(sets).start + partition:
+            return revision, sets
+        return before, at_revision(self.tools, sets, before)
 
     def _delete(self, sets: Document, pod: Document) -> None:
         if pod["metadata"].get("deletionTimestamp"):
@@ -218,8 +237,4 @@ STATEFUL_SET: Final = Kind(
     columns=columns("Name Ready Age +Containers +Images", _stateful_set_row),
     counts_generation=True,
     controllers=(StatefulSetController,),
-)
-CONTROLLER_REVISION: Final = Kind(
-    Resource("apps", "v1", "controllerrevisions", "ControllerRevision"),
-    columns=columns("Name Controller Revision:integer Age", _controller_revision_row),
 )

@@ -27,6 +27,7 @@ _COMPONENT: Final = "persistentvolume-controller"
 class VolumeController(Controller):
     """A controller that binds claims and volumes. The key of a volume has an empty namespace."""
 
+    name = "persistentvolume-binder-controller"
     watched = frozenset({CLAIMS, VOLUMES, "pods"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:
@@ -290,6 +291,7 @@ def _claim_reference(claim: Document) -> Document:
 class EphemeralClaimController(Controller):
     """A controller that creates the claims of generic ephemeral volumes."""
 
+    name = "ephemeral-volume-controller"
     watched = frozenset({"pods"})
 
     def keys_for(self, storage: str, change: Change) -> Iterable[Key]:

@@ -142,7 +142,7 @@ def _can_be_adopted(change: Change) -> bool:
     return any(before.get(key) != after.get(key) for key in ("labels", "ownerReferences"))
 
 
-def claim(
+def adopt_and_release(
     tools: Tools,
     owner: Document,
     storage: str,
