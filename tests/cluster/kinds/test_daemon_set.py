@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.cluster.conftest import MERGE_PATCH, PODS, STRATEGIC_PATCH, Client, make, template
+from tests.cluster.conftest import PODS, STRATEGIC_PATCH, Client, make, template
 
 DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
 
@@ -17,7 +17,7 @@ async def _pods(client: Client) -> dict[str, dict[str, Any]]:
     return {each["metadata"]["name"]: each for each in (await client.get(PODS))["items"]}
 
 
-async def _until(client: Client, path: str, holds: Any, started: list[str] | None = None) -> Any:
+async def until_daemons(client: Client, path: str, holds: Any, started: list[str] | None = None) -> Any:
     """Wait until an object is as it should be; meanwhile every pod is bound, to its own node if it has one."""
 
     async def nested_field() -> Any:
@@ -51,10 +51,10 @@ async def test_daemon_sets_cover_the_nodes_that_fit(live: Client) -> None:
     def ready(count: int) -> Any:
         return lambda each: each["status"].get("numberReady") == each["status"]["desiredNumberScheduled"] == count
 
-    await _until(live, f"{DAEMON_SETS}/d", ready(2))
+    await until_daemons(live, f"{DAEMON_SETS}/d", ready(2))
     assert {each["spec"]["nodeName"] for each in (await _pods(live)).values()} == {"node-0", "node-2"}
     await live.patch("/api/v1/nodes/node-1", {"spec": {"taints": []}})
-    done = await _until(live, f"{DAEMON_SETS}/d", ready(3))
+    done = await until_daemons(live, f"{DAEMON_SETS}/d", ready(3))
     assert done["status"] == {
         "currentNumberScheduled": 3,
         "desiredNumberScheduled": 3,
@@ -65,7 +65,7 @@ async def test_daemon_sets_cover_the_nodes_that_fit(live: Client) -> None:
         "numberAvailable": 3,
     }
     await live.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {"kubernetes.io/os": "other"}}})
-    await _until(live, f"{DAEMON_SETS}/d", ready(2))
+    await until_daemons(live, f"{DAEMON_SETS}/d", ready(2))
     assert {each["spec"]["nodeName"] for each in (await _pods(live)).values()} == {"node-0", "node-1"}
 
 
@@ -73,7 +73,7 @@ async def test_daemon_sets_roll_out(live: Client) -> None:
     """One node at a time, by default."""
     spec = {"selector": SELECTOR, "template": template(a="b")}
     await live.create(DAEMON_SETS, make("apps/v1", "DaemonSet", "d", spec=spec))
-    await _until(live, f"{DAEMON_SETS}/d", lambda each: each["status"].get("numberAvailable") == 3)
+    await until_daemons(live, f"{DAEMON_SETS}/d", lambda each: each["status"].get("numberAvailable") == 3)
     await live.patch(f"{DAEMON_SETS}/d", NEW_IMAGE)
     least: list[int] = []
 
@@ -82,7 +82,7 @@ async def test_daemon_sets_roll_out(live: Client) -> None:
         least.append(status.get("numberAvailable", 0))
         return bool(status.get("updatedNumberScheduled") == status.get("numberAvailable") == 3)
 
-    await _until(live, f"{DAEMON_SETS}/d", rolled_out)
+    await until_daemons(live, f"{DAEMON_SETS}/d", rolled_out)
     assert min(least) >= 2
     assert {each["spec"]["containers"][0]["image"] for each in (await _pods(live)).values()} == {"new"}
 
@@ -90,26 +90,26 @@ async def test_daemon_sets_roll_out(live: Client) -> None:
 REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions"
 
 
-def _daemon_set(**spec: Any) -> dict[str, Any]:
+def daemon_set(**spec: Any) -> dict[str, Any]:
     return make("apps/v1", "DaemonSet", "d", spec={"selector": SELECTOR, "template": template(a="b"), **spec})
 
 
-def _rolled_out(document: dict[str, Any]) -> bool:
+def is_rolled_out(document: dict[str, Any]) -> bool:
     status = document["status"]
     seen = status.get("observedGeneration") == document["metadata"]["generation"]
     return seen and status.get("updatedNumberScheduled") == status.get("numberAvailable") == 3
 
 
-async def _revisions(client: Client) -> dict[int, dict[str, Any]]:
+async def revisions_of(client: Client) -> dict[int, dict[str, Any]]:
     return {each["revision"]: each for each in (await client.get(REVISIONS))["items"]}
 
 
 async def test_a_rollback_restarts_only_the_pods_that_were_updated(live: Client) -> None:
     """As in Kubernetes' own test of rollbacks. The revision of the old template gets the next number."""
-    await live.create(DAEMON_SETS, _daemon_set())
-    await _until(live, f"{DAEMON_SETS}/d", _rolled_out)
+    await live.create(DAEMON_SETS, daemon_set())
+    await until_daemons(live, f"{DAEMON_SETS}/d", is_rolled_out)
     before = {name: each["metadata"]["uid"] for name, each in (await _pods(live)).items()}
-    first = (await _revisions(live))[1]
+    first = (await revisions_of(live))[1]
     assert first["metadata"]["labels"].keys() == {"a", "controller-revision-hash"}
     # The first new pod is never bound, so the rollout stops there.
     await live.patch(f"{DAEMON_SETS}/d", NEW_IMAGE, STRATEGIC_PATCH)
@@ -119,49 +119,12 @@ async def test_a_rollback_restarts_only_the_pods_that_were_updated(live: Client)
         return sorted(images) == ["busybox", "busybox", "new"]
 
     await live.wait(stuck)
-    assert sorted(await _revisions(live)) == [1, 2]
+    assert sorted(await revisions_of(live)) == [1, 2]
     await live.patch(f"{DAEMON_SETS}/d", first["data"], STRATEGIC_PATCH)
-    await _until(live, f"{DAEMON_SETS}/d", _rolled_out)
+    await until_daemons(live, f"{DAEMON_SETS}/d", is_rolled_out)
     after = {name: each["metadata"]["uid"] for name, each in (await _pods(live)).items()}
     assert len(before.items() & after.items()) == 2
     assert {each["spec"]["containers"][0]["image"] for each in (await _pods(live)).values()} == {"busybox"}
-    revisions = await _revisions(live)
+    revisions = await revisions_of(live)
     assert sorted(revisions) == [2, 3]
     assert revisions[3]["metadata"]["uid"] == first["metadata"]["uid"]
-
-
-async def test_the_history_is_limited(live: Client) -> None:
-    await live.create(DAEMON_SETS, _daemon_set(revisionHistoryLimit=1))
-    await _until(live, f"{DAEMON_SETS}/d", _rolled_out)
-    for image in ("two", "three", "four"):
-        change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}}
-        await live.patch(f"{DAEMON_SETS}/d", change, STRATEGIC_PATCH)
-        await _until(live, f"{DAEMON_SETS}/d", _rolled_out)
-    assert sorted(await _revisions(live)) == [3, 4]
-
-
-async def test_revisions_are_objects_of_the_api(live: Client) -> None:
-    """As in Kubernetes' own test of their lifecycle."""
-    await live.create(DAEMON_SETS, _daemon_set())
-    await _until(live, f"{DAEMON_SETS}/d", _rolled_out)
-    first = (await _revisions(live))[1]
-    patched = await live.patch(f"{REVISIONS}/{first['metadata']['name']}", {"metadata": {"labels": {"x": "y"}}})
-    assert patched["metadata"]["labels"]["x"] == "y"
-    changed = await live.ask("PATCH", f"{REVISIONS}/{first['metadata']['name']}", {"data": {}}, content=MERGE_PATCH)
-    assert changed.status == 200
-    changed = await live.ask(
-        "PATCH", f"{REVISIONS}/{first['metadata']['name']}", {"data": {"a": "b"}}, content=MERGE_PATCH
-    )
-    assert changed.status == 422
-    body = {**make("apps/v1", "ControllerRevision", "copy"), "data": first["data"], "revision": 2}
-    body["metadata"] |= {key: first["metadata"][key] for key in ("labels", "ownerReferences")}
-    await live.create(REVISIONS, body)
-    assert sorted(await _revisions(live)) == [1, 2]
-    await live.delete(f"{REVISIONS}/{first['metadata']['name']}")
-    await live.patch(f"{DAEMON_SETS}/d", NEW_IMAGE, STRATEGIC_PATCH)
-    await _until(live, f"{DAEMON_SETS}/d", _rolled_out)
-    assert sorted(await _revisions(live)) == [2, 3]
-    await live.delete(
-        f"{REVISIONS}?labelSelector=controller-revision-hash={first['metadata']['labels']['controller-revision-hash']}"
-    )
-    assert sorted(await _revisions(live)) == [3]
