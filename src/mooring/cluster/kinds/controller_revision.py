@@ -42,7 +42,7 @@ def revision_hash(revision: Document) -> str:
 
 
 def at_revision(tools: Tools, owner: Document, name: str) -> Document:
-    """Return a workload with the template of one of its revisions, or as it is if the revision does not exist."""
+    """Return a workload with the template of one of its revisions, or unchanged if the revision does not exist."""
     found = tools.find(REVISIONS, owner["metadata"]["namespace"], name)
     template = nested_field(found, "data", "spec", "template")
     if not isinstance(template, dict):
