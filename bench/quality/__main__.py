@@ -1,0 +1,93 @@
+"""Placement quality on a public GPU trace: `python -m bench.quality --workload default --policy FGD --seeds 42-51`.
+
+Replays the experiment of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023). The trace is not part of this
+repository; docs/placement.md has its source. It is read from ../shared/quality/openb, or from the folder `--data`.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from pathlib import Path
+
+import click
+import msgspec
+import numpy as np
+
+from bench.quality.replay import Replay
+from bench.quality.trace import SEEDS, WORKLOADS, DataOption, find_data, read_nodes, read_published, read_workload
+from bench.tables import row
+from mooring.plugins.gpu_sharing.fragmentation import Fragmentation, StateCache, typical_pods
+from mooring.plugins.gpu_sharing.policies import POLICIES, Setting
+
+_LOAD = 100
+
+
+def make_replay(data: Path, workload: str, policy: str, seed: int, pods: int | None = None) -> Replay:
+    """Return the replay of an order, or of its first pods."""
+    nodes, trace = read_nodes(data), read_workload(data, workload, seed)
+    typical = typical_pods(trace.pods)
+    coverage = sum(pod.weight for pod in typical) / len(trace.pods)
+    fragmentation = StateCache(Fragmentation(typical, nodes.models, coverage))
+    scorer = POLICIES[policy](Setting(nodes, typical, fragmentation, np.random.default_rng(seed)))
+    return Replay(nodes, msgspec.structs.replace(trace, order=trace.order[:pods]), scorer, fragmentation)
+
+
+def run(data: Path, workload: str, policy: str, seed: int) -> dict[str, object]:
+    """Replay one order, and return the percentages of GPUs when 100 % have been requested."""
+    started = time.perf_counter()
+    point = make_replay(data, workload, policy, seed).run().at(_LOAD)
+    return {
+        "workload": workload,
+        "policy": policy,
+        "seed": seed,
+        "unallocated_pct": round(100 - point.allocated, 2),
+        "frag_pct": point.fragmented,
+        "seconds": round(time.perf_counter() - started, 2),
+    }
+
+
+@click.command()
+@click.option("--workload", "names", type=click.Choice(WORKLOADS), multiple=True, help="By default all.")
+@click.option("--policy", "policies", type=click.Choice(list(POLICIES)), multiple=True, help="By default all.")
+@click.option("--seeds", type=SEEDS, default="42-51", show_default=True, help="Numbers and ranges.")
+@click.option("--data", type=DataOption, help="The folder with the trace.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def main(names: tuple[str, ...], policies: tuple[str, ...], seeds: list[int], data: Path | None, output: str) -> None:
+    """Print the unallocated and fragmented GPUs, in percent, when 100 % of the GPUs have been requested.
+
+    With json, one object a line for each run. The table has the medians of the seeds next to the published ones.
+    """
+    try:
+        source = find_data(data)
+        published = read_published(source)
+    except OSError as error:
+        raise click.ClickException(str(error)) from None
+    if output == "table":
+        print(row(["workload", "policy", "unalloc %", "published", "frag %", "seconds"]), flush=True)
+    for workload in names or WORKLOADS:
+        for policy in policies or tuple(POLICIES):
+            results = []
+            for seed in seeds:
+                try:
+                    results.append(run(source, workload, policy, seed))
+                except FileNotFoundError as error:
+                    raise click.ClickException(f"{error.filename}: there is no order for this seed") from None
+                if output == "json":
+                    print(json.dumps(results[-1]), flush=True)
+            if output == "table":
+                unallocated, fragmented, seconds = (
+                    statistics.median(float(str(result[key])) for result in results)
+                    for key in ("unallocated_pct", "frag_pct", "seconds")
+                )
+                known = [
+                    published[workload, policy, seed][0] for seed in seeds if (workload, policy, seed) in published
+                ]
+                paper = f"{statistics.median(known):.2f}" if known else "-"
+                cells = [f"{unallocated:.2f}", paper, f"{fragmented:.2f}", f"{seconds:.1f}"]
+                print(row([workload, policy, *cells]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
