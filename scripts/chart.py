@@ -1,8 +1,9 @@
 """Generator of the parts of the Helm chart that depend on code and values: `python scripts/chart.py [--check]`.
 
 `files/known.yaml` contains the rules and names that the templates use, `files/crds` the definitions of the custom
-resources of plugins and batch sessions, and README.md the list of values, from the comments in values.yaml. With
---check nothing is written, and the exit code is 1 if a file is not up to date.
+resources of plugins and batch sessions, `files/alerts.yaml` and `files/dashboard.json` those of docs/operate, and
+README.md the list of values, from the comments in values.yaml. With --check nothing is written, and the exit code is 1
+if a file is not up to date.
 """
 
 # ruff: noqa: T201  (scripts print)
@@ -29,6 +30,7 @@ from mooring.plugins.registry import BUILTIN
 
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "mooring"
+OPERATE = ROOT / "docs" / "operate"
 NOTE = "# Made by scripts/chart.py: do not edit.\n"
 
 
@@ -38,6 +40,9 @@ def wanted() -> dict[Path, str]:
     definitions |= {each["metadata"]["name"]: each for each in BATCH_DEFINITIONS}
     files = {CHART / "files" / "crds" / f"{name}.yaml": _yaml(each) for name, each in definitions.items()}
     files[CHART / "files" / "known.yaml"] = _yaml(known())
+    rules = yaml.safe_load((OPERATE / "alerts.yaml").read_text())["spec"]
+    files[CHART / "files" / "alerts.yaml"] = _yaml(rules)
+    files[CHART / "files" / "dashboard.json"] = (OPERATE / "dashboard.json").read_text()
     files[CHART / "README.md"] = readme()
     return files
 

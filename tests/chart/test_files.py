@@ -40,9 +40,7 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
     for name, value in values.items():
         known = schema["properties"][name].get("properties")
         if known is not None:
-            # What the seed's chart has and this one does without.
-            assert set(known) - set(value) <= {"command"}, name
-            assert set(value) <= set(known), name
+            assert set(known) == set(value), name
 
 
 def test_what_is_reloaded_is_what_the_scheduler_reloads() -> None:

@@ -12,8 +12,9 @@ import yaml
 from tests.docs.commands import ROOT
 
 #: Names as the code writes them, and what an exposition puts behind them.
-_NAMED: Final = re.compile(r'"((?:scheduler|mooring|volcano)_[a-z0-9_]+)"')
-_USED: Final = re.compile(r"\b(?:scheduler|mooring|volcano)_[a-z0-9_]+")
+_PREFIX: Final = r"(?:scheduler|mooring|volcano|rest_client|workqueue|leader_election)"
+_NAMED: Final = re.compile(rf'"({_PREFIX}_[a-z0-9_]+)"')
+_USED: Final = re.compile(rf"\b{_PREFIX}_[a-z0-9_]+")
 _ENDINGS: Final = ("", "_total", "_bucket", "_sum", "_count")
 
 
@@ -38,6 +39,14 @@ def test_every_metric_exists() -> None:
 def test_the_page_names_metrics_that_exist() -> None:
     used = set(_USED.findall((ROOT / "docs/operate.md").read_text()))
     assert used - known() == set()
+
+
+def test_every_selector_names_the_job() -> None:
+    """kube-scheduler exports metrics of the same names."""
+    for each in expressions():
+        selectors = re.findall(rf"\b(?:{_PREFIX}|process)_[a-z0-9_]+(\{{[^}}]*\}})?", each)
+        assert selectors
+        assert all('job="mooring"' in selector for selector in selectors), each
 
 
 def test_expressions_are_closed() -> None:

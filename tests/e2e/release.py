@@ -42,15 +42,18 @@ class Release:
         self._audit = folder / "audit.log"
         cluster.add_namespace(self.home)
 
-    def install(self, *values: str | Path) -> None:
-        """Install it; whatever the API server would warn about is an error."""
+    def install(self, *values: str | Path) -> str:
+        """Install it, and hand back what Helm says; whatever the API server would warn about is an error.
+
+        The objects can also be applied without Helm, from any namespace.
+        """
         arguments = ("--namespace", self.home, *values)
         objects = self.helm("template", self.name, CHART, "--dry-run=server", *arguments)
         self.plane.kubectl(
             "apply", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", "-",
-            namespace=self.home, stdin=objects.partition("\n---\n")[2],
+            stdin=objects.partition("\n---\n")[2],
         )  # fmt: skip
-        self.helm("install", self.name, CHART, *arguments)
+        return self.helm("install", self.name, CHART, *arguments)
 
     def upgrade(self, *values: str | Path) -> None:
         """Upgrade it with these values, and no others."""

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from mooring import __version__
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import running
 from tests.e2e.controlplane import ControlPlane
@@ -31,24 +32,7 @@ class Favourite(Plugin):
         return 100 if node.name == "node-2" else 0
 '''
 #: What monitoring systems bring.
-SERVICE_MONITOR: Final = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
-    "spec": {
-        "group": "monitoring.coreos.com",
-        "names": {"kind": "ServiceMonitor", "plural": "servicemonitors"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+MONITORING: Final = ("ServiceMonitor", "PodMonitor", "PrometheusRule")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +66,8 @@ def place(release: Release, *schedulers: str) -> None:
 
 
 def run_default(release: Release, values: Path) -> None:
-    release.install("--values", values)
+    said = release.install("--values", values)
+    assert f"WARNING: no image was given, so the pods run mooring:v{__version__}" in said
     release.start()
     place(release, "mooring")
 
@@ -112,8 +97,7 @@ def run_plugins(release: Release, values: Path) -> None:
 def run_profiles(release: Release, values: Path) -> None:
     """Two replicas, of which one schedules; and one who may read metrics."""
     cluster = release.cluster
-    cluster.plane.apply(SERVICE_MONITOR)
-    cluster.api.wait_for("ServiceMonitors", lambda: _has_monitors(release))
+    install_monitoring(release)
     release.install("--values", values)
     pods = [release.start(), release.start()]
     place(release, "spread", "pack")
@@ -126,6 +110,8 @@ def run_profiles(release: Release, values: Path) -> None:
         assert (status, "scheduler_pending_pods" in text) == (200, True)
     holder = cluster.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{release.home}/leases/profiles")
     assert holder["spec"]["holderIdentity"]
+    leads = [line for pod in pods for line in pod.ask("/metrics", token)[1].splitlines() if line.startswith("leader_")]
+    assert sorted(leads) == [f'leader_election_master_status{{name="profiles"}} {number}.0' for number in (0, 1)]
 
 
 def run_seed(release: Release, values: Path) -> None:
@@ -153,6 +139,7 @@ def run_seed(release: Release, values: Path) -> None:
 def run_batch(release: Release, values: Path) -> None:
     """A gang that fits is placed whole, one that does not fit not at all; a changed ConfigMap holds at once."""
     cluster = release.cluster
+    install_monitoring(release)
     release.install("--values", values)
     release.start()
     release.start("mooring-controller")
@@ -180,8 +167,43 @@ def gang(release: Release, name: str, *, pods: int, cpu: str) -> None:
         cluster.add_pod(f"{name}-{number}", cpu=cpu, schedulerName="volcano", metadata=metadata)
 
 
-def _has_monitors(release: Release) -> bool:
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/servicemonitors.monitoring.coreos.com"
+def run_volcano(release: Release, values: Path) -> None:
+    """The values of Volcano's chart: sessions for schedulerName volcano, and the controllers of its jobs."""
+    cluster = release.cluster
+    said = release.install("--values", values, "--set", "image.registry=registry.example.com")
+    assert "custom.admission_enable: Mooring has no admission webhooks" in said
+    assert "WARNING" not in said
+    release.start()
+    release.start("mooring-controller")
+    gang(release, "fits", pods=3, cpu="1")
+    gang(release, "waits", pods=4, cpu="2")
+    cluster.wait_bound("fits-0", "fits-1", "fits-2")
+    place(release, "mooring")
+    assert not {name for name in cluster.placements() if name.startswith("waits")}
+
+
+def install_monitoring(release: Release) -> None:
+    """The kinds of the Prometheus operator."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    for kind in MONITORING:
+        plural, group = f"{kind.lower()}s", "monitoring.coreos.com"
+        definition = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{group}"},
+            "spec": {
+                "group": group,
+                "names": {"kind": kind, "plural": plural},
+                "scope": "Namespaced",
+                "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+            },
+        }
+        release.cluster.plane.apply(definition)
+        release.cluster.api.wait_for(kind, lambda plural=plural, group=group: _established(release, plural, group))
+
+
+def _established(release: Release, plural: str, group: str) -> bool:
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{group}"
     conditions = release.cluster.api.get(path).get("status", {}).get("conditions") or ()
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
@@ -193,6 +215,7 @@ RUNS: Final[dict[str, Callable[[Release, Path], None]]] = {
     "plugins": run_plugins,
     "profiles": run_profiles,
     "seed": run_seed,
+    "volcano": run_volcano,
 }
 
 

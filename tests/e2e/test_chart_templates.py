@@ -58,6 +58,9 @@ def test_it_lints(helm: Helm, values: Path) -> None:
         ("config: 'profiles: []'", "no KubeSchedulerConfiguration in it"),
         ("config: 'kind: KubeSchedulerConfiguration\n\n  x: ]'", "config: "),
         ("serviceMonitor: {enabled: true}\nservice: {enabled: false}", "needs service.enabled"),
+        ("serviceMonitor: {enabled: true}\npodMonitor: {enabled: true}", "enable one of them"),
+        ("imagePullSecrets: [name]", "imagePullSecrets"),
+        ("tmpSizeLimit: much", "tmpSizeLimit"),
     ],
 )
 def test_wrong_values_are_refused(helm: Helm, values: str, message: str) -> None:
@@ -196,8 +199,9 @@ def test_files_arrive_byte_by_byte(helm: Helm, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "image"),
     [
-        ("", f"mooring:{__version__}"),
-        ("scheduler: {image: scheduler-plugins/kube-scheduler:v0.34.7}", f"mooring:{__version__}"),
+        # As the release workflow tags it.
+        ("", f"mooring:v{__version__}"),
+        ("scheduler: {image: scheduler-plugins/kube-scheduler:v0.34.7}", f"mooring:v{__version__}"),
         ("scheduler: {image: team/own-mooring:3}", "team/own-mooring:3"),
         ("image: {registry: 'example:5000/x', tag: dev}", "example:5000/x/mooring:dev"),
         (f"image: {{digest: 'sha256:{'a' * 64}'}}", f"mooring@sha256:{'a' * 64}"),
@@ -219,6 +223,82 @@ def test_pods_are_hardened(helm: Helm) -> None:
     }
     assert of_kind(made, "ServiceAccount", "mooring")["automountServiceAccountToken"] is False
     assert all(mount.get("readOnly") or mount["mountPath"] == "/tmp" for mount in spec["containers"][0]["volumeMounts"])
+    made = render(helm, "batch: {enabled: true}")
+    for deployment in (each for each in made if each["kind"] == "Deployment"):
+        spec = deployment["spec"]["template"]["spec"]
+        assert spec["priorityClassName"] == "system-cluster-critical"
+        assert "memory" in spec["containers"][0]["resources"]["limits"]
+        assert {"name": "tmp", "emptyDir": {"sizeLimit": "256Mi"}} in spec["volumes"]
+    assert of_kind(made, "NetworkPolicy", "mooring")["spec"]["policyTypes"] == ["Ingress", "Egress"]
+
+
+@pytest.mark.parametrize("values", VALUES, ids=_IDS)
+def test_every_object_of_a_namespace_names_it(helm: Helm, values: Path) -> None:
+    """So that `helm template | kubectl apply` puts it there."""
+    cluster_wide = ("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition")
+    for each in helm.template("--values", values, namespace="somewhere"):
+        if each["kind"] not in cluster_wide:
+            assert each["metadata"].get("namespace") in ("somewhere", "kube-system"), each["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("[/bin/kube-scheduler]", ["mooring", "run"]),
+        ("/bin/kube-scheduler", ["mooring", "run"]),
+        ("[]", ["mooring", "run"]),
+        ("[python, -m, mine]", ["python", "-m", "mine"]),
+        ("/opt/mine", ["/opt/mine"]),
+    ],
+)
+def test_which_command_is_run(helm: Helm, command: str, run: list[str]) -> None:
+    """as-a-second-scheduler has a list since 0.34, and had a string before."""
+    made = template(render(helm, f"scheduler: {{command: {command}}}"))
+    assert made["spec"]["containers"][0]["command"] == run
+
+
+def test_the_values_of_volcano_mean_the_same(helm: Helm) -> None:
+    made = helm.template("--values", CHART / "ci" / "volcano-values.yaml")
+    scheduler, controller = (of_kind(made, "Deployment", name) for name in ("mooring", "mooring-controller"))
+    pod = scheduler["spec"]["template"]["spec"]
+    assert scheduler["metadata"]["labels"]["tier"] == "control-plane"
+    assert scheduler["spec"]["template"]["metadata"]["labels"]["team"] == "batch"
+    assert pod["imagePullSecrets"] == [{"name": "registry-credentials"}]
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    assert [each["key"] for each in pod["tolerations"]] == ["node-role.kubernetes.io/control-plane"]
+    assert pod["securityContext"]["seLinuxOptions"] == {"level": "s0:c123,c456"}
+    container = pod["containers"][0]
+    assert container["resources"] == {"limits": {"cpu": "2", "memory": "1Gi"}}
+    assert {"--v=3", "--schedule-period=1s", "--scheduler-name=volcano"} <= set(container["args"])
+    assert (container["image"], container["imagePullPolicy"]) == (f"mooring:v{__version__}", "Always")
+    arguments = controller["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert {"--v=4", "--kube-api-qps=50", "--kube-api-burst=100", "--leader-elect=false"} <= set(arguments)
+    assert configuration(made)["clientConnection"] == {"qps": 2000, "burst": 2000}
+    conf = of_kind(made, "ConfigMap", "mooring-scheduler-configmap")["data"]["volcano-scheduler.conf"]
+    assert "enablePreemptable: false" in conf
+
+
+def test_monitoring_selects_the_job_of_the_release(helm: Helm) -> None:
+    kinds = ("serviceMonitor", "prometheusRule", "dashboard")
+    made = render(helm, "\n".join(["nameOverride: own", *(f"{each}: {{enabled: true}}" for each in kinds)]))
+    monitor = of_kind(made, "ServiceMonitor")
+    services = [each["metadata"]["labels"] for each in made if each["kind"] == "Service"]
+    assert {labels[monitor["spec"]["jobLabel"]] for labels in services} == {"own"}
+    texts = [
+        json.dumps(of_kind(made, "PrometheusRule")),
+        *of_kind(made, "ConfigMap", "mooring-own-dashboard")["data"].values(),
+    ]
+    for text in texts:
+        assert 'job=\\"own\\"' in text
+        assert 'job=\\"mooring\\"' not in text
+
+
+def test_the_controller_has_a_service(helm: Helm) -> None:
+    made = render(helm, "batch: {enabled: true}")
+    service = of_kind(made, "Service", "mooring-controller")
+    pod = of_kind(made, "Deployment", "mooring-controller")["spec"]["template"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert service["spec"]["ports"] == [{"name": "https", "port": 10260, "targetPort": "https"}]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import gc
 import json
 import random
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from aiohttp import web
@@ -394,15 +394,33 @@ async def test_every_wait_can_be_cancelled(api: Api) -> None:
 
 
 async def test_each_answer_is_observed(api: Api) -> None:
-    seen: list[tuple[str, int]] = []
+    class Observer:
+        finished: ClassVar[list[tuple[str, int]]] = []
+        limited: ClassVar[list[str]] = []
+        retried: ClassVar[list[tuple[str, int]]] = []
+        sizes: ClassVar[list[tuple[bool, bool]]] = []
+
+        def request_finished(self, method: str, status: int, seconds: float, *, sent: int, received: int) -> None:
+            self.finished.append((method, status))
+            self.sizes.append((sent > 0, received > 0))
+
+        def request_limited(self, method: str, seconds: float) -> None:
+            self.limited.append(method)
+
+        def request_retried(self, method: str, status: int) -> None:
+            self.retried.append((method, status))
+
     api.put("/api/v1/nodes/n", {})
     api.fault = first(Fault(status=500))
-    async with client(api, observe=lambda method, status, seconds: seen.append((method, status))) as kube:
+    async with client(api, observer=Observer()) as kube:
         await kube.get(Node, "n")
         await kube.list(Node)
         with pytest.raises(NotFound):
             await kube.bind(POD, "n")
-    assert seen == [("GET", 500), ("GET", 200), ("GET", 200), ("POST", 404)]
+    assert Observer.finished == [("GET", 500), ("GET", 200), ("GET", 200), ("POST", 404)]
+    assert Observer.limited == ["GET", "GET", "GET", "POST"]
+    assert Observer.retried == [("GET", 500)]
+    assert Observer.sizes == [(False, False), (False, True), (False, True), (True, False)]
 
 
 async def test_impersonation_and_agent_go_with_every_request(tls_api: Api) -> None:

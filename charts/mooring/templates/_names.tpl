@@ -53,6 +53,11 @@ helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" 
 {{- end }}
 {{- end -}}
 
+{{/* The job label of metrics: that of every release, so that rules and dashboards find them. */}}
+{{- define "mooring.job" -}}
+{{- default .Chart.Name .Values.nameOverride -}}
+{{- end -}}
+
 {{/* The image. Takes (list . GIVEN FOREIGN). An image GIVEN with the name FOREIGN is a Go program and is replaced. */}}
 {{- define "mooring.image" -}}
 {{- $ := index . 0 -}}
@@ -63,6 +68,21 @@ helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" 
 {{- else -}}
 {{- $image := $.Values.image -}}
 {{- $path := $image.registry | empty | ternary $image.repository (printf "%s/%s" $image.registry $image.repository) -}}
-{{- $image.digest | empty | ternary (printf "%s:%s" $path (default $.Chart.AppVersion $image.tag)) (printf "%s@%s" $path $image.digest) -}}
+{{- $image.digest | empty | ternary (printf "%s:%s" $path (default (printf "v%s" $.Chart.AppVersion) $image.tag)) (printf "%s@%s" $path $image.digest) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Whether the image is one that the chart only assumes: no registry, tag or digest was given. */}}
+{{- define "mooring.assumesImage" -}}
+{{- $image := .Values.image -}}
+{{- $given := or $image.registry $image.tag $image.digest (ne $image.repository "mooring") -}}
+{{- $own := and .Values.scheduler.image (eq (include "mooring.image" (list . .Values.scheduler.image "kube-scheduler")) .Values.scheduler.image) -}}
+{{- not (or $given $own) -}}
+{{- end -}}
+
+{{/* A command as a list. Takes (list GIVEN FOREIGN OURS). GIVEN is a list or a string; FOREIGN, a Go program, means OURS. */}}
+{{- define "mooring.command" -}}
+{{- $given := index . 0 -}}
+{{- if kindIs "string" $given -}}{{- $given = $given | empty | ternary list (list $given) -}}{{- end -}}
+{{- toYaml (or (empty $given) (eq (first $given) (index . 1)) | ternary (index . 2) $given) -}}
 {{- end -}}

@@ -1,12 +1,10 @@
-{{/* Common parts of the pods of the scheduler and the controller. Takes (list . VALUES). */}}
+{{/* Common parts of the pods of the scheduler and the controller. Takes (list . VALUES COMPONENT). */}}
 {{- define "mooring.podPlacement" -}}
 {{- $ := index . 0 -}}
 {{- $values := index . 1 -}}
-{{- with $.Values.image.pullSecrets }}
-imagePullSecrets:
-{{- range . }}
-- name: {{ . }}
-{{- end }}
+{{- $component := index . 2 -}}
+{{- with $.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- range $field := list "nodeSelector" "affinity" "tolerations" }}
 {{- with index $values $field }}
@@ -19,6 +17,27 @@ priorityClassName: {{ . }}
 {{- with $.Values.podSecurityContext }}
 securityContext: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- if $values.topologySpreadConstraints }}
+topologySpreadConstraints: {{- toYaml $values.topologySpreadConstraints | nindent 2 }}
+{{- else if gt (int $values.replicaCount) 1 }}
+topologySpreadConstraints:
+{{- range $key := list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+  - maxSkew: 1
+    topologyKey: {{ $key }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "mooring.selector" (list $ $component) | nindent 8 }}
+{{- end }}
+{{- end }}
+{{- with $values.initContainers }}
+initContainers: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The volume for caches. The root file system is read-only. */}}
+{{- define "mooring.tmpVolume" -}}
+name: tmp
+emptyDir: {{- toYaml (dict "sizeLimit" .Values.tmpSizeLimit) | nindent 2 }}
 {{- end -}}
 
 {{/* A probe. Takes (list VALUES PATH SCHEME). */}}

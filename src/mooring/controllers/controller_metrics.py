@@ -1,15 +1,87 @@
-"""Metrics of the controllers. The metrics of queues and jobs have Volcano's names."""
+"""Metrics of the controllers. Those of queues and jobs have Volcano's names, those of work queues client-go's."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from mooring.observe.histograms import Histograms, exponential
 
 _PHASES: Final = ("pending", "inqueue", "running", "unknown", "completed")
+_QUEUE_BOUNDS: Final = exponential(1e-8, 10, 10)
+
+
+class WorkQueueMetrics(Collector):
+    """The work queue of each controller. Depth and running work are read on a scrape."""
+
+    def __init__(self) -> None:
+        #: Controller -> queued objects.
+        self.depth: Callable[[], Mapping[str, int]] = dict
+        #: Controller -> seconds that each object in progress has taken so far.
+        self.running: Callable[[], Mapping[str, list[float]]] = dict
+        self.adds: Counts[str] = Counts()
+        self.retries: Counts[str] = Counts()
+        self.waited = Histograms(
+            "workqueue_queue_duration_seconds",
+            "Time that objects stay in the queue, in seconds.",
+            ("name",),
+            _QUEUE_BOUNDS,
+        )
+        self.worked = Histograms(
+            "workqueue_work_duration_seconds",
+            "Duration of processing an object of the queue, in seconds.",
+            ("name",),
+            _QUEUE_BOUNDS,
+        )
+
+    def add_controllers(self, names: Iterable[str]) -> None:
+        """Start the counters at 0, so that rates and alerts include the first retry."""
+        for name in names:
+            self.adds[name] += 0
+            self.retries[name] += 0
+
+    def describe(self) -> Iterator[Metric]:
+        """Return nothing, so that registering does not collect."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the non-empty metric families."""
+        running = self.running()
+        gauges: tuple[tuple[str, str, Mapping[str, float]], ...] = (
+            ("workqueue_depth", "Queued objects.", self.depth()),
+            (
+                "workqueue_unfinished_work_seconds",
+                "Sum of the time that objects in progress have taken so far, in seconds.",
+                {name: sum(seconds) for name, seconds in running.items()},
+            ),
+            (
+                "workqueue_longest_running_processor_seconds",
+                "Time that the oldest object in progress has taken so far, in seconds.",
+                {name: max(seconds, default=0.0) for name, seconds in running.items()},
+            ),
+        )
+        for title, text, values in gauges:
+            gauge = GaugeMetricFamily(title, text, labels=("name",))
+            for name, value in values.items():
+                gauge.add_metric((name,), value)
+            yield gauge
+        for title, text, counts in (
+            ("workqueue_adds", "Objects added to the queue.", self.adds),
+            ("workqueue_retries", "Objects queued again after a delay.", self.retries),
+        ):
+            counter = CounterMetricFamily(title, text, labels=("name",))
+            for name, count in counts.items():
+                counter.add_metric((name,), count)
+            yield counter
+        yield from (family for family in (self.waited.family(), self.worked.family()) if family.samples)
 
 
 class ControllerMetrics:
@@ -17,6 +89,9 @@ class ControllerMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.work_queue = WorkQueueMetrics()
+        self.registry.register(self.work_queue)
         self._groups = {
             phase: Gauge(
                 f"volcano_queue_pod_group_{phase}_count",
@@ -47,6 +122,13 @@ class ControllerMetrics:
         self.acting = Gauge(
             "mooring_controller_acting", "Whether the controllers reconcile objects.", registry=self.registry
         )
+
+    def add_controllers(self, names: Iterable[str]) -> None:
+        """Start the counters of controllers at 0, so that rates and alerts include the first failure."""
+        names = list(names)
+        self.work_queue.add_controllers(names)
+        for name in names:
+            self._errors.labels(name)
 
     def observe_reconcile(self, controller: str, seconds: float, *, failed: bool) -> None:
         """Count a reconciliation."""

@@ -27,6 +27,7 @@ from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import EndpointServer, Sources
 from mooring.live.endpoints.scheduler_endpoints import Endpoints, lease_check, synced_check
 from mooring.logs import get_logger
+from mooring.observe.process_metrics import ProcessMetrics, RestClientMetrics
 from mooring.unexpected_errors import report_unexpected
 
 log = get_logger("mooring.controller")
@@ -67,11 +68,16 @@ class ControllerManager:
         reconcilers: Sequence[type[Reconciler]] = RECONCILERS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._leadership = Leadership(access, settings.election)
-        self._client = Client(access, qps=settings.qps, burst=settings.burst, may_write=self._leadership.may_write)
+        requests = RestClientMetrics(access.server)
+        leads = self._leadership = Leadership(access, settings.election, observer=requests)
+        self._client = Client(
+            access, qps=settings.qps, burst=settings.burst, may_write=leads.may_write, observer=requests
+        )
         self._client.failures.rbac_command = "mooring rbac --controller"
         self._events = EventRecorder(self._client)
         self.metrics = ControllerMetrics()
+        process = ProcessMetrics(requests, lease=leads.lease, is_leader=lambda: leads.is_leader)
+        process.register(self.metrics.registry)
         context = Context(self._client, self._events, settings=settings.settings, metrics=self.metrics, clock=clock)
         self._client.on_invalid = context.record_invalid
         self._reconcilers = [kind(context) for kind in reconcilers]

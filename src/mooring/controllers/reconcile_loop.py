@@ -34,8 +34,13 @@ class ReconcileLoop:
         self._cache = cache
         self._reconcilers = tuple(reconcilers)
         self._metrics = metrics
-        self._queue: dict[_Work, None] = {}
-        self._in_progress: set[_Work] = set()
+        self._work_queue = metrics.work_queue
+        self._work_queue.depth = self._depth
+        self._work_queue.running = self._running
+        metrics.add_controllers(each.name for each in self._reconcilers)
+        #: Object -> when it was queued, and object -> when its reconciliation started.
+        self._queue: dict[_Work, float] = {}
+        self._in_progress: dict[_Work, float] = {}
         #: Objects that are in progress and were queued again.
         self._dirty: set[_Work] = set()
         self._timers: dict[_Work, asyncio.TimerHandle] = {}
@@ -65,11 +70,17 @@ class ReconcileLoop:
     def put(self, reconciler: Reconciler, key: str) -> None:
         """Queue an object."""
         work = (reconciler, key)
+        if work in self._dirty or work in self._queue:
+            return
+        self._work_queue.adds[reconciler.name] += 1
         if work in self._in_progress:
             self._dirty.add(work)
         else:
-            self._queue[work] = None
-            self._queued.set()
+            self._enqueue(work)
+
+    def _enqueue(self, work: _Work) -> None:
+        self._queue[work] = time.perf_counter()
+        self._queued.set()
 
     def resume(self, *, without: Iterable[Reconciler] = ()) -> None:
         """Reconcile queued objects, except those of the given reconcilers, which stay queued."""
@@ -99,15 +110,30 @@ class ReconcileLoop:
                 self._queued.clear()
                 await self._queued.wait()
                 continue
-            del self._queue[work]
-            self._in_progress.add(work)
+            name, queued, started = work[0].name, self._queue.pop(work), time.perf_counter()
+            self._work_queue.waited.child(name).observe(started - queued)
+            self._in_progress[work] = started
             try:
                 await self._reconcile(work)
             finally:
-                self._in_progress.discard(work)
+                del self._in_progress[work]
+                self._work_queue.worked.child(name).observe(time.perf_counter() - started)
                 if work in self._dirty:
                     self._dirty.discard(work)
-                    self.put(*work)
+                    self._enqueue(work)
+
+    def _depth(self) -> dict[str, int]:
+        found = {each.name: 0 for each in self._reconcilers}
+        for reconciler, _ in self._queue:
+            found[reconciler.name] += 1
+        return found
+
+    def _running(self) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = {each.name: [] for each in self._reconcilers}
+        now = time.perf_counter()
+        for (reconciler, _), started in self._in_progress.items():
+            found[reconciler.name].append(now - started)
+        return found
 
     async def _reconcile(self, work: _Work) -> None:
         reconciler, key = work
@@ -130,6 +156,7 @@ class ReconcileLoop:
             failed = False
         self._metrics.observe_reconcile(reconciler.name, time.perf_counter() - started, failed=failed)
         if delay is not None:
+            self._work_queue.retries[reconciler.name] += 1
             loop = asyncio.get_running_loop()
             self._timers[work] = loop.call_later(max(delay, 0.001), self._due, work)
 

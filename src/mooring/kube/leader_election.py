@@ -17,7 +17,7 @@ from mooring.api import Lease, LeaseSpec, ObjectMeta, format_time
 from mooring.kube.access import Access
 from mooring.kube.client_errors import Conflict, KubeError, NotFound
 from mooring.kube.failure_log import FailureLog
-from mooring.kube.rest import Client
+from mooring.kube.rest import Client, RequestObserver
 from mooring.kube.transport import Timeouts
 from mooring.logs import get_logger
 
@@ -307,9 +307,11 @@ class ElectionThread:
         on_lost: Callable[[], None],
         on_new_leader: Callable[[str], None] | None = None,
         failures: FailureLog | None = None,
+        observer: RequestObserver | None = None,
     ) -> None:
         self._access = access
         self._failures = failures
+        self._observer = observer
         self._settings = settings
         self._on_started = on_started
         self._on_lost = on_lost
@@ -372,7 +374,7 @@ class ElectionThread:
         self._ready.set()
         settings = self._settings
         timeouts = Timeouts(connect=settings.renew_deadline / 2, request=max(1.0, settings.renew_deadline / 2))
-        async with Client(self._access, fast_writes=False, timeouts=timeouts) as client:
+        async with Client(self._access, fast_writes=False, timeouts=timeouts, observer=self._observer) as client:
             store = ApiLeaseStore(client)
             elector = self._elector = LeaseElector(
                 store, settings, on_new_leader=self._on_new_leader, failures=self._failures
@@ -395,9 +397,13 @@ class LostLeaseError(RuntimeError):
 class Leadership:
     """The leadership of this process. Without settings there is no election, and the process is always the leader."""
 
-    def __init__(self, access: Access, settings: ElectionSettings | None) -> None:
+    def __init__(
+        self, access: Access, settings: ElectionSettings | None, *, observer: RequestObserver | None = None
+    ) -> None:
+        """``observer`` is told about the requests for the lease, on another thread."""
         self._access = access
         self._settings = settings
+        self._observer = observer
         #: Set when the lease is acquired.
         self.acquired = asyncio.Event()
         #: Whether the lease was lost after it was acquired.
@@ -406,6 +412,16 @@ class Leadership:
         self.thread: ElectionThread | None = None
         if settings is None:
             self.acquired.set()
+
+    @property
+    def lease(self) -> str:
+        """The name of the lease; empty without leader election."""
+        return self._settings.name if self._settings is not None else ""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process leads, according to the last observation of the lease."""
+        return self._settings is None or (self.thread is not None and self.thread.is_leader)
 
     def may_write(self) -> bool:
         """Return whether writes are allowed. Call this before each write, because the lease may expire in between."""
@@ -427,6 +443,7 @@ class Leadership:
             on_started=lambda: _call_soon(loop, self.acquired.set),
             on_lost=lambda: _call_soon(loop, lost.set),
             failures=failures,
+            observer=self._observer,
         )
         thread.start()
         try:

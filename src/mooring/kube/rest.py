@@ -7,9 +7,9 @@ import gc
 import random
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -109,14 +109,29 @@ class RelaxedGarbageCollection:
             gc.set_threshold(*self._before)
 
 
+class RequestObserver(Protocol):
+    """What learns about the requests of a client, such as metrics."""
+
+    def request_finished(self, method: str, status: int, seconds: float, *, sent: int, received: int) -> None:
+        """Record a request with the sizes of its bodies; a status of 0 means that there was no response."""
+        ...
+
+    def request_limited(self, method: str, seconds: float) -> None:
+        """Record how long a request waited for the rate limit."""
+        ...
+
+    def request_retried(self, method: str, status: int) -> None:
+        """Record that a request is sent again after a status."""
+        ...
+
+
 class Client:
     """A client for one API server. Use it as an async context manager, in one event loop.
 
     `qps` and `burst` limit all requests together: binds first, then status and reads, then events. `qps` of 0 or less
     means no limit. Failed requests are retried a few times if that is safe: reads, deletes and patches always, binds
-    and creations only if they were not carried out. `observe` is called with the method, status and seconds of each
-    response (status 0: no response). `may_write` is called before each attempt to change an object; if it returns
-    false, NotLeading is raised.
+    and creations only if they were not carried out. `observer` is told about each request. `may_write` is called before
+    each attempt to change an object; if it returns false, NotLeading is raised.
     """
 
     def __init__(
@@ -130,7 +145,7 @@ class Client:
         user_agent: str = f"mooring/{__version__}",
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.monotonic,
-        observe: Callable[[str, int, float], None] | None = None,
+        observer: RequestObserver | None = None,
         may_write: Callable[[], bool] | None = None,
     ) -> None:
         self.access = access
@@ -161,7 +176,7 @@ class Client:
         self.failures = FailureLog(access, clock=clock)
         self._limiter = RateLimiter(qps, burst, clock=clock)
         self._clock = clock
-        self._observe = observe
+        self._observer = observer
         self._may_write = may_write
 
     async def __aenter__(self) -> "Client":
@@ -229,9 +244,19 @@ class Client:
             if not token:
                 return
 
-    def stream(self, target: str) -> "contextlib.AbstractAsyncContextManager[Chunks]":
+    @contextlib.asynccontextmanager
+    async def stream(self, target: str) -> AsyncIterator[Chunks]:
         """Open a watch and return its body as a stream."""
-        return self._http.stream(target, idle=self.timeouts.watch_idle)
+        begun, opened = self._clock(), False
+        try:
+            async with self._http.stream(target, idle=self.timeouts.watch_idle) as chunks:
+                opened = True
+                self._report("GET", 200, begun)
+                yield chunks
+        except KubeError as error:
+            if not opened:
+                self._report("GET", getattr(error, "status", 0), begun)
+            raise
 
     async def admit(self, priority: Priority = Priority.STATUS) -> None:
         """Wait for the rate limit, for requests that this class does not send itself."""
@@ -395,7 +420,7 @@ class Client:
             return answer
 
         harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
-        return await self._retrying(method, send, idempotent=harmless, priority=priority)
+        return await self._retrying(method, send, idempotent=harmless, priority=priority, sent=len(body or b""))
 
     async def _download(self, target: str) -> bytes:
         """Send a GET request with a timeout for each part of the response instead of the whole."""
@@ -407,28 +432,39 @@ class Client:
         return await self._retrying("GET", send, idempotent=True, priority=Priority.STATUS)
 
     async def _retrying(
-        self, method: str, send: Callable[[], Awaitable[T]], *, idempotent: bool, priority: Priority
+        self, method: str, send: Callable[[], Awaitable[T]], *, idempotent: bool, priority: Priority, sent: int = 0
     ) -> T:
         backoff = Backoff(first=0.1, cap=5.0, random=self.random)
         while True:
+            asked = self._clock()
             await self._limiter.acquire(priority)
             begun = self._clock()
+            if self._observer is not None:
+                self._observer.request_limited(method, begun - asked)
             try:
                 result = await send()
             except KubeError as error:
-                self._report(method, getattr(error, "status", 0), begun)
+                status = getattr(error, "status", 0)
+                self._report(method, status, begun, sent=sent)
                 if not _may_repeat(error, backoff.tries, idempotent):
                     raise
                 delay = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
                 log.debug("retrying a request", method=method, error=str(error), seconds=delay)
+                if self._observer is not None:
+                    self._observer.request_retried(method, status)
                 await asyncio.sleep(delay)
             else:
-                self._report(method, result.status if isinstance(result, Answer) else 200, begun)
+                if isinstance(result, Answer):
+                    self._report(method, result.status, begun, sent=sent, received=len(result.body))
+                else:
+                    self._report(
+                        method, 200, begun, sent=sent, received=len(result) if isinstance(result, bytes) else 0
+                    )
                 return result
 
-    def _report(self, method: str, status: int, begun: float) -> None:
-        if self._observe is not None:
-            self._observe(method, status, self._clock() - begun)
+    def _report(self, method: str, status: int, begun: float, *, sent: int = 0, received: int = 0) -> None:
+        if self._observer is not None:
+            self._observer.request_finished(method, status, self._clock() - begun, sent=sent, received=received)
 
 
 def query(**values: str | int) -> str:

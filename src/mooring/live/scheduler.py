@@ -37,6 +37,7 @@ from mooring.loading import Catalog, Setup
 from mooring.loading.setup_files import SetupFiles
 from mooring.loading.watchdog import Watchdog
 from mooring.logs import get_logger
+from mooring.observe.process_metrics import ProcessMetrics, RestClientMetrics
 from mooring.observe.session_metrics import SessionMetrics
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
@@ -86,8 +87,15 @@ class LiveScheduler:
         self._whole_process = whole_process
         self.catalog = catalog if catalog is not None else Catalog()
         connection = config.client_connection
-        self._leadership = Leadership(access, _election_settings(config))
-        self._client = Client(access, qps=connection.qps, burst=connection.burst, may_write=self._leadership.may_write)
+        requests = RestClientMetrics(access.server)
+        self._leadership = Leadership(access, _election_settings(config), observer=requests)
+        self._client = Client(
+            access,
+            qps=connection.qps,
+            burst=connection.burst,
+            may_write=self._leadership.may_write,
+            observer=requests,
+        )
         if batch is not None:
             self._client.failures.rbac_command = "mooring rbac --batch"
         self._binder = ApiBinder(self._client)
@@ -112,6 +120,7 @@ class LiveScheduler:
             evicts_later=True,
             recorder=PluginEvents(self._events, component=component),
         )
+        self._register_metrics(requests)
         self._evictions = Evictions(self._client, self.engine, self._reporter, clock)
         self._loop = SchedulingLoop(
             self.engine,
@@ -139,6 +148,18 @@ class LiveScheduler:
         self.server = None if serve is None and not plain else self._server(serve, plain)
         #: Set when all informers are synced and, with leader election, the lease is held.
         self.ready = asyncio.Event()
+
+    def _register_metrics(self, requests: RestClientMetrics) -> None:
+        metrics = self.engine.observer.metrics if self.engine.observer is not None else None
+        if metrics is not None:
+            leads = self._leadership
+            process = ProcessMetrics(
+                requests,
+                lease=leads.lease,
+                is_leader=lambda: leads.is_leader,
+                emulates=self._config.release.version,
+            )
+            process.register(metrics.registry)
 
     def _make_batch(
         self, settings: BatchSettings, clock: Callable[[], float], rng: random.Random | None

@@ -83,6 +83,7 @@ class Guard:
         A failed call raises, or returns ``fallback(error, args)`` if that is given. ``check`` validates the results.
         """
         self._methods[method] = call
+        self._guards.health.add(self.name, method)
         if inspect.iscoroutinefunction(call):
             return self._wrap_async(call, method, check)
         budget = self.options.budget_of(method)

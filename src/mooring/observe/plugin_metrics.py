@@ -31,8 +31,16 @@ class PluginHealth:
         self.skipped: Counter[tuple[str, str]] = Counter()
         #: Plugins whose circuit breaker is open.
         self.open: set[str] = set()
+        #: The plugins that have been guarded.
+        self._plugins: set[str] = set()
         #: ok or failed -> number of reloads of plugins and configuration.
-        self.reloads: Counter[str] = Counter()
+        self.reloads: Counter[str] = Counter(ok=0, failed=0)
+
+    def add(self, plugin: str, method: str) -> None:
+        """Start the counters of a method at 0, so that rates and alerts include the first failure."""
+        self._plugins.add(plugin)
+        for counts in (self.failures, self.over_budget, self.hangs, self.skipped):
+            counts[plugin, method] += 0
 
     def families(self) -> Iterator[Metric]:
         """Yield the metric families."""
@@ -51,8 +59,8 @@ class PluginHealth:
             "Plugins whose circuit breaker is open after many failures.",
             labels=("plugin",),
         )
-        for plugin in sorted(self.open):
-            opened.add_metric((plugin,), 1)
+        for plugin in sorted(self._plugins | self.open):
+            opened.add_metric((plugin,), int(plugin in self.open))
         yield opened
         reloads = CounterMetricFamily(
             "mooring_plugin_reloads", "Reloads of plugins and configuration.", labels=("result",)

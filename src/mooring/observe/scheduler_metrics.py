@@ -206,8 +206,7 @@ class SchedulerMetrics(Collector):
         )
         for profile in self._profiles.values():
             for result, histogram in profile.durations.items():
-                if count := sum(histogram.counts):
-                    family.add_metric((result, profile.name), count)
+                family.add_metric((result, profile.name), sum(histogram.counts))
         return family
 
     def _evaluations(self) -> Metric:

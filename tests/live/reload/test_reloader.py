@@ -198,7 +198,7 @@ async def test_a_version_that_is_wrong_changes_nothing_and_is_told(world: World,
         await reloaded(scheduler, 0, failed=1)
         assert plugin(scheduler) is first
         assert await world.next_node() == "node-1"
-        assert scheduler._live.engine.guards.health.reloads == {"failed": 1}
+        assert scheduler._live.engine.guards.health.reloads == {"ok": 0, "failed": 1}
         await until(lambda: bool(world.events("ReloadFailed")))
         assert "the last good version stays in effect" in world.events("ReloadFailed")[0]
         (row,) = (row for row in scheduler.plugins() if row.name == "Pick")

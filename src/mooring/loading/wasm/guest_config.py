@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import re
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -155,7 +156,9 @@ def _read(where: str, url: str) -> bytes:
     if scheme == "file":
         return _read_file(where, Path(rest))
     try:
-        with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # `GuestArgs` checks the scheme
+        # A TLS context for each call: by default Python keeps the first one, with the certificates of that time.
+        tls = ssl.create_default_context() if scheme == "https" else None
+        with urllib.request.urlopen(url, timeout=_SECONDS, context=tls) as answer:  # `GuestArgs` checks the scheme
             module = _download(answer)
     except urllib.error.HTTPError as error:
         with error:

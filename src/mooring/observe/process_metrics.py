@@ -1,0 +1,126 @@
+"""Metrics that the scheduler and the controllers share: the build, the lease, and requests to the API server.
+
+The lease and the requests have the names, labels and buckets of client-go.
+"""
+
+from __future__ import annotations
+
+import platform
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from mooring import __version__
+from mooring.observe.histograms import Histograms
+
+_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+_BYTES: Final = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
+_BY_VERB: Final = ("verb", "host")
+
+
+class RestClientMetrics:
+    """Counters of requests to one API server, by all clients of the process. Thread-safe: the lease has a thread."""
+
+    def __init__(self, server: str) -> None:
+        self._host = urlsplit(server).netloc
+        self._lock = threading.Lock()
+        self._results: Counter[tuple[str, str]] = Counter()
+        self._retries: Counter[tuple[str, str]] = Counter()
+        self._duration = Histograms(
+            "rest_client_request_duration_seconds", "Duration of requests, in seconds.", _BY_VERB, _SECONDS
+        )
+        self._limited = Histograms(
+            "rest_client_rate_limiter_duration_seconds",
+            "Time that requests waited for the client's rate limit, in seconds.",
+            _BY_VERB,
+            _SECONDS,
+        )
+        self._sent = Histograms("rest_client_request_size_bytes", "Size of requests, in bytes.", _BY_VERB, _BYTES)
+        self._received = Histograms("rest_client_response_size_bytes", "Size of responses, in bytes.", _BY_VERB, _BYTES)
+
+    def request_finished(self, method: str, status: int, seconds: float, *, sent: int, received: int) -> None:
+        """Count a request; a status of 0 means that there was no response."""
+        with self._lock:
+            self._results[_code(status), method] += 1
+            self._duration.child(method, self._host).observe(seconds)
+            self._sent.child(method, self._host).observe(sent)
+            if status:
+                self._received.child(method, self._host).observe(received)
+
+    def request_limited(self, method: str, seconds: float) -> None:
+        """Record how long a request waited for the rate limit."""
+        with self._lock:
+            self._limited.child(method, self._host).observe(seconds)
+
+    def request_retried(self, method: str, status: int) -> None:
+        """Count a request that is sent again."""
+        with self._lock:
+            self._retries[_code(status), method] += 1
+
+    def families(self) -> Iterator[Metric]:
+        """Yield the metric families."""
+        with self._lock:
+            requests = CounterMetricFamily(
+                "rest_client_requests", "Requests by status code, method and host.", labels=("code", "method", "host")
+            )
+            for (code, method), count in self._results.items():
+                requests.add_metric((code, method, self._host), count)
+            retries = CounterMetricFamily(
+                "rest_client_request_retries",
+                "Repeated requests by status code, verb and host.",
+                labels=("code", "verb", "host"),
+            )
+            for (code, method), count in self._retries.items():
+                retries.add_metric((code, method, self._host), count)
+            found: list[Metric] = [requests, retries]
+            found += [each.family() for each in (self._duration, self._limited, self._sent, self._received)]
+        yield from found
+
+
+def _code(status: int) -> str:
+    return str(status) if status else "<error>"
+
+
+class ProcessMetrics(Collector):
+    """The metrics of a process that talks to an API server."""
+
+    def __init__(
+        self, client: RestClientMetrics, *, lease: str, is_leader: Callable[[], bool], emulates: str = ""
+    ) -> None:
+        """``lease`` is its name; empty without leader election. ``emulates`` is a release of kube-scheduler."""
+        self._client = client
+        self._emulates = emulates
+        self._lease = lease
+        self._is_leader = is_leader
+
+    def register(self, registry: CollectorRegistry) -> None:
+        """Add the metrics to those of the scheduler or the controllers."""
+        registry.register(self)
+
+    def describe(self) -> Iterator[Metric]:
+        """Return nothing, so that registering does not collect."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the non-empty metric families."""
+        build = GaugeMetricFamily(
+            "mooring_build_info",
+            "Always 1; the labels have the versions of Mooring, of the emulated kube-scheduler, and of Python.",
+            labels=("version", "emulated_version", "python_version"),
+        )
+        build.add_metric((__version__, self._emulates, platform.python_version()), 1)
+        yield build
+        if self._lease:
+            leader = GaugeMetricFamily(
+                "leader_election_master_status", "Whether this process holds the lease.", labels=("name",)
+            )
+            leader.add_metric((self._lease,), int(self._is_leader()))
+            yield leader
+        yield from (family for family in self._client.families() if family.samples)
