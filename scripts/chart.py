@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from mooring.batch.conf import DEFAULT_CONF
-from mooring.config.builtin_plugins import DEFAULTS
+from mooring.config.builtin_plugins import defaults
 from mooring.controllers import roles as controllers
 from mooring.controllers.definitions import DEFINITIONS as BATCH_DEFINITIONS
 from mooring.framework.custom_definitions import definition_of
@@ -27,6 +27,7 @@ from mooring.framework.declarations import custom_kinds
 from mooring.live import rbac_manifests
 from mooring.live.rbac_manifests import Rule
 from mooring.plugins.registry import BUILTIN
+from mooring.releases import RELEASES
 
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "mooring"
@@ -62,7 +63,8 @@ BUILTIN_KINDS = _named_kinds()
 
 def known() -> dict[str, Any]:
     """Return the RBAC rules by feature, and the names of plugins."""
-    defaults = [name for name, _ in DEFAULTS["v1"]["multiPoint"]]
+    # The scheduler emulates the release of the API server, so the roles cover all of them.
+    enabled = dict.fromkeys(name for release in RELEASES for name, _ in defaults("v1", release)["multiPoint"])
     plugins = {name: [rule] for name, rule in rbac_manifests.WRITING.items()}
     definitions = {}
     for name, cls in sorted(BUILTIN.items()):
@@ -80,7 +82,7 @@ def known() -> dict[str, Any]:
         "lease": _documents(rbac_manifests.lease_rules("NAME")),
         "endpoints": list(rbac_manifests.ENDPOINTS),
         "builtIn": sorted(BUILTIN),
-        "defaultPlugins": defaults,
+        "defaultPlugins": list(enabled),
         "definitions": definitions,
         "batchDefinitions": [each["metadata"]["name"] for each in BATCH_DEFINITIONS],
         "defaultConf": DEFAULT_CONF,
