@@ -199,7 +199,8 @@ class Api:
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if end < len(items):
             metadata["continue"] = f"{snapshot}:{end}"
-        return web.json_response({"kind": "List", "metadata": metadata, "items": items[int(start) : end]})
+        kind = f"{_KINDS.get(path.rpartition('/')[2], 'Object')}List"
+        return web.json_response({"kind": kind, "metadata": metadata, "items": items[int(start) : end]})
 
     async def _post(self, request: web.Request, path: str, body: bytes) -> web.StreamResponse:
         value = json.loads(body)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import random
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -166,6 +167,101 @@ async def test_410_makes_it_list_again_and_tell_the_difference(api: Api, stream_
         await until(lambda: client_view(reflector) == server_view(api))
     # A pod of the same name but another identity is told as two changes.
     assert story.actions()[3:] == [("update", "a"), ("delete", "c"), ("add", "c"), ("add", "d"), ("delete", "b")]
+
+
+class Lagging:
+    """A second API server behind the same address, whose lists are those of the time when this was made."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._then = (api.version, copy.deepcopy(api.objects))
+        self._list, self._initial = api._list, api._initial_lines
+        self.lists = 0
+
+    def answer(self) -> None:
+        self._api._list = self._as_then(self._list)  # type: ignore[method-assign]
+        self._api._initial_lines = self._as_then(self._initial)  # type: ignore[method-assign]
+
+    def _as_then(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        def answered(*arguments: Any) -> Any:
+            self.lists += 1
+            now = (self._api.version, self._api.objects)
+            self._api.version, self._api.objects = self._then
+            try:
+                return answer(*arguments)
+            finally:
+                self._api.version, self._api.objects = now
+
+        return answered
+
+    def catch_up(self) -> None:
+        self._api._list, self._api._initial_lines = self._list, self._initial  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("stream_lists", [False, True])
+async def test_a_list_of_a_server_that_lags_behind_is_not_believed(api: Api, stream_lists: bool) -> None:
+    """In it, pods that have a node would wait again, and new ones would be gone: their room would be given away."""
+    api.put(f"{PODS}/bound", {})
+    story = Story()
+    lagging = Lagging(api)
+    async with following(api, story, stream_lists=stream_lists) as reflector:
+        api.put(f"{PODS}/bound", {"spec": {"nodeName": "n"}})
+        api.put(f"{PODS}/new", {"spec": {"nodeName": "n"}})
+        await until(lambda: len(story.told) == 3)
+        lagging.answer()
+        api.compact()
+        api.cut_watches("expire")
+        await until(lambda: lagging.lists >= 3)
+        assert len(story.told) == 3, "nothing changed"
+        assert client_view(reflector) == server_view(api)
+        lagging.catch_up()
+        api.put(f"{PODS}/later", {})
+        await until(lambda: client_view(reflector) == server_view(api))
+    assert story.actions() == [("add", "bound"), ("update", "bound"), ("add", "new"), ("add", "later")]
+
+
+@pytest.mark.parametrize("stream_lists", [False, True])
+async def test_a_restored_backup_is_believed_in_the_end(api: Api, stream_lists: bool) -> None:
+    api.put(f"{PODS}/bound", {})
+    api.put(f"{PODS}/old", {})
+    told: list[Change[Pod]] = []
+    version, objects = api.version, copy.deepcopy(api.objects)
+    async with following(api, told.extend, stream_lists=stream_lists) as reflector:  # type: ignore[arg-type]
+        api.put(f"{PODS}/bound", {"spec": {"nodeName": "n"}})
+        api.put(f"{PODS}/new", {})
+        await until(lambda: len(told) == 4)
+        api.version, api.objects, api.history = version, objects, []
+        api.cut_watches("expire")
+        await until(lambda: client_view(reflector) == server_view(api))
+    assert {(change.action, change.object.name) for change in told[4:]} == {("update", "bound"), ("delete", "new")}
+
+
+async def test_a_watch_that_goes_back_in_time_brings_no_deleted_pod_back(api: Api) -> None:
+    api.put(f"{PODS}/a", {})
+    story = Story()
+    async with following(api, story) as reflector:
+        await until(lambda: api.watches == 1)
+        api.put(f"{PODS}/b", {})
+        api.delete(f"{PODS}/a")
+        await until(lambda: len(story.told) == 3)
+        # The same events again, as from a server that lags behind, and then one that is new.
+        for each in api.history[-2:]:
+            api.history.append(each._replace(version=api.version + 1))
+        api.version += 1
+        api._wake()
+        api.put(f"{PODS}/c", {})
+        await until(lambda: client_view(reflector) == server_view(api))
+    assert story.actions() == [("add", "a"), ("add", "b"), ("delete", "a"), ("add", "c")]
+
+
+async def test_a_watch_of_another_kind_is_an_error(api: Api) -> None:
+    story = Story()
+    async with following(api, story) as reflector:
+        await until(lambda: api.watches == 1)
+        api.version += 1
+        api._happen("ADDED", {"kind": "Node", "metadata": {"name": "n", "namespace": "default", "uid": "u"}})
+        await until(lambda: isinstance(reflector.last_error, BadAnswer) or bool(story.told))
+        assert not story.told
 
 
 async def test_a_list_that_expires_half_way_is_read_in_one_piece_in_the_end(api: Api) -> None:

@@ -208,9 +208,9 @@ async def test_an_answer_that_is_no_status_is_still_told(api: Api) -> None:
 
 
 async def test_an_answer_that_is_no_object_is_told(api: Api) -> None:
-    api.objects["/api/v1/nodes/n"] = {"kind": "Node", "metadata": "nonsense"}
-    api.objects["/api/v1/nodes/s"] = {"kind": "Status", "metadata": {}}
-    async with client(api) as kube:
+    api.objects["/api/v1/nodes/n"] = {"kind": "Node", "metadata": {"name": "n"}, "spec": "nonsense"}
+    api.objects["/api/v1/nodes/s"] = {"kind": "Status", "metadata": {}, "status": "Success"}
+    async with Client(Access(server=api.url), rng=_Impatient()) as kube:
         with pytest.raises(BadAnswer, match="the response is not a Node"):
             await kube.get(Node, "n")
         with pytest.raises(BadAnswer, match="the response is not a Node but a Status"):
@@ -259,6 +259,80 @@ async def test_a_success_that_is_not_of_an_api_server_is_of_unknown_outcome(
             assert len(str(caught.value)) < 400
 
 
+FAILURE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 409, "reason": "Conflict"}
+LEASE = Lease(metadata=ObjectMeta(name="p", namespace="default", uid="u-1"))
+EVENT = Event(metadata=ObjectMeta(name="p", namespace="default"))
+#: The calls that are answered with an object, and the kind of it.
+CALLS: dict[str, tuple[str, Any]] = {
+    "get": ("Pod", lambda kube: kube.get(Pod, "p", namespace="default")),
+    "create": ("Pod", lambda kube: kube.create(POD)),
+    "replace": ("Lease", lambda kube: kube.replace(LEASE)),
+    "patch": ("Pod", lambda kube: kube.patch(Pod, "p", {}, namespace="default")),
+    "patch_status": ("Pod", lambda kube: kube.patch_status(Pod, "p", b"{}", namespace="default")),
+    "delete": ("Pod", lambda kube: kube.delete(Pod, "p", namespace="default", uid="u-1")),
+    "create_event": ("Event", lambda kube: kube.create_event(EVENT)),
+    "patch_event": ("Event", lambda kube: kube.patch_event("default", "p", b"{}")),
+}
+#: Calls that name the object by its UID.
+BY_UID = {"replace", "delete"}
+
+
+async def _answered(api: Api, call: Any, body: bytes, *, fast_writes: bool) -> None:
+    async def serve(request: web.Request, _: bytes) -> web.Response:
+        return web.Response(status=201 if request.method == "POST" else 200, body=body)
+
+    api._serve = serve  # type: ignore[method-assign]
+    async with Client(Access(server=api.url), fast_writes=fast_writes, rng=_Impatient()) as kube:
+        await call(kube)
+
+
+@pytest.mark.parametrize("fast_writes", [True, False])
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_response_is_the_object_that_was_asked_for(api: Api, name: str, fast_writes: bool) -> None:
+    """Otherwise the outcome is unknown: the answer may be that to another request, mixed up by a proxy."""
+    kind, call = CALLS[name]
+    metadata = {"name": "p", "namespace": "default", "uid": "u-1"}
+    right = {"kind": kind, "metadata": metadata}
+    await _answered(api, call, json.dumps(right).encode(), fast_writes=fast_writes)
+    wrong: list[dict[str, Any]] = [
+        FAILURE,
+        {**FAILURE, "status": None},
+        {"kind": "Node", "metadata": metadata},
+        {"kind": f"{kind}List", "metadata": {}, "items": [right]},
+        {"kind": kind, "metadata": {**metadata, "name": "q"}},
+        {"kind": kind, "metadata": {**metadata, "namespace": "other"}},
+        {"kind": kind},
+        {"kind": kind, "metadata": None},
+    ]
+    if name in BY_UID:
+        wrong.append({"kind": kind, "metadata": {**metadata, "uid": "u-2"}})
+    bodies = [json.dumps(each).encode() for each in wrong]
+    for body in (*bodies, json.dumps(right).encode()[:-2], json.dumps(right).encode() * 2):
+        with pytest.raises(BadAnswer) as caught:
+            await _answered(api, call, body, fast_writes=fast_writes)
+        assert caught.value.outcome_unknown
+
+
+@pytest.mark.parametrize("fast_writes", [True, False])
+async def test_only_a_status_with_success_is_a_bind(api: Api, fast_writes: bool) -> None:
+    def bind(kube: Client) -> Any:
+        return kube.bind(POD, "n")
+
+    await _answered(api, bind, b'{"kind": "Status", "status": "Success", "code": 201}', fast_writes=fast_writes)
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "default", "uid": "u-1"}}
+    for body in (FAILURE, {**FAILURE, "status": "success"}, {"kind": "Status"}, pod):
+        with pytest.raises(BadAnswer):
+            await _answered(api, bind, json.dumps(body).encode(), fast_writes=fast_writes)
+
+
+async def test_a_list_has_the_kind_that_was_asked_for(api: Api) -> None:
+    item = {"metadata": {"name": "n"}}
+    for kind in ("PodList", "Status", "Node", "List"):
+        body = json.dumps({"kind": kind, "metadata": {"resourceVersion": "5"}, "items": [item]}).encode()
+        with pytest.raises(BadAnswer, match=f"a list of nodes has the kind '{kind}'"):
+            await _answered(api, lambda kube: kube.list(Node), body, fast_writes=False)
+
+
 class _Impatient(random.Random):
     """Makes retries wait as short as possible."""
 
@@ -267,7 +341,7 @@ class _Impatient(random.Random):
 
 
 async def test_a_deeply_nested_answer_is_read(api: Api) -> None:
-    deep = b'{"kind":"Pod","metadata":{"name":"p"},"unknown":' + b"[" * 9000 + b"]" * 9000 + b"}"
+    deep = b'{"kind":"Pod","metadata":{"name":"p","namespace":"default"},"unknown":' + b"[" * 9000 + b"]" * 9000 + b"}"
 
     async def serve(request: web.Request, body: bytes) -> web.Response:
         return web.Response(body=deep)
@@ -275,7 +349,7 @@ async def test_a_deeply_nested_answer_is_read(api: Api) -> None:
     api._serve = serve  # type: ignore[method-assign]
     async with client(api) as kube:
         assert (await kube.get(Pod, "p", namespace="default")).name == "p"
-        assert (await kube.send("GET", "/api/v1/namespaces/default/pods/p"))["metadata"] == {"name": "p"}
+        assert (await kube.send("GET", "/api/v1/namespaces/default/pods/p"))["metadata"]["name"] == "p"
 
 
 @pytest.mark.parametrize(

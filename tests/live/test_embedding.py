@@ -91,7 +91,7 @@ CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigu
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"config": "nowhere.yaml"}, "nowhere.yaml: No such file or directory"),
+        ({"config": "nowhere.yaml"}, "nowhere.yaml: cannot be read: No such file or directory"),
         ({"kubeconfig": "nowhere"}, "nowhere: no such file"),
         ({"custom_plugin_files": {"X": "nowhere.py"}}, "nowhere.py: no such file"),
         ({"plugins": {"X": int}}, "is not a plugin; derive a class from Plugin"),

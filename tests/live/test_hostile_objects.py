@@ -85,7 +85,9 @@ class Fed:
 
     def put(self, kind: type[KubeObject], document: dict[str, Any]) -> None:
         resource = resource_for(kind)
-        body = msgspec.json.encode({"kind": "List", "metadata": {"resourceVersion": "9"}, "items": [document]})
+        body = msgspec.json.encode(
+            {"kind": f"{resource.kind}List", "metadata": {"resourceVersion": "9"}, "items": [document]}
+        )
         page = decode_page(body, resource, self.scheduler._client.on_invalid)
         self.scheduler.informers.apply([Change(None, item) for item in page.items])
         line = decode_line(msgspec.json.encode({"type": "MODIFIED", "object": document}), resource)

@@ -17,7 +17,7 @@ from mooring.api.decode_errors import ManifestError
 from mooring.api.json_depth import MAX_DEPTH, prune_json
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.kube.api_resources import Resource
+from mooring.kube.api_resources import RESOURCES, Resource
 from mooring.kube.client_errors import ApiError, BadAnswer, error_from_status
 from mooring.logs import get_logger
 from mooring.unexpected_errors import shortened
@@ -44,10 +44,31 @@ class _ListMeta(msgspec.Struct, rename="camel"):
     remaining_item_count: int | None = None
 
 
+class _HeadMeta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
 class _Head(msgspec.Struct):
-    """The part of an object that distinguishes it from other JSON."""
+    """The part of an object that distinguishes it from other JSON and from other objects."""
 
     kind: str = ""
+    metadata: _HeadMeta | None = None
+    #: The outcome, if the object is a Status; otherwise the status of the object.
+    status: msgspec.Raw = msgspec.Raw()
+
+
+class Expected(NamedTuple):
+    """What a successful response must be. Empty values are not checked."""
+
+    #: The kind of the object. A Status also fits if it is `Status`.
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    #: Whether a Status that reports a success fits too, as after a deletion.
+    or_status: bool = False
 
 
 class _List(msgspec.Struct, Generic[ObjectT]):
@@ -141,6 +162,7 @@ def _decode_line(
         raise BadAnswer(f"a watch event of {model.__name__} is not JSON: {error}") from None
     if decoded.type not in _KNOWN_TYPES:
         return _decode_unusual_line(line, resource, on_invalid)
+    _check_kind(decoded.object, resource)
     return WatchEvent(decoded.type, decoded.object, decoded.object.metadata.resource_version)  # type: ignore[arg-type]  # checked above
 
 
@@ -159,6 +181,7 @@ def _decode_raw_line(
     decoded = _decode_and_cache(raw.object, resource, None) if usual else None
     if decoded is None:
         return _decode_unusual_line(line, resource, on_invalid)
+    _check_kind(decoded, resource)
     return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)  # type: ignore[arg-type]  # checked above
 
 
@@ -181,22 +204,43 @@ def _raw_page(body: bytes, resource: Resource[Any]) -> _RawList:
 
 def _check_list(kind: str, resource: Resource[Any]) -> None:
     """Raise BadAnswer unless the response is a Kubernetes list. The list kind of a custom kind can have any name."""
-    if not kind or kind == "Status":
+    custom = resource.model not in RESOURCES
+    if not kind or kind == "Status" or not (custom or kind == f"{resource.kind}List"):
         raise BadAnswer(f"a list of {resource} has the kind {kind!r}: {_ADVICE}")
 
 
-def check_object(body: bytes) -> None:
-    """Raise BadAnswer if a successful response is not a Kubernetes object, but for example the page of a proxy."""
+def check_object(body: bytes, expected: Expected) -> None:
+    """Raise BadAnswer unless a successful response is what it must be, and not for example the page of a proxy."""
     try:
         try:
-            kind = _heads.decode(body).kind
+            head = _heads.decode(body)
         except RecursionError:
-            kind = _heads.decode(prune_json(body)).kind
+            head = _heads.decode(prune_json(body))
     except (msgspec.DecodeError, UnicodeError):
-        kind = ""
+        head = _Head()
+    kind = head.kind
     if not kind:
         start = " ".join(body[:60].decode("utf-8", "replace").split())
         raise BadAnswer(f"the response is not an object of Kubernetes but {start!r}: {_ADVICE}")
+    if kind == "Status":
+        if bytes(head.status) != b'"Success"':
+            raise BadAnswer("the response has a code of success but is a Status without success")
+        if expected.or_status or expected.kind in ("", "Status"):
+            return
+    if expected.kind and kind != expected.kind:
+        raise BadAnswer(f"the response is not a {expected.kind} but a {shortened(kind, 60)}")
+    found = head.metadata or _HeadMeta()
+    for field in ("name", "namespace", "uid"):
+        wanted, got = getattr(expected, field), getattr(found, field)
+        if wanted and got != wanted:
+            what = f"{field} {shortened(got, 60)!r} instead of {shortened(wanted, 60)!r}"
+            raise BadAnswer(f"the response is another {kind}: it has the {what}")
+
+
+def _check_kind(found: KubeObject, resource: Resource[Any]) -> None:
+    """Raise BadAnswer if an object of a watch has another kind."""
+    if found.kind != resource.kind:
+        raise BadAnswer(f"a watch of {resource} sent a {shortened(found.kind, 60)}")
 
 
 def _decode_unusual_line(
@@ -215,6 +259,7 @@ def _decode_unusual_line(
         return WatchEvent("BOOKMARK", mark, mark.metadata.resource_version)  # type: ignore[arg-type]  # metadata only
     decoded = _decode_leniently(raw.object, resource, on_invalid if raw.type != "DELETED" else None)
     if decoded is not None:
+        _check_kind(decoded, resource)
         return WatchEvent(raw.type, decoded, decoded.metadata.resource_version)  # type: ignore[arg-type]  # checked above
     bare = _bare(raw.object)
     # The name is enough to delete an object.

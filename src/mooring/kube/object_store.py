@@ -43,6 +43,8 @@ class ObjectStore(Generic[ObjectT]):
         self._objects: dict[str, ObjectT] = {}
         #: The keys observed since `begin`, while a list is read.
         self._seen: set[str] | None = None
+        #: Whether older versions of objects replace newer ones until the end of the list.
+        self._accepts_older = False
 
     @property
     def objects(self) -> Mapping[str, ObjectT]:
@@ -53,13 +55,18 @@ class ObjectStore(Generic[ObjectT]):
         """Return the key of an object."""
         return f"{value.namespace}/{value.metadata.name}" if self._namespaced else value.metadata.name
 
-    def begin(self) -> None:
-        """Begin a complete list. Objects that are not observed until `end` are deleted."""
+    def begin(self, *, accept_older: bool = False) -> None:
+        """Begin a complete list. Objects that are not observed until `end` are deleted.
+
+        With ``accept_older``, older versions of objects replace newer ones.
+        """
         self._seen = set()
+        self._accepts_older = accept_older
 
     def end(self) -> list[Change[ObjectT]]:
         """End the list and return the deletions."""
         seen, self._seen = self._seen or set(), None
+        self._accepts_older = False
         gone = [key for key in self._objects if key not in seen]
         return [Change(self._objects.pop(key), None) for key in gone]
 
@@ -81,11 +88,14 @@ class ObjectStore(Generic[ObjectT]):
         elif old.metadata.uid != value.metadata.uid:
             changes.append(Change(old, None))
             changes.append(Change(None, value))
-        elif is_newer(value.metadata.resource_version, old.metadata.resource_version):
+        elif self._differs(value.metadata.resource_version, old.metadata.resource_version):
             changes.append(Change(old, value))
         else:
             return
         self._objects[key] = value
+
+    def _differs(self, version: str, stored: str) -> bool:
+        return version != stored if self._accepts_older else is_newer(version, stored)
 
     def remove(self, value: ObjectT, changes: list[Change[ObjectT]]) -> None:
         """Delete an object and add the change to `changes`."""

@@ -26,11 +26,11 @@ from mooring.kube.client_errors import (
     Unauthorized,
 )
 from mooring.kube.decoding import INITIAL_EVENTS_END, WatchEvent, decode_line
-from mooring.kube.object_store import Change, ObjectStore
+from mooring.kube.object_store import Change, ObjectStore, is_newer
 from mooring.kube.rest import PAGE_SIZE, Client, query
 from mooring.kube.retry_backoff import Backoff
 from mooring.logs import get_logger
-from mooring.unexpected_errors import error_text, report_unexpected
+from mooring.unexpected_errors import error_text, report_unexpected, shortened
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 #: The minimum duration of a watch in seconds. A random time up to the same length is added, so that watches do not
@@ -38,10 +38,17 @@ ObjectT = TypeVar("ObjectT", bound=KubeObject)
 _WATCH_SECONDS: Final = 300
 #: After a watch that ends sooner than this without an event, wait before the next one.
 _SHORT_SECONDS: Final = 1.0
+#: After this many lists in a row that are older than what was observed before, the list counts: etcd was restored from
+#: a backup. With the backoff this takes minutes, much longer than an API server lags behind the others.
+_OLD_LISTS: Final = 12
 #: After this many lists that expired between pages, a list is read without pages.
 _EXPIRED_LISTS: Final = 2
 
 log: Final = get_logger(__name__)
+
+
+class WentBack(BadAnswer):
+    """A list or watch is older than what was observed before. API servers that lag behind can answer so."""
 
 
 class Reflector(Generic[ObjectT]):
@@ -78,6 +85,9 @@ class Reflector(Generic[ObjectT]):
         self._clock = clock
         self._known: ObjectStore[ObjectT] = ObjectStore(namespaced=self._selection.resource.namespaced)
         self._version = ""
+        #: The newest resource version that was observed, and the number of older lists since.
+        self._newest = ""
+        self._old_lists = 0
         self._expired_lists = 0
         #: Set after all objects of the first list were reported.
         self.synced = asyncio.Event()
@@ -115,7 +125,7 @@ class Reflector(Generic[ObjectT]):
     async def _list(self) -> None:
         selection = self._selection
         limit = self._page_size if self._expired_lists < _EXPIRED_LISTS else 0
-        self._known.begin()
+        self._known.begin(accept_older=self._old_lists >= _OLD_LISTS)
         version = ""
         pages = self._client.pages(
             selection.resource,
@@ -128,6 +138,7 @@ class Reflector(Generic[ObjectT]):
             async with contextlib.aclosing(pages):
                 with self._client.relaxed_gc:
                     async for page in pages:
+                        self._check_age(page.resource_version)
                         self._notify(self._known.store_all(page.items))
                         version = page.resource_version
         except Gone:
@@ -136,9 +147,25 @@ class Reflector(Generic[ObjectT]):
         self._expired_lists = 0
         self._finish_list(version)
 
+    def _check_age(self, version: str) -> None:
+        """Raise WentBack if a list is older than what was observed before, as that of a server that lags behind.
+
+        Its objects would be changes back in time: pods on nodes would disappear, and others would get their place.
+        """
+        if not _is_older(version, self._newest):
+            return
+        self._old_lists += 1
+        error = WentBack(f"the list has the version {shortened(version, 60)}, but {self._newest} was observed before")
+        if self._old_lists == _OLD_LISTS:
+            log.warning("the API server went back in time; was etcd restored?", kind=str(self._selection.resource))
+            self._newest = ""  # the next list counts
+        raise error
+
     def _finish_list(self, version: str) -> None:
+        self._check_age(version)
+        self._old_lists = 0
         self._notify(self._known.end())
-        self._version = version
+        self._version = self._newest = version
         if not self.synced.is_set():
             log.debug("list complete", kind=str(self._selection.resource), count=len(self._known.objects))
         self.synced.set()
@@ -149,7 +176,7 @@ class Reflector(Generic[ObjectT]):
         heard = False
         listing = not self._version
         if listing:
-            self._known.begin()
+            self._known.begin(accept_older=self._old_lists >= _OLD_LISTS)
         seconds = _WATCH_SECONDS + self._client.random.randrange(_WATCH_SECONDS)
         stream = watch(self._client, self._selection, version=self._version, seconds=seconds, initial=listing)
         async with contextlib.aclosing(stream) as batches:
@@ -174,6 +201,11 @@ class Reflector(Generic[ObjectT]):
         changes: list[Change[ObjectT]] = []
         version = self._version
         for event in batch:
+            if version and _is_older(event.version, version):
+                # The events before are valid. A new list tells what happened.
+                self._notify(changes)
+                self._version = self._newest = version
+                raise WentBack(f"a watch went back from the version {version} to {shortened(event.version, 60)}")
             if event.type == "BOOKMARK":
                 if not version and _ends_list(event):
                     self._notify(changes)
@@ -190,6 +222,7 @@ class Reflector(Generic[ObjectT]):
                 version = event.version
         self._notify(changes)
         self._version = version
+        self._newest = version or self._newest
 
     def _notify(self, changes: list[Change[ObjectT]]) -> None:
         if changes:
@@ -220,9 +253,14 @@ def _ends_list(event: WatchEvent[ObjectT]) -> bool:
     return event.object is not None and event.object.metadata.annotations.get(INITIAL_EVENTS_END) == "true"
 
 
+def _is_older(version: str, than: str) -> bool:
+    """Return whether a resource version is older than another. Those that are not numbers cannot be compared."""
+    return version.isdecimal() and than.isdecimal() and is_newer(than, version)
+
+
 def _requires_relist(error: KubeError) -> bool:
     """Return whether the watch cannot be resumed and a new list is needed."""
-    if isinstance(error, Gone):
+    if isinstance(error, Gone | WentBack):
         return True
     if not isinstance(error, ApiError):
         return False

@@ -34,14 +34,13 @@ from mooring.kube.client_errors import (
     error_from_answer,
 )
 from mooring.kube.client_tls import TlsContexts
-from mooring.kube.decoding import OnInvalid, Page, check_object, decode_page
+from mooring.kube.decoding import Expected, OnInvalid, Page, check_object, decode_page
 from mooring.kube.failure_log import FailureLog
 from mooring.kube.identity import identity_source
 from mooring.kube.request_limits import Priority, RateLimiter
 from mooring.kube.retry_backoff import Backoff
 from mooring.kube.transport import Answer, Chunks, HttpTransport, Timeouts, Transport
 from mooring.logs import get_logger
-from mooring.unexpected_errors import shortened
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 T = TypeVar("T")
@@ -83,6 +82,9 @@ class _Binding(msgspec.Struct, rename="camel"):
 
 
 _BINDINGS: Final = msgspec.json.Encoder()
+#: The response to a bind is a Status, that to other requests any object.
+_BOUND: Final = Expected("Status")
+_ANY: Final = Expected()
 
 
 class RelaxedGarbageCollection:
@@ -197,7 +199,8 @@ class Client:
     async def get(self, kind: "type[ObjectT] | Resource[ObjectT]", name: str, *, namespace: str = "") -> ObjectT:
         """Read one object. Raises NotFound."""
         resource = resource_of(kind)
-        answer = await self._call("GET", resource.path(namespace=namespace, name=name))
+        expected = Expected(resource.kind, name, namespace)
+        answer = await self._call("GET", resource.path(namespace=namespace, name=name), expected=expected)
         return _decode(answer, resource)
 
     async def list(
@@ -266,7 +269,7 @@ class Client:
         """Return whether the server serves the kind."""
         path = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
         try:
-            answer = await self._call("GET", path)
+            answer = await self._call("GET", path, expected=Expected("APIResourceList"))
         except NotFound:
             return False
         try:
@@ -290,7 +293,8 @@ class Client:
         """Create an object and return the result. Raises AlreadyExists."""
         resource = resource or resource_of(type(value))
         path = resource.path(namespace=value.namespace)
-        answer = await self._call("POST", path, body=encode_json(value))
+        expected = Expected(resource.kind, value.name, value.namespace)
+        answer = await self._call("POST", path, body=encode_json(value), expected=expected)
         return _decode(answer, resource)
 
     async def replace(
@@ -302,7 +306,8 @@ class Client:
         """
         resource = resource or resource_of(type(value))
         path = resource.path(namespace=value.namespace, name=value.name)
-        answer = await self._call("PUT", path, body=encode_json(value), timeout=timeout)
+        expected = Expected(resource.kind, value.name, value.namespace, value.uid)
+        answer = await self._call("PUT", path, body=encode_json(value), timeout=timeout, expected=expected)
         return _decode(answer, resource)
 
     async def patch(
@@ -320,15 +325,20 @@ class Client:
         resource = resource_of(kind)
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         body = patch if isinstance(patch, bytes) else msgspec.json.encode(patch)
-        answer = await self._call("PATCH", path, body=body, content_type=type, idempotent=idempotent)
+        expected = Expected(resource.kind, name, namespace)
+        answer = await self._call("PATCH", path, body=body, content_type=type, idempotent=idempotent, expected=expected)
         return _decode(answer, resource)
 
     async def patch_status(
         self, kind: "type[KubeObject] | Resource[Any]", name: str, patch: bytes, *, namespace: str = ""
     ) -> None:
         """Patch the status of an object by strategic merge with the fast writer. The result is not decoded."""
-        path = resource_of(kind).path(namespace=namespace, name=name, subresource="status")
-        await self._call("PATCH", path, body=patch, content_type=PatchType.STRATEGIC, fast_writes=True)
+        resource = resource_of(kind)
+        path = resource.path(namespace=namespace, name=name, subresource="status")
+        expected = Expected(resource.kind, name, namespace)
+        await self._call(
+            "PATCH", path, body=patch, content_type=PatchType.STRATEGIC, fast_writes=True, expected=expected
+        )
 
     async def delete(
         self,
@@ -345,8 +355,10 @@ class Client:
             options["preconditions"] = {"uid": uid}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
-        path = resource_of(kind).path(namespace=namespace, name=name)
-        await self._call("DELETE", path, body=msgspec.json.encode(options), fast_writes=True)
+        resource = resource_of(kind)
+        path = resource.path(namespace=namespace, name=name)
+        expected = Expected(resource.kind, name, namespace, uid, or_status=True)
+        await self._call("DELETE", path, body=msgspec.json.encode(options), fast_writes=True, expected=expected)
 
     async def bind(self, pod: NamespacedObject, node: str) -> None:
         """Bind a pod to a node with the fast writer. The bind is retried only if the server did not carry it out.
@@ -356,32 +368,55 @@ class Client:
         """
         binding = _Binding(_Meta(pod.name, pod.namespace, pod.uid), _Target(node))
         path = resource_of(Pod).path(namespace=pod.namespace, name=pod.name, subresource="binding")
-        body = _BINDINGS.encode(binding)
-        await self._call("POST", path, body=body, priority=Priority.BIND, idempotent=False, fast_writes=True)
+        await self._call(
+            "POST",
+            path,
+            body=_BINDINGS.encode(binding),
+            priority=Priority.BIND,
+            idempotent=False,
+            fast_writes=True,
+            expected=_BOUND,
+        )
 
     async def create_event(self, event: Event) -> None:
         """Create an event with the fast writer, at the lowest priority. Raises AlreadyExists."""
         path = resource_of(Event).path(namespace=event.namespace)
         await self._call(
-            "POST", path, body=encode_json(event), priority=Priority.EVENT, idempotent=False, fast_writes=True
+            "POST",
+            path,
+            body=encode_json(event),
+            priority=Priority.EVENT,
+            idempotent=False,
+            fast_writes=True,
+            expected=Expected("Event", event.name, event.namespace),
         )
 
     async def patch_event(self, namespace: str, name: str, patch: bytes) -> None:
         """Patch an event by strategic merge with the fast writer. Raises NotFound if it has expired."""
         path = resource_of(Event).path(namespace=namespace, name=name)
         await self._call(
-            "PATCH", path, body=patch, content_type=PatchType.STRATEGIC, priority=Priority.EVENT, fast_writes=True
+            "PATCH",
+            path,
+            body=patch,
+            content_type=PatchType.STRATEGIC,
+            priority=Priority.EVENT,
+            fast_writes=True,
+            expected=Expected("Event", name, namespace),
         )
 
     async def call(self, method: str, target: str, body: bytes | None = None) -> bytes:
-        """Send a request that changes no object, such as a TokenReview, and return the raw body. Raises KubeError."""
-        answer = await self._call(method, target, body=body, writes=False, check=False)
+        """Send a request that changes no object, such as a TokenReview, and return the raw body. Raises KubeError.
+
+        The caller checks the response.
+        """
+        answer = await self._call(method, target, body=body, writes=False, expected=None)
         return answer.body
 
     async def send(self, method: str, target: str, document: Any = None, *, type: str = JSON) -> Any:
         """Send an unmodified document and return the response, for objects whose structs omit fields."""
         body = None if document is None else msgspec.json.encode(document)
-        answer = await self._call(method, target, body=body, content_type=type)
+        expected = Expected(document.get("kind", "")) if method in ("POST", "PUT") and document else _ANY
+        answer = await self._call(method, target, body=body, content_type=type, expected=expected)
         try:
             return msgspec.json.decode(answer.body)
         except RecursionError:
@@ -401,7 +436,7 @@ class Client:
         fast_writes: bool = False,
         timeout: float | None = None,
         writes: bool = True,
-        check: bool = True,
+        expected: Expected | None = _ANY,
     ) -> Answer:
         transport = self._fast_writer if fast_writes else self._http
         limit = timeout or self.timeouts.request
@@ -415,8 +450,8 @@ class Client:
             )
             if answer.status >= 300:
                 raise error_from_answer(answer.status, answer.headers, answer.body)
-            if check:
-                check_object(answer.body)
+            if expected is not None:
+                check_object(answer.body, expected)
             return answer
 
         harmless = method not in {"POST", "PUT"} if idempotent is None else idempotent
@@ -497,9 +532,6 @@ class _Served(msgspec.Struct):
 
 def _decode(answer: Answer, resource: Resource[ObjectT]) -> ObjectT:
     try:
-        decoded = decode_json(answer.body, resource.model)
+        return decode_json(answer.body, resource.model)
     except ManifestError as error:
         raise BadAnswer(f"the response is not a {resource.kind}: {error}") from None
-    if decoded.kind != resource.kind:
-        raise BadAnswer(f"the response is not a {resource.kind} but a {shortened(decoded.kind, 60)}")
-    return decoded

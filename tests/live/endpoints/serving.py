@@ -56,12 +56,13 @@ class Cluster:
         if review["kind"] == "TokenReview":
             known = spec["token"] in self.may
             user = {"username": spec["token"], "groups": ["system:authenticated"]} if known else {}
-            return msgspec.json.encode({"status": {"authenticated": known, "user": user}})
+            return msgspec.json.encode({"kind": "TokenReview", "status": {"authenticated": known, "user": user}})
         attributes = spec["nonResourceAttributes"]
         anonymous = spec["user"] == "system:anonymous"
         assert spec["groups"][-1] == ("system:unauthenticated" if anonymous else "system:authenticated")
         assert attributes["verb"] == "get"
-        return msgspec.json.encode({"status": {"allowed": attributes["path"] in self.may.get(spec["user"], ())}})
+        allowed = attributes["path"] in self.may.get(spec["user"], ())
+        return msgspec.json.encode({"kind": "SubjectAccessReview", "status": {"allowed": allowed}})
 
 
 def sources(**given: Any) -> Sources:

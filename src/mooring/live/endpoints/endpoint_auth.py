@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
 import msgspec
 
@@ -74,10 +74,12 @@ class _AccessStatus(msgspec.Struct):
 
 
 class _TokenReview(msgspec.Struct):
+    kind: Literal["TokenReview"]
     status: _TokenStatus = msgspec.field(default_factory=_TokenStatus)
 
 
 class _AccessReview(msgspec.Struct):
+    kind: Literal["SubjectAccessReview"]
     status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
 
 
@@ -241,7 +243,7 @@ def _body(version: str, kind: str, spec: dict[str, Any]) -> bytes:
 def _decoded(answer: bytes, model: type[T]) -> T:
     try:
         return msgspec.json.decode(answer, type=model)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise HttpError(503, f"Unavailable: the API server's response cannot be decoded: {error}") from None
 
 
