@@ -38,6 +38,9 @@ def pod_parts(explained: Explanation) -> list[Part]:
         elif decision.outcome != "gated":
             found += _failure(decision)
         found += _history(explained, decision)
+    if explained.suggestions:
+        items = [(each.text, f"then it would go to node {each.node}") for each in explained.suggestions]
+        found.append(Listing("Suggestions", items))
     if waiting is not None:
         found.append(_waiting(waiting))
     if decision is not None and decision.seconds:

@@ -114,6 +114,17 @@ class WaitingView(_View):
     nominated_node: str = ""
 
 
+class SuggestionView(_View):
+    """A change that would make a pending pod schedulable. It was verified by deciding again."""
+
+    #: reduce-request, tolerate, uncordon, label-node, relax, volume, evict, wait, add-node or remove-gate; combined
+    #: with a comma if it takes two changes.
+    kind: str
+    text: str
+    #: The node that would be selected.
+    node: str
+
+
 class Explanation(_View):
     """The reasons why a pod was placed on its node, or is pending."""
 
@@ -127,6 +138,8 @@ class Explanation(_View):
     waiting: WaitingView | None = None
     #: The plugins that hold the pod at Permit now.
     held_by: list[HoldView] = []
+    #: Changes that would make a pending pod schedulable, the smallest first.
+    suggestions: list[SuggestionView] = []
 
 
 def view(decision: Decision) -> DecisionView:

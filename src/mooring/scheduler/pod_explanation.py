@@ -11,6 +11,7 @@ from mooring.observe.explanation import DecisionView, Explanation, WaitingView, 
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.observer import holds
 from mooring.scheduler.queue import Place, QueuedPod
+from mooring.scheduler.suggestions import suggest
 
 
 def explain(engine: Engine, key: str) -> Explanation | None:
@@ -28,7 +29,9 @@ def explain(engine: Engine, key: str) -> Explanation | None:
         if place is Place.IN_FLIGHT and placed is not None:
             return _in_flight(engine, placed, shown)
         state = "gated" if place is Place.GATED else "pending"
-        return Explanation(pod=key, state=state, decision=shown, waiting=waiting(engine, place, queued))
+        waits = waiting(engine, place, queued)
+        suggestions = [each.view for each in suggest(engine, queued.pod)] if place is not Place.IN_FLIGHT else []
+        return Explanation(pod=key, state=state, decision=shown, waiting=waits, suggestions=suggestions)
     if placed is not None:
         return _on_node(engine, placed, shown)
     if decision is None or shown is None:
