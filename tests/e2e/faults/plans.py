@@ -13,7 +13,8 @@ Call = Literal["bind", "status", "event", "evict", "list", "page", "watch", "get
 #: What happens to it. A number is an HTTP status; `gone` is 410, in a watch as its last line; `unsaid` and `unheard`
 #: break the connection before and after the server did what was asked; `silent` and `mute` leave the client without an
 #: answer instead; `torn` breaks the answer off; `garbled` ends it too early, though in order; `late` is a 500 after a
-#: while; `portal` is the page of a proxy with code 200, before or after the server did what was asked.
+#: while; `portal` is the page of a proxy with code 200, before or after the server did what was asked; `failure` and
+#: `stranger` are the same with a Status that says Failure, and with another object.
 Kind = Literal[
     "409",
     "429",
@@ -29,6 +30,8 @@ Kind = Literal[
     "slow",
     "late",
     "portal",
+    "failure",
+    "stranger",
 ]
 
 CALLS: Final[tuple[Call, ...]] = ("bind", "status", "event", "evict", "list", "page", "watch", "get", "lease")

@@ -21,6 +21,18 @@ from tests.e2e.controlplane.credentials import write_kubeconfig
 from tests.e2e.faults.plans import NOTHING, Fault, Plan
 
 _REASONS: Final = {"409": "Conflict", "429": "TooManyRequests", "500": "InternalError", "503": "ServiceUnavailable"}
+#: What is sent with code 200 instead of an answer: the media type, and the body.
+_PAGES: Final = {
+    "portal": ("text/html", b"<!DOCTYPE html><html><body>Please log in</body></html>"),
+    "failure": (
+        "application/json",
+        b'{"kind":"Status","metadata":{},"status":"Failure","code":409,"reason":"Conflict"}',
+    ),
+    "stranger": (
+        "application/json",
+        b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"stranger","namespace":"default","uid":"x"},"spec":{}}',
+    ),
+}
 _SLOW_SECONDS: Final = 2.0
 _BYTES: Final = 1 << 16
 
@@ -124,8 +136,8 @@ class _Session:
             await asyncio.sleep(_SLOW_SECONDS * fault.amount)
             await self._refuse(500)
             return True
-        if fault.kind == "portal" and (fault.amount < 0.5 or "watch=true" in target):
-            await self._send_page()
+        if fault.kind in _PAGES and (fault.amount < 0.5 or "watch=true" in target):
+            await self._send_page(fault.kind)
             return True
         if fault.kind == "unsaid":
             self._break()
@@ -150,8 +162,8 @@ class _Session:
             self._break()  # the server is gone, or going
         if fault is not None and fault.kind == "unheard":
             self._break()
-        if fault is not None and fault.kind == "portal":
-            await self._send_page()
+        if fault is not None and fault.kind in _PAGES:
+            await self._send_page(fault.kind)
             return
         if fault is not None and fault.kind == "mute":
             await self._reader.read()
@@ -165,9 +177,9 @@ class _Session:
         if len(part) < length:
             self._break()
 
-    async def _send_page(self) -> None:
-        page = b"<!DOCTYPE html><html><body>Please log in</body></html>"
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n\r\n"
+    async def _send_page(self, kind: str) -> None:
+        media, page = _PAGES[kind]
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nContent-Length: {len(page)}\r\n\r\n"
         self._writer.write(head.encode() + page)
         await self._writer.drain()
 
