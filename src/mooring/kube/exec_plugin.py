@@ -2,7 +2,10 @@
 
 import asyncio
 import base64
+import contextlib
+import itertools
 import os
+import signal
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,7 +15,7 @@ import msgspec
 from mooring.api import parse_time
 from mooring.kube.access import Access, ExecPlugin
 from mooring.kube.client_errors import AccessError
-from mooring.kube.identity import Identity
+from mooring.kube.identity import MIN_SECRET, Identity
 
 _TIMEOUT: Final = 60.0
 
@@ -75,6 +78,7 @@ class ExecIdentity:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
             )
         except OSError as error:
             raise self._error(f"cannot be run: {error.strerror}", hint=True) from None
@@ -85,12 +89,24 @@ class ExecIdentity:
             raise self._error(f"did not finish within {self._timeout:g} s") from None
         finally:
             if process.returncode is None:
-                process.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started
                 await process.wait()
         if process.returncode != 0:
-            reason = " ".join(stderr.decode("utf-8", "replace").split())[:300]
+            reason = " ".join(self._hide_settings(stderr.decode("utf-8", "replace")).split())[:300]
             raise self._error(f"failed with status {process.returncode}" + (f": {reason}" if reason else ""), hint=True)
         return output
+
+    def _hide_settings(self, text: str) -> str:
+        """Remove the values that the kubeconfig passes to the plugin: they may be secrets."""
+        args = self._plugin.args
+        values = [value for _, value in self._plugin.env]
+        values += [arg.partition("=")[2] for arg in args if arg.startswith("-")]
+        values += [arg for option, arg in itertools.pairwise(args) if option.startswith("-")]
+        for value in values:
+            if len(value) >= MIN_SECRET:
+                text = text.replace(value, "<hidden>")
+        return text
 
     def _read(self, output: bytes) -> tuple[Identity, float | None]:
         try:

@@ -174,6 +174,8 @@ class FastWriter:
             answer = await self._exchange(head, body, identity, timeout)
         finally:
             self._limiter.leave()
+        if answer.status >= 300 or not answer.body.startswith(b"{"):
+            answer = answer._replace(body=identity.hide(answer.body))
         if answer.status == 401 or 300 <= answer.status < 400:
             # The request was not carried out, so a retry is safe. aiohttp renews the credentials.
             return await self._fallback.request(

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
 
 from mooring.kube.access import Access, User
 from mooring.kube.client_errors import AccessError
 
 #: How long the content of a file is cached. A kubelet replaces a token minutes before it expires.
 _FILE_PERIOD: Final = 60.0
+#: The minimum length of a text that is hidden in messages. Shorter ones also occur by chance.
+MIN_SECRET: Final = 4
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,38 @@ class Identity:
     authorization: str = field(default="", repr=False)
     certificate: bytes = field(default=b"", repr=False)
     key: bytes = field(default=b"", repr=False)
+
+    def hide(self, body: bytes) -> bytes:
+        """Return a body of a response without the credentials, which some proxies repeat in error pages.
+
+        Parts of such a body are logged. Objects are not, so they are returned unchanged.
+        """
+        secret = self.authorization.partition(" ")[2].encode("latin-1", "replace")
+        if len(secret) < MIN_SECRET:
+            return body
+        for each in (secret, _password(self.authorization)):
+            if len(each) >= MIN_SECRET and each in body:
+                body = body.replace(each, b"<hidden>")
+        return body
+
+
+def proxy_identity(proxy: str) -> Identity:
+    """Return the credentials in the address of a proxy."""
+    parts = urlsplit(proxy)
+    if parts.password is None:
+        return Identity()
+    return Identity(authorization=_basic(unquote(parts.username or ""), unquote(parts.password)))
+
+
+def _password(authorization: str) -> bytes:
+    """Return the password of basic authentication; empty if there is none."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return b""
+    try:
+        return base64.b64decode(encoded).partition(b":")[2]
+    except ValueError:
+        return b""
 
 
 class IdentitySource(Protocol):
@@ -129,8 +164,12 @@ def authorization(user: User) -> str:
     if user.token:
         return f"Bearer {user.token}"
     if user.username or user.password:
-        return "Basic " + base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+        return _basic(user.username, user.password)
     return ""
+
+
+def _basic(username: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
 
 
 def _read_file(path: str) -> bytes:

@@ -15,7 +15,7 @@ from mooring.kube.client_errors import (
     error_from_answer,
 )
 from mooring.kube.client_tls import TlsContexts, connection_failed, rejected_certificate
-from mooring.kube.identity import Identity, IdentitySource
+from mooring.kube.identity import Identity, IdentitySource, proxy_identity
 from mooring.kube.request_limits import Priority
 
 #: The maximum number of connections for lists and watches. The fast writer has its own connections.
@@ -79,6 +79,8 @@ class HttpTransport:
         self._headers = [("User-Agent", user_agent), ("Accept", "application/json"), ("Accept-Encoding", "identity")]
         self._headers += access.user.impersonation
         self._session: aiohttp.ClientSession | None = None
+        #: The credentials of the proxy, which aiohttp sends.
+        self._proxy = proxy_identity(access.proxy)
 
     async def request(
         self,
@@ -112,7 +114,7 @@ class HttpTransport:
                     if response.status == 200:
                         yield response.content
                         return
-                    body = await response.read()
+                    body = self._proxy.hide(identity.hide(await response.read()))
             if response.status != 401 or not again or not await self._renewed(identity):
                 break
         if response.status == 401 and (error := rejected_certificate(self._access, identity)) is not None:
@@ -140,7 +142,10 @@ class HttpTransport:
     ) -> Answer:
         with self._translated_errors():
             async with self._open(method, target, identity, body, content_type, limits) as response:
-                return Answer(response.status, _lower(response.headers), await response.read())
+                body = await response.read()
+                if response.status >= 300 or not body.startswith(b"{"):
+                    body = self._proxy.hide(identity.hide(body))
+                return Answer(response.status, _lower(response.headers), body)
 
     def _open(
         self,
