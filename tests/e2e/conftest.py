@@ -41,6 +41,12 @@ def built() -> None:
 
 
 @pytest.fixture(scope="session")
+def operator_built() -> None:
+    """kubectl and the operator on controller-runtime are there."""
+    _require("kubectl", "operator")
+
+
+@pytest.fixture(scope="session")
 def helm_built() -> None:
     """Helm is there."""
     _require("helm")

@@ -24,10 +24,12 @@ class HelmError(Exception):
 class Helm:
     """Helm with folders of its own, on a control plane or without one."""
 
-    def __init__(self, folder: Path, plane: ControlPlane | None = None) -> None:
+    def __init__(
+        self, folder: Path, plane: ControlPlane | None = None, kubeconfig: Path = Path("/nonexistent")
+    ) -> None:
         names = {name: str(folder / name.lower()) for name in ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
-        kubeconfig = str(plane.kubeconfig()) if plane is not None else "/nonexistent"
-        self._env = os.environ | names | {"KUBECONFIG": kubeconfig, "HOME": str(folder)}
+        chosen = str(plane.kubeconfig()) if plane is not None else str(kubeconfig)
+        self._env = os.environ | names | {"KUBECONFIG": chosen, "HOME": str(folder)}
 
     def __call__(self, *arguments: str | Path, stdin: str | None = None) -> str:
         """Run a command, and hand back what it printed. Raises HelmError."""

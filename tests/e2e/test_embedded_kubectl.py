@@ -135,3 +135,33 @@ def test_kubectl_alone(built: None) -> None:
         assert logs.returncode == 1
         assert "nothing is executed there, so there are no logs" in logs.stderr
         assert "Traceback" not in embedded.log
+
+
+def test_kubectl_debug(built: None) -> None:
+    """A container in a running pod, a copy of the pod, and a pod on a node. Nothing can be attached to."""
+    with EmbeddedProcess(nodes=1) as embedded:
+        embedded.kubectl("run", "p", "--image=x", "--overrides", '{"spec":{"nodeName":"node-0"}}')
+        embedded.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=10s")
+        done = embedded.kubectl("debug", "p", "--image=busybox", "-c", "look")
+        assert done.returncode == 0, done.stderr
+        running = "jsonpath={.status.ephemeralContainerStatuses[0].state.running}"
+        waited = embedded.kubectl("wait", f"--for={running}", "pod/p", "--timeout=10s")
+        assert waited.returncode == 0, waited.stderr
+        copied = embedded.kubectl("debug", "p", "--image=busybox", "--copy-to=q", "--same-node")
+        assert copied.returncode == 0, copied.stderr
+        assert embedded.kubectl("wait", "--for=condition=Ready", "pod/q", "--timeout=10s").returncode == 0
+        on_node = embedded.kubectl("debug", "node/node-0", "--image=busybox")
+        assert "Creating debugging pod node-debugger-node-0-" in on_node.stdout + on_node.stderr
+        assert on_node.returncode == 0, on_node.stderr
+        attached = embedded.kubectl("debug", "p", "--image=busybox", "-c", "see", "--attach")
+        assert "nothing is executed there, so there is nothing to attach to" in attached.stdout + attached.stderr
+        assert "Traceback" not in embedded.log
+
+
+def test_stored_kinds_have_a_warning(built: None) -> None:
+    with EmbeddedProcess(nodes=1) as embedded:
+        embedded.kubectl("create", "deployment", "web", "--image=x")
+        done = embedded.kubectl("autoscale", "deployment", "web", "--min=1", "--max=3")
+        assert done.returncode == 0, done.stderr
+        assert "the embedded cluster has no controller for HorizontalPodAutoscalers" in done.stderr
+        assert "Deployment/web" in embedded.kubectl("get", "hpa").stdout

@@ -80,6 +80,8 @@ class Kind(NamedTuple):
     fields: Mapping[str, Reader] = MappingProxyType({})
     #: Whether `metadata.generation` counts changes, except those of metadata and status.
     counts_generation: bool = False
+    #: Whether it counts changes of annotations too.
+    counts_annotations: bool = False
     #: Whether an update may omit the resource version.
     unconditional_update: bool = True
     #: Whether the response to a deletion is the deleted object instead of a Status.

@@ -204,7 +204,11 @@ class Registry:
             errors += kind.validate(new)
             errors += kind.validate_update(new, old.document)
         self._reject_invalid(resource, new, errors)
-        if subresource != "status" and kind.counts_generation and _spec_changed(new, old.document):
+        changed = _spec_changed(new, old.document) or (
+            kind.counts_annotations
+            and new["metadata"].get("annotations") != old.document["metadata"].get("annotations")
+        )
+        if subresource != "status" and kind.counts_generation and changed:
             new["metadata"]["generation"] = old.document["metadata"].get("generation", 0) + 1
         if self._quotas is not None and subresource in {"", "resize"}:
             self._quotas.charge(resource, new, old.document, dry_run=context.dry_run)

@@ -318,7 +318,7 @@ def test_kinds_without_effect_are_stored_with_a_warning(
         (
             "HorizontalPodAutoscaler",
             {"spec": {"minReplicas": 5, "maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment"}}},
-            ["spec.scaleTargetRef.name", "spec.maxReplicas"],
+            ["spec.scaleTargetRef.name", "spec.scaleTargetRef.apiVersion", "spec.maxReplicas"],
         ),
         ("APIService", {"spec": {"group": "g", "version": "v1"}}, ["metadata.name"]),
         ("CertificateSigningRequest", {"spec": {"signerName": "ex.io/s"}}, ["spec.request"]),

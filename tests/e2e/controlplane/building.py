@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -74,7 +75,14 @@ def _build_part(part: Part, title: str) -> None:
 
 def _recipe(part: Part) -> str:
     """What the stamp says of a part that is up to date."""
-    return json.dumps([part.package, part.version, MODULES[part.module].requires], sort_keys=True)
+    module = MODULES[part.module]
+    digest = [_digest(module.sources)] if module.sources else []
+    return json.dumps([part.package, part.version, module.requires, *digest], sort_keys=True)
+
+
+def _digest(folder: Path) -> str:
+    """A digest of the Go files of a program of ours."""
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(folder.glob("*.go")))).hexdigest()
 
 
 def _ldflags(part: Part) -> str:
@@ -99,22 +107,26 @@ def _write_module(module: Module) -> Path:
     lines += [f"replace {path} => {path} {module.staging_version}" for path in _staging(module)]
     text = "\n".join(lines) + "\n"
     recipe = folder / "recipe"
-    if recipe.exists() and recipe.read_text() == text:
+    wanted = text + (f"// {_digest(module.sources)}\n" if module.sources else "")
+    if recipe.exists() and recipe.read_text() == wanted:
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "go.mod").write_text(text)
-    for name, content in (*module.files, ("parts.go", _blank_imports(module))):
+    ours = [(path.name, path.read_text()) for path in sorted(module.sources.glob("*.go"))] if module.sources else []
+    for name, content in (*module.files, *ours, ("parts.go", _blank_imports(module))):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
     _say(f"completing the Go module {module.name} (downloads what is not there yet)")
     _go(folder, "mod", "tidy")
-    recipe.write_text(text)
+    recipe.write_text(wanted)
     return folder
 
 
 def _blank_imports(module: Module) -> str:
     """A file that is never compiled: it only tells `go mod tidy` which packages the module is about."""
+    if module.sources:
+        return "//go:build parts\n\npackage main\n"
     packages = [part.package for part in PARTS if part.module == module.name and not part.package.startswith(".")]
     return "//go:build parts\n\npackage parts\n\nimport (\n" + "".join(f'\t_ "{each}"\n' for each in packages) + ")\n"
 

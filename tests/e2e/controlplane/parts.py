@@ -12,6 +12,7 @@ KUBERNETES: Final = "1.36.4"
 ETCD: Final = "3.6.8"
 KWOK: Final = "0.8.0"
 HELM: Final = "3.18.0"
+CONTROLLER_RUNTIME: Final = "0.24.1"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Module:
     staging_version: str = ""
     #: Further files: path -> content.
     files: tuple[tuple[str, str], ...] = ()
+    #: A folder of ours with the Go files of a program; it is built again when they change.
+    sources: Path | None = None
 
 
 _STAGING: Final = "v0." + KUBERNETES.split(".", 1)[1]
@@ -77,6 +80,15 @@ MODULES: Final = {
             },
         },
     ),
+    # An operator of ours, for the embedded cluster.
+    "operator": Module(
+        name="operator",
+        requires={
+            "sigs.k8s.io/controller-runtime": f"v{CONTROLLER_RUNTIME}",
+            **{f"k8s.io/{name}": _STAGING for name in ("api", "apimachinery", "client-go")},
+        },
+        sources=Path(__file__).parents[1] / "embedded" / "controller_runtime",
+    ),
     "helm": Module(name="helm", requires={"helm.sh/helm/v3": f"v{HELM}"}),
 }  # fmt: skip
 
@@ -88,6 +100,7 @@ PARTS: Final = (
     Part("kube-scheduler", KUBERNETES, "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
     Part("kwok", KWOK, "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     Part("kube-controller-manager", KUBERNETES, "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    Part("operator", CONTROLLER_RUNTIME, "operator", ".", needed=False),
     Part("helm", HELM, "helm", "helm.sh/helm/v3/cmd/helm", needed=False),
 )
 

@@ -57,6 +57,8 @@ def other_cases() -> Iterator[Case]:
     yield from _services_and_storage()
     yield from _events_and_leases()
     yield from _access()
+    yield from _stored_kinds()
+    yield from _patches()
     yield from _definitions()
 
 
@@ -344,6 +346,69 @@ def definition(**spec: Any) -> dict[str, Any]:
         **spec,
     }
     return named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "foos.ex.io", spec=given)
+
+
+def _stored_kinds() -> Iterator[Case]:
+    """Kinds without a controller of ours; the real control plane of this test has no controllers either."""
+    scalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    for name, spec in (
+        ("h1", {"maxReplicas": 3, "scaleTargetRef": target}),
+        ("h2", {"maxReplicas": 1, "minReplicas": 2, "scaleTargetRef": target}),
+        ("h3", {"maxReplicas": 0, "scaleTargetRef": {"kind": "Deployment"}}),
+    ):
+        yield "POST", scalers, named("autoscaling/v2", "HorizontalPodAutoscaler", name, spec=spec), ""
+    admission = "/apis/admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    webhook = {
+        "name": "w.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Ignore",
+        "clientConfig": {"service": {"name": "s", "namespace": "nowhere"}},
+        "rules": [{**rule, "resources": ["nothings"]}],
+    }
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        body = named("admissionregistration.k8s.io/v1", kind, "w", webhooks=[webhook])
+        yield "POST", f"{admission}/{kind.lower()}s", body, ""
+        yield "DELETE", f"{admission}/{kind.lower()}s/w", None, ""
+    spec = {"group": "late.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 1}
+    services = "/apis/apiregistration.k8s.io/v1/apiservices"
+    far = {"service": {"name": "s", "namespace": "nowhere"}, "insecureSkipTLSVerify": True}
+    yield (
+        "POST",
+        services,
+        named("apiregistration.k8s.io/v1", "APIService", "v1.late.example.com", spec={**spec, **far}),
+        "",
+    )
+    yield "DELETE", f"{services}/v1.late.example.com", None, ""
+
+
+def _patches() -> Iterator[Case]:
+    """The order of lists, absent fields, and metadata in writes to the status."""
+    yield "POST", f"{APPS}/deployments", _workload("Deployment", "patched"), ""
+    for names in (["n"], ["c", "o"], ["p", "c"]):
+        containers = [{"name": each, "image": "y"} for each in names]
+        body = {"spec": {"template": {"spec": {"containers": containers}}}}
+        yield "PATCH", f"{APPS}/deployments/patched", body, STRATEGIC
+    json_patch = "application/json-patch+json"
+    for path in (
+        "/metadata/annotations",
+        "/metadata/annotations/b",
+        "/spec/nope/b",
+        "/spec/template/spec/containers/9",
+    ):
+        value = {"a": "1"} if path.endswith("annotations") else "2"
+        yield (
+            "PATCH",
+            f"{APPS}/deployments/patched",
+            [{"op": "replace", "path": path, "value": value}],
+            json_patch,
+        )
+    for kind in ("deployments/patched", "replicasets/r", "daemonsets/ds", "statefulsets/ss"):
+        change = {"metadata": {"annotations": {"x": "y"}, "labels": {"l": "m"}, "finalizers": ["ex.io/f"]}}
+        yield "PATCH", f"{APPS}/{kind}/status", {**change, "status": {"observedGeneration": 7}}, MERGE
+        yield "PATCH", f"{APPS}/{kind}", {"metadata": {"finalizers": None}}, MERGE
 
 
 def _definitions() -> Iterator[Case]:

@@ -54,6 +54,11 @@ def _workload(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return named("apps/v1", kind, name, spec={"selector": {"matchLabels": labels}, "template": template, **spec})
 
 
+def _list() -> dict[str, Any]:
+    items = [named("v1", "ConfigMap", name, data={"a": "b"}) for name in ("in-list", "also-in-list")]
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
 def _budget() -> dict[str, Any]:
     return named(
         "policy/v1", "PodDisruptionBudget", "web", spec={"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
@@ -178,6 +183,13 @@ SCRIPT: tuple[Step, ...] = (
     Step("scale statefulset db --replicas=1"),
     Step("get pods -l app=db -o name", until="pod/db-0\n"),
     Step("get statefulset db -o jsonpath={.status.readyReplicas}", until="1"),
+    Step("set image statefulset/db c=y"),
+    Step("rollout status statefulset/db --timeout=60s", quiet=True),
+    Step("rollout history statefulset/db", until="2"),
+    Step("rollout undo statefulset/db"),
+    Step("rollout status statefulset/db --timeout=60s", quiet=True),
+    Step("rollout history statefulset/db", until="3"),
+    Step("get pod db-0 -o jsonpath={.spec.containers[0].image}", until="x"),
     Step("delete statefulset db"),
     Step("apply -f -", _yaml(_workload("DaemonSet", "agent"))),
     Step("rollout status daemonset/agent --timeout=60s", quiet=True),
@@ -186,6 +198,11 @@ SCRIPT: tuple[Step, ...] = (
     Step("rollout status daemonset/agent --timeout=60s", quiet=True),
     Step("get daemonset agent -o wide", until="y"),
     Step("get daemonset agent -o jsonpath={.status.updatedNumberScheduled}", until="3"),
+    Step("rollout history daemonset/agent", until="2"),
+    Step("rollout undo daemonset/agent --to-revision=1"),
+    Step("rollout status daemonset/agent --timeout=60s", quiet=True),
+    Step("rollout history daemonset/agent", until="3"),
+    Step("get daemonset agent -o wide", until=" x "),
     Step("delete daemonset agent"),
     Step("apply -f -", _yaml(definition())),
     Step("wait --for=condition=Established crd/foos.ex.io --timeout=30s"),
@@ -196,6 +213,21 @@ SCRIPT: tuple[Step, ...] = (
     Step("delete foo f"),
     Step("delete crd foos.ex.io"),
     Step("create deployment lone --image=x --replicas=1 --dry-run=client -o yaml"),
+    Step("apply -f -", _yaml(named("ex.io/v9", "Nonsense", "x"))),
+    Step("apply -f -", _yaml(named("v1", "Nonsense", "x"))),
+    Step("apply -f -", _yaml(_list())),
+    Step("create -f -", _yaml(_list())),
+    Step("get configmaps in-list also-in-list -o name"),
+    Step("apply -f -", _yaml(_deployment(), _list())),
+    Step('patch deployment web -p {"spec":{"template":{"spec":{"containers":[{"name":"new","image":"x"}]}}}}'),
+    Step("get deployment web -o jsonpath={.spec.template.spec.containers[*].name}"),
+    Step('patch deployment web --type=json -p [{"op":"replace","path":"/metadata/labels","value":{"a":"b"}}]'),
+    Step("get configmap kube-root-ca.crt -n play -o name", until="kube-root-ca.crt"),
+    Step("create quota limit -n play --hard=configmaps=2"),
+    Step("get quota limit -n play -o jsonpath={.status}", until='"used":{"configmaps":"1"}'),
+    Step("create configmap one -n play"),
+    Step("create configmap two -n play"),
+    Step("describe quota limit -n play", until="2     2"),
     Step("get pods -n nowhere"),
     Step("get nonsense"),
     Step("get pod nobody"),

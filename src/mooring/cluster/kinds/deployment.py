@@ -393,5 +393,6 @@ DEPLOYMENT: Final = Kind(
     warnings=template_warnings,
     columns=columns(f"Name Ready Up-to-date Available Age {WORKLOAD_COLUMNS}", _deployment_row),
     counts_generation=True,
+    counts_annotations=True,
     controllers=(DeploymentController,),
 )

@@ -30,12 +30,15 @@ def _errors(document: Document) -> list[FieldError]:
         for key in ("kind", "name")
         if not nested_field(spec, "scaleTargetRef", key)
     ]
+    version = nested_field(spec, "scaleTargetRef", "apiVersion") or ""
+    if "/" not in version and version != "v1":
+        errors.append(invalid("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group"))
     least, most = spec.get("minReplicas", 1), spec.get("maxReplicas", 0)
     if least < 1:
         errors.append(invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
     if most < 1:
-        errors.append(invalid("spec.maxReplicas", most, "must be greater than 0"))
-    elif most < least:
+        errors.append(required("spec.maxReplicas", "must be set and greater than 0"))
+    if most < least:
         errors.append(invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
     return errors
 
