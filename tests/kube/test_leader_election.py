@@ -49,7 +49,8 @@ class Store:
 
     async def replace(self, lease: Lease) -> Lease:
         await self._fail("replace")
-        assert self.lease is not None
+        if self.lease is None:
+            raise NotFound(404)
         if lease.metadata.resource_version != self.lease.metadata.resource_version:
             raise Conflict(409)
         return await self._write(lease)
@@ -234,6 +235,87 @@ def test_there_are_never_two_leaders_on_a_flaky_store(seed: int) -> None:
         return len(terms)
 
     assert run(main()) > 5
+
+
+#: What a thief or vandal writes to the lease; None deletes it.
+VANDALISM: list[LeaseSpec | None] = [
+    None,
+    LeaseSpec(),
+    LeaseSpec(holder_identity=""),
+    LeaseSpec(holder_identity="thief", lease_duration_seconds=15),
+    LeaseSpec(holder_identity="thief", lease_duration_seconds=0),
+    LeaseSpec(holder_identity="thief", lease_duration_seconds=-1),
+    LeaseSpec(holder_identity="thief"),
+    # Clocks that are years ahead or behind, and texts that are no times.
+    LeaseSpec(holder_identity="thief", lease_duration_seconds=3, renew_time="2099-01-01T00:00:00.000000Z"),
+    LeaseSpec(holder_identity="thief", lease_duration_seconds=3, renew_time="1970-01-01T00:00:00.000000Z"),
+    LeaseSpec(holder_identity="thief", lease_duration_seconds=3, renew_time="soon", acquire_time="never"),
+]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_vandal_causes_no_two_leaders_for_longer_than_a_retry(seed: int) -> None:
+    """Whoever may write the lease can replace the leader at once. The former one knows at its next renewal."""
+
+    async def main() -> int:
+        rng, store = random.Random(seed), Store()
+        loop = asyncio.get_running_loop()
+        electors: dict[str, LeaseElector] = {}
+        clocks = {"a": 0.0, "b": 1e9, "c": -1e9}
+
+        async def contender(name: str) -> None:
+            for life in range(1000):
+                settings = ElectionSettings(identity=f"{name}-{life}")
+                now = lambda: loop.time() + 2e9 + clocks[name]  # noqa: E731
+                one = electors[name] = LeaseElector(store, settings, rng=random.Random(seed), now=now)
+                await one.acquire()
+                await one.hold()
+                assert not one.holds(loop.time())
+
+        async def vandal() -> None:
+            while True:
+                await asyncio.sleep(rng.random() * 60)
+                spec = rng.choice(VANDALISM)
+                store.version += 1
+                metadata = ObjectMeta(
+                    name="kube-scheduler", namespace="kube-system", resource_version=str(store.version)
+                )
+                store.lease = None if spec is None else Lease(metadata=metadata, spec=spec)
+                changed.append(loop.time())
+
+        changed = [-100.0]
+        tasks = [asyncio.create_task(each) for each in (*map(contender, clocks), vandal())]
+        led = 0
+        for _ in range(12_000):
+            await asyncio.sleep(0.1)
+            leaders = [name for name, one in electors.items() if one.holds(loop.time())]
+            led += bool(leaders)
+            assert len(leaders) < 2 or loop.time() - changed[-1] < 2.2, leaders
+        assert not any(task.done() for task in tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return led
+
+    assert run(main()) > 6_000, "most of the time there is a leader"
+
+
+def test_a_response_that_shows_another_holder_is_no_success() -> None:
+    async def main() -> None:
+        store = Store()
+        one = elector(store, "a")
+        await one.acquire()
+        write = store._write
+
+        async def answer(lease: Lease) -> Lease:
+            await write(lease)
+            return Lease(metadata=lease.metadata, spec=LeaseSpec(holder_identity="b", lease_duration_seconds=15))
+
+        store._write = answer  # type: ignore[method-assign]
+        await one.hold()
+        assert not one.holds(asyncio.get_running_loop().time())
+
+    run(main())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from mooring.api import Pod
 from mooring.kube import Access, Backoff, BadAnswer, Change, Client, Forbidden, Reflector
-from tests.kube.server import PODS, Api, Fault
+from tests.kube.server import PODS, Api, Fault, Happening
 from tests.log_capture import capture_logs
 
 
@@ -252,6 +252,49 @@ async def test_a_watch_that_goes_back_in_time_brings_no_deleted_pod_back(api: Ap
         api.put(f"{PODS}/c", {})
         await until(lambda: client_view(reflector) == server_view(api))
     assert story.actions() == [("add", "a"), ("add", "b"), ("delete", "a"), ("add", "c")]
+
+
+async def test_a_flood_of_events_waits_in_the_connection(api: Api) -> None:
+    """While the handler cannot keep up, nothing is read, and other tasks run."""
+    api.put(f"{PODS}/a", {})
+    story, opened, waits = Story(), asyncio.Event(), 0
+
+    async def throttle() -> None:
+        nonlocal waits
+        waits += 1
+        await opened.wait()
+
+    async with following(api, story, throttle=throttle) as reflector:
+        await until(lambda: api.watches == 1)
+        for number in range(20_000):
+            api.history.append(_modified(api, number))
+        api.version += 20_000
+        api._wake()
+        await until(lambda: waits == 1)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(story.told) < 5_000, "one buffer"
+        assert waits == 1
+        opened.set()
+        await until(lambda: len(story.told) == 20_001, 60)
+        assert reflector.version == str(api.version)
+
+
+def _modified(api: Api, number: int) -> Happening:
+    found = copy.deepcopy(api.objects[f"{PODS}/a"])
+    found["metadata"]["resourceVersion"] = str(api.version + 1 + number)
+    return Happening(api.version + 1 + number, "MODIFIED", found)
+
+
+async def test_a_line_without_an_end_is_an_error(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.kube.reflector._MAX_LINE", 1 << 20)
+    story = Story()
+    async with following(api, story) as reflector:
+        await until(lambda: api.watches == 1)
+        api.version += 1
+        api._happen("ADDED", {"kind": "Pod", "metadata": {"name": "x" * (2 << 20)}})
+        await until(lambda: "a line of more than 1 MiB" in str(reflector.last_error))
+        assert not story.told
 
 
 async def test_a_watch_of_another_kind_is_an_error(api: Api) -> None:

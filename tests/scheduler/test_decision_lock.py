@@ -92,3 +92,23 @@ def test_release_notifies_after_the_deferred_calls() -> None:
     lock.defer(order.append, "deferred")
     lock.release()
     assert order == ["deferred", "released"]
+
+
+async def test_who_defers_too_many_calls_waits_for_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.scheduler.decision_lock.MAX_DEFERRED", 3)
+    lock, made = DecisionLock(), list[int]()
+
+    async def flood() -> None:
+        for number in range(10):
+            lock.defer(made.append, number)
+            await lock.throttle()
+
+    await lock.acquire()
+    flooding = asyncio.create_task(flood())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not flooding.done()
+    assert (made, len(lock._deferred)) == ([], 3)
+    lock.release()
+    await asyncio.wait_for(flooding, 10)
+    assert made == list(range(10))

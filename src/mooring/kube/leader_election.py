@@ -205,16 +205,16 @@ class LeaseElector:
                 # Another process wrote the lease, or an earlier write succeeded: read it and retry.
                 log.debug("Failed to update lease optimistically", lock=self._described(), error=str(error))
             else:
-                return True
+                return self.is_leader  # the response shows who holds it
         try:
             await self._fetch()
         except NotFound:
             await self._create(self._spec(now, None))
-            return True
+            return self.is_leader
         if self.leader and self._is_valid() and not self.is_leader:
             return False
         await self._write(self._spec(now, self._seen))
-        return True
+        return self.is_leader
 
     def _spec(self, now: str, before: LeaseSpec | None) -> LeaseSpec:
         settings = self._settings

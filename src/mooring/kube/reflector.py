@@ -7,7 +7,7 @@ is cut off, because every observed object is compared with the stored one.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -38,6 +38,8 @@ ObjectT = TypeVar("ObjectT", bound=KubeObject)
 _WATCH_SECONDS: Final = 300
 #: After a watch that ends sooner than this without an event, wait before the next one.
 _SHORT_SECONDS: Final = 1.0
+#: The maximum size of a watch event, and of the data that arrives with it. etcd limits objects to 1.5 MiB.
+_MAX_LINE: Final = 64 << 20
 #: After this many lists in a row that are older than what was observed before, the list counts: etcd was restored from
 #: a backup. With the backoff this takes minutes, much longer than an API server lags behind the others.
 _OLD_LISTS: Final = 12
@@ -73,10 +75,15 @@ class Reflector(Generic[ObjectT]):
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
         reports_forbidden: bool = True,
+        throttle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """With ``reports_forbidden=False``, the caller reports missing permissions."""
+        """With ``reports_forbidden=False``, the caller reports missing permissions.
+
+        ``throttle`` is awaited after each batch of events. While it waits, no events are read from the connection.
+        """
         self._client = client
         self._reports_forbidden = reports_forbidden
+        self._throttle = throttle
         self._selection = Selection(resource_of(kind), namespace, labels, fields)
         self._on_changes = on_changes
         self._stream_lists = stream_lists
@@ -192,6 +199,8 @@ class Reflector(Generic[ObjectT]):
                     heard = True
                     self._handle_batch(batch)
                     self._backoff.reset()
+                    if self._throttle is not None:
+                        await self._throttle()
                 if self.last_error is not None:
                     self.last_error = None
                     self._client.failures.succeeded(str(self._selection.resource))
@@ -300,11 +309,18 @@ async def watch(
     await client.admit()
     async with client.stream(target) as chunks:
         yield []
-        rest = b""
+        # The text after the last line break is incomplete. At the end it is dropped: the server sends it again.
+        rest, parts, size = b"", [], 0
         async for chunk in chunks.iter_any():
-            lines = (rest + chunk).split(b"\n")
-            # The text after the last line break is incomplete. At the end it is dropped: the server sends it again.
+            parts.append(chunk)
+            size += len(chunk)
+            if size > _MAX_LINE:
+                raise BadAnswer(f"a watch of {selection.resource} sent a line of more than {_MAX_LINE >> 20} MiB")
+            if b"\n" not in chunk:
+                continue
+            lines = b"".join(parts).split(b"\n")
             rest = lines.pop()
+            parts, size = [rest], len(rest)
             batch: list[WatchEvent[ObjectT]] = []
             for line in lines:
                 if not line.strip():
@@ -317,5 +333,6 @@ async def watch(
                 batch.append(event)
             if batch:
                 yield batch
+        rest = b"".join(parts)
         if rest.strip() and not rest.lstrip().startswith(b"{"):
             raise BadAnswer(f"a watch of {selection.resource} is not a stream of JSON but {rest[:60]!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from typing import Any
 
 from mooring.api.meta import KubeObject
@@ -35,11 +35,13 @@ class CustomInformers:
         known: Container[type[KubeObject]],
         drop: Callable[[type[KubeObject]], None],
         hint: Callable[[str], str] | None = None,
+        throttle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``apply`` applies changes, ``known`` are kinds that have another informer, ``drop`` removes a kind's objects.
 
-        ``hint`` returns the consequence if a kind is not served.
+        ``hint`` returns the consequence if a kind is not served. ``throttle`` is that of `Reflector`.
         """
+        self._throttle = throttle
         self._hint = hint or _plugin_hint
         self._client = client
         self._apply = apply
@@ -57,7 +59,14 @@ class CustomInformers:
         for kind in kinds:
             if kind not in self._informers and kind not in self._known:
                 role = _PLUGIN_ROLE if self._hint is _plugin_hint else ""
-                informer = Informer(self._client, resource_for(kind), self._apply, self._hint, role_command=role)
+                informer = Informer(
+                    self._client,
+                    resource_for(kind),
+                    self._apply,
+                    self._hint,
+                    role_command=role,
+                    throttle=self._throttle,
+                )
                 task = self._tasks.create_task(informer.run(), name=f"watch {kind.__name__}")
                 self._informers[kind] = (informer, task)
         for informer, _ in list(self._informers.values()):
@@ -89,11 +98,13 @@ class Informer:
         labels: str = "",
         fields: str = "",
         role_command: str = "",
+        throttle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``role_command`` prints the role that allows reading the kind, if it is not `mooring rbac`."""
         self._client = client
         self._hint = hint
         self._role_command = role_command
+        self._throttle = throttle
         self._resource = resource
         self._labels, self._fields = labels, fields
         self._apply = apply
@@ -136,6 +147,7 @@ class Informer:
             fields=self._fields,
             backoff=Backoff(cap=5.0, random=self._client.random),
             reports_forbidden=not self._role_command,
+            throttle=self._throttle,
         )
 
     async def _wait_until_served(self) -> None:

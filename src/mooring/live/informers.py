@@ -86,11 +86,19 @@ class Informers:
         self.report_invalid: Callable[[KubeObject, str], None] | None = None
         fields = "" if finished else _UNFINISHED
         self._reflectors: dict[type[KubeObject], Reflector[Any]] = {
-            kind: Reflector(client, shown.resource(kind), self.apply, fields=fields if kind is Pod else "")
+            kind: Reflector(
+                client,
+                shown.resource(kind),
+                self.apply,
+                fields=fields if kind is Pod else "",
+                throttle=engine.lock.throttle,
+            )
             for kind in KINDS
         }
         #: The informers of the other kinds that plugins read.
-        self.custom = CustomInformers(client, self.apply, known=KINDS, drop=engine.cache.objects.drop)
+        self.custom = CustomInformers(
+            client, self.apply, known=KINDS, drop=engine.cache.objects.drop, throttle=engine.lock.throttle
+        )
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         """Start to list and watch."""

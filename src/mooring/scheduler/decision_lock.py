@@ -10,15 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from mooring.unexpected_errors import report_unexpected
+
+#: The number of deferred calls from which `throttle` waits. All of them together take a fraction of a second.
+MAX_DEFERRED: Final = 10_000
 
 
 class DecisionLock:
     """A fair lock for one event loop that also defers calls until it is released."""
 
-    __slots__ = ("_deferred", "_waiters", "held", "on_release")
+    __slots__ = ("_deferred", "_released", "_waiters", "held", "on_release")
 
     def __init__(self) -> None:
         #: Whether a decision is in progress. Check it before every synchronous attempt.
@@ -27,6 +30,8 @@ class DecisionLock:
         self.on_release: Callable[[], None] | None = None
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
+        #: Set at each release, for those who wait in `throttle`.
+        self._released: asyncio.Event | None = None
 
     def take(self) -> None:
         """Acquire the lock within this step of the loop. Raises RuntimeError if it is held."""
@@ -57,6 +62,9 @@ class DecisionLock:
             except Exception as error:
                 report_unexpected("a deferred change failed", error)
         self.held = False
+        if self._released is not None:
+            self._released.set()
+            self._released = None
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -72,6 +80,17 @@ class DecisionLock:
             self._deferred.append((function, arguments))
         else:
             function(*arguments)
+
+    async def throttle(self) -> None:
+        """Wait until the lock is released if too many calls are deferred.
+
+        Those who defer calls in large numbers wait here, so that a flood of them neither fills the memory nor delays
+        the loop when all are made at once.
+        """
+        while self.held and len(self._deferred) >= MAX_DEFERRED:
+            if self._released is None:
+                self._released = asyncio.Event()
+            await self._released.wait()
 
     async def __aenter__(self) -> None:
         await self.acquire()
