@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mooring.live import LiveScheduler
     from mooring.live.batch.batch_settings import BatchSettings
     from mooring.loading import Requested
+    from mooring.observe.tracing import AttemptTracer
     from mooring.releases import Release
 
 
@@ -50,9 +51,30 @@ def _version(form: str) -> str:
 @context_option
 @click.option("--no-reload", is_flag=True, help="Do not reload plugins and configuration when their files change.")
 @click.option("--seed", type=int, help="Seed for breaking ties between nodes. By default random.")
+@click.option(
+    "--tracing-endpoint",
+    default="",
+    metavar="URL",
+    help="Send OpenTelemetry traces of attempts to this OTLP collector (HTTP), such as http://collector:4318.",
+)
+@click.option(
+    "--tracing-sampling-rate-per-million",
+    type=int,
+    default=1_000_000,
+    show_default=True,
+    help="The number of attempts of each million that are traced.",
+)
 @click.pass_context
 def run(
-    ctx: click.Context, /, requested: Requested, context: str, no_reload: bool, seed: int | None, **given: Any
+    ctx: click.Context,
+    /,
+    requested: Requested,
+    context: str,
+    no_reload: bool,
+    seed: int | None,
+    tracing_endpoint: str,
+    tracing_sampling_rate_per_million: int,
+    **given: Any,
 ) -> None:
     """Schedule the pods of a cluster.
 
@@ -113,6 +135,7 @@ def run(
     log_warnings((*ignored, *setup.notes))
     access = cluster_access(ClusterChoice(config.client_connection.kubeconfig, context), master=given["master"])
     rng = random.Random(seed) if seed is not None else None
+    tracer = _tracer(tracing_endpoint, tracing_sampling_rate_per_million)
     make = functools.partial(
         LiveScheduler,
         config,
@@ -124,10 +147,23 @@ def run(
         batch=batch,
         files=files,
         reload=not no_reload,
+        tracer=tracer,
     )
     with StopSignals() as signals:
         code = _run_loop(_run(make, access, config.release, given, signals))
     sys.exit(code)
+
+
+def _tracer(endpoint: str, per_million: int) -> AttemptTracer | None:
+    """Return the tracer of the flags; None without an endpoint. Ends the command if it cannot be created."""
+    if not endpoint:
+        return None
+    from mooring.observe.tracing import TracingError, make_tracer
+
+    try:
+        return make_tracer(endpoint, per_million=per_million)
+    except TracingError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _run_loop(work: Coroutine[Any, Any, int]) -> int:

@@ -7,6 +7,7 @@ in short slices and binds concurrently. A lost lease stops all of it at once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import random
 import socket
@@ -39,6 +40,7 @@ from mooring.loading.watchdog import Watchdog
 from mooring.logs import get_logger
 from mooring.observe.process_metrics import ProcessMetrics, RestClientMetrics
 from mooring.observe.session_metrics import SessionMetrics
+from mooring.observe.tracing import AttemptTracer
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
 from mooring.scheduler.scheduling_loop import SchedulingLoop
@@ -74,6 +76,7 @@ class LiveScheduler:
         batch: BatchSettings | None = None,
         files: SetupFiles | None = None,
         reload: bool = True,
+        tracer: AttemptTracer | None = None,
     ) -> None:
         """``serve`` configures the endpoints (health, metrics, decisions), and ``plain`` those over plain HTTP.
 
@@ -81,9 +84,10 @@ class LiveScheduler:
         stay unchanged, because other code runs in it too. ``catalog`` contains the plugins loaded from files and their
         options; ``plugins`` are additional ones. With ``batch``, batch sessions schedule the pods of other scheduler
         names; an invalid configuration raises ConfigError. ``files`` are the source of the configuration and the
-        catalog. They are reloaded when they change, unless ``reload`` is False.
+        catalog. They are reloaded when they change, unless ``reload`` is False. ``tracer`` traces attempts.
         """
         self._config = config
+        self._tracer = tracer
         self._whole_process = whole_process
         self.catalog = catalog if catalog is not None else Catalog()
         connection = config.client_connection
@@ -114,7 +118,7 @@ class LiveScheduler:
             api=LiveApiReader(self._client),
             options=self.catalog.options(),
             warn=log.warning,
-            observer=make_observer(clock, records=records),
+            observer=make_observer(clock, records=records, tracer=tracer),
             extenders=self._extenders,
             expect=self._reporter.expect,
             evicts_later=True,
@@ -271,6 +275,9 @@ class LiveScheduler:
                 await self.server.stop()
             await self._extender_client.close()
             await self._client.close()
+            if self._tracer is not None:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.to_thread(self._tracer.close), _GRACE_SECONDS)
 
     def _tasks_under_way(self) -> dict[str, int]:
         """Return the values of the goroutines metric, with extenders only if there are any."""

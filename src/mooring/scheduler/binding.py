@@ -10,16 +10,24 @@ import asyncio
 import inspect
 from collections.abc import Coroutine
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from mooring.api.pod import Pod
 from mooring.framework.plugin_errors import contain
 from mooring.framework.state import CycleState
 from mooring.framework.status import SUCCESS, Code, PermitWait, Status
 from mooring.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod, WaitingPods
-from mooring.observe.scheduler_metrics import ProfileMetrics
 from mooring.scheduler.answers import as_status, failure, permit_answer
 from mooring.scheduler.profile import Bound, Profile
+
+
+class PointTimes(Protocol):
+    """What records how long extension points take."""
+
+    def point(self, point: str, code: Code, seconds: float) -> None:
+        """Record an extension point that ends now."""
+        ...
+
 
 _WAITING = "one or more plugins asked to wait and no plugin rejected pod"
 
@@ -79,7 +87,7 @@ async def wait_on_permit(waiting_pods: WaitingPods, pod: Pod) -> Status:
 
 
 def pre_flight(
-    profile: Profile, state: CycleState, pod: Pod, node_name: str, points: ProfileMetrics | None = None
+    profile: Profile, state: CycleState, pod: Pod, node_name: str, points: PointTimes | None = None
 ) -> tuple[Status, tuple[Bound, ...]]:
     """Run PreBindPreFlight; return the PreBind plugins that do not skip the pod."""
     started = perf_counter()
@@ -106,7 +114,7 @@ def _pre_flight(profile: Profile, state: CycleState, pod: Pod, node_name: str) -
     return SUCCESS, tuple(pre_binders)
 
 
-def observe(points: ProfileMetrics | None, point: str, status: Status, started: float) -> float:
+def observe(points: PointTimes | None, point: str, status: Status, started: float) -> float:
     """Record how long an extension point took; return the time at which the next one starts."""
     now = perf_counter()
     if points is not None:

@@ -1,4 +1,4 @@
-"""Observer: records the engine's decisions as metrics, decision records and log messages.
+"""Observer: records the engine's decisions as metrics, decision records, log messages and traces.
 
 Hot path if an engine has one. The engine also works without an observer.
 """
@@ -25,6 +25,7 @@ from mooring.observe.decision_records import (
 )
 from mooring.observe.plugin_metrics import PluginTimes
 from mooring.observe.scheduler_metrics import ERROR, SCHEDULED, UNSCHEDULABLE, ProfileMetrics, SchedulerMetrics
+from mooring.observe.tracing import AttemptSpan, AttemptTracer, TracedPoints
 from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_log import DecisionLog
@@ -36,7 +37,7 @@ _NAMES = 5
 
 
 class Observer:
-    """Decision records, metrics and the decision log of one engine; each is optional."""
+    """Decision records, metrics, the decision log and traces of one engine; each is optional."""
 
     def __init__(
         self,
@@ -44,11 +45,16 @@ class Observer:
         records: DecisionRecords | None = None,
         metrics: SchedulerMetrics | None = None,
         decision_log: DecisionLog | None = None,
+        tracer: AttemptTracer | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.records = records
         self.metrics = metrics
         self.decision_log = decision_log
+        self.tracer = tracer
+        #: UID -> the trace of an attempt that chose a node and is not finished; the last of them is the current one.
+        self._spans: dict[str, AttemptSpan] = {}
+        self._span: AttemptSpan | None = None
         self._clock = clock
         self._trace = Trace(ranks=1 + RUNNERS_UP if records is not None else 0)
         self._cache: Cache
@@ -77,9 +83,11 @@ class Observer:
         # Removed profiles may still have pods in their binding cycle.
         self._profiles.update({name: self.metrics.profile(name) for name in runners})
 
-    def points(self, profile: str) -> ProfileMetrics | None:
-        """Return the metrics of a profile's extension points."""
-        return self._profiles.get(profile)
+    def points(self, profile: str, uid: str) -> ProfileMetrics | TracedPoints | None:
+        """Return what records the extension points of a pod's binding cycle."""
+        metrics = self._profiles.get(profile)
+        span = self._spans.get(uid) if self._spans else None
+        return metrics if span is None else TracedPoints(metrics, span)
 
     # Pods
 
@@ -143,6 +151,10 @@ class Observer:
             self.decision_log.extended(queued.pod, trace.extender_calls)
         nominated = trace.filtered == 0.0
         filtered = now if nominated else trace.filtered
+        if self.tracer is not None:
+            self._span = self._start_span(queued, self.tracer, now)
+            if self._span is not None:
+                self._spans[queued.uid] = self._span
         metrics = self.metrics
         if metrics is not None:
             metrics.algorithm.observe(now - trace.started)
@@ -186,6 +198,8 @@ class Observer:
         now = perf_counter()
         if self.metrics is not None:
             self._profiles[profile].point(point, code, now - self._lap)
+        if self._span is not None:
+            self._span.point(point, self._lap, now, code)
         if decision is not None:
             decision.phases.reserve = (decision.phases.reserve or 0.0) + now - self._lap
         self._lap = now
@@ -197,14 +211,19 @@ class Observer:
 
     # Outcomes
 
-    def waited(self, code: Code, since: float) -> None:
+    def waited(self, uid: str, code: Code, since: float) -> None:
         """Record that a pod waiting at Permit was allowed or rejected."""
+        now = perf_counter()
         if self.metrics is not None:
-            self.metrics.permit_wait(code).observe(perf_counter() - since)
+            self.metrics.permit_wait(code).observe(now - since)
+        if (span := self._spans.get(uid)) is not None:
+            span.point("WaitOnPermit", since, now, code)
 
     def bound(self, queued: QueuedPod, started: float, decided: float, decision: Decision | None) -> None:
         """Record a bound pod."""
         now = perf_counter()
+        if (span := self._spans.pop(queued.uid, None)) is not None:
+            span.end(SCHEDULED)
         if decision is not None:
             decision.outcome = "bound"
             decision.phases.bind = now - decided
@@ -221,6 +240,10 @@ class Observer:
         """Record a failed attempt; ``in_cycle`` is true if it failed in the scheduling cycle."""
         now, profile = perf_counter(), queued.profile
         outcome = UNSCHEDULABLE if failure.status.is_rejected else ERROR
+        if self.tracer is not None:
+            span = self._start_span(queued, self.tracer, now) if in_cycle else self._spans.pop(queued.uid, None)
+            if span is not None:
+                span.end(outcome, message=failure.message)
         if self.decision_log is not None and in_cycle:
             self.decision_log.failed(queued.pod, failure)
             self.decision_log.extended(queued.pod, self._trace.extender_calls)
@@ -248,6 +271,27 @@ class Observer:
         if decision.preemption is not None:
             decision.victims = decision.preemption.victims
         self.records.put(decision)
+
+    def _start_span(self, queued: QueuedPod, tracer: AttemptTracer, now: float) -> AttemptSpan | None:
+        """Return the trace of the current attempt with the extension points so far; None if it is not sampled."""
+        trace = self._trace
+        span = tracer.start(queued.pod, profile=queued.profile, attempt=queued.attempts, started=trace.started)
+        if span is None:
+            return None
+        started = trace.started
+        for name, ended in (
+            ("PreFilter", trace.pre_filtered),
+            ("Filter", trace.filtered),
+            ("PreScore", trace.pre_scored),
+            ("Score", trace.scored),
+        ):
+            if not ended:
+                break
+            span.point(name, started, ended)
+            started = ended
+        if trace.post_filter_started:
+            span.point("PostFilter", trace.post_filter_started, now)
+        return span
 
     def _failed_points(self, points: ProfileMetrics, failure: ScheduleFailure, now: float) -> None:
         """Record the extension points of a failed scheduling cycle."""

@@ -494,7 +494,7 @@ class ScheduleOne:
             self.observer,
         )
         profile = runner.profile
-        points = observer.points(profile.name) if observer is not None else None
+        points = observer.points(profile.name, pod.uid) if observer is not None else None
         status, pre_binders = binding.pre_flight(profile, state, pod, node_name, points)
         rejected = False
         if status.is_success and self._expect is not None and (pre_binders or assumed.waits):
@@ -503,7 +503,7 @@ class ScheduleOne:
             status = await binding.wait_on_permit(self.profiles.waiting_pods, pod)
             rejected = status.is_rejected
             if observer is not None and assumed.waits:
-                observer.waited(status.code, assumed.assumed_at)
+                observer.waited(pod.uid, status.code, assumed.assumed_at)
         if status.is_success:
             # From here on, only an error returns the pod to the queue, and that needs no replay of events.
             self.queue.done(assumed.queued.uid)

@@ -19,6 +19,7 @@ from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.explanation import view
 from mooring.observe.pod_resource_metrics import render_resources
 from mooring.observe.scheduler_metrics import SchedulerMetrics
+from mooring.observe.tracing import AttemptTracer
 from mooring.releases import Release
 from mooring.scheduler.decision_log import DecisionLog
 from mooring.scheduler.observer import Observer
@@ -67,12 +68,13 @@ class Endpoints:
             await server.stop()
 
 
-def make_observer(clock: Callable[[], float], *, records: bool = True) -> Observer:
+def make_observer(clock: Callable[[], float], *, records: bool = True, tracer: AttemptTracer | None = None) -> Observer:
     """Return the observer of a live scheduler; with ``records=False``, it does not record decisions."""
     return Observer(
         records=DecisionRecords() if records else None,
         metrics=SchedulerMetrics(),
         decision_log=DecisionLog.at(verbosity()),
+        tracer=tracer,
         clock=clock,
     )
 
