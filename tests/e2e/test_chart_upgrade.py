@@ -83,7 +83,8 @@ def test_none_is_lost_and_none_placed_twice(release: Release, capsys: pytest.Cap
     binds = Counter(
         each["objectRef"]["name"]
         for each in release.asked()
-        if each["objectRef"].get("subresource") == "binding" and each["responseStatus"]["code"] == 201
+        # Requests for the server's version have no object.
+        if each.get("objectRef", {}).get("subresource") == "binding" and each["responseStatus"]["code"] == 201
     )
     assert set(binds) == set(where)
     assert set(binds.values()) == {1}
