@@ -277,7 +277,7 @@ def test_claims_get_the_default_storage_class() -> None:
     assert claim["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
 
 
-@pytest.mark.parametrize("name", ["CronJob", "Ingress", "NetworkPolicy"])
+@pytest.mark.parametrize("name", ["Ingress", "NetworkPolicy"])
 def test_kinds_without_a_controller_warn(name: str) -> None:
     (warning,) = kind(name).warnings(new(name, spec={"jobTemplate": {}}))
     assert warning.startswith("the embedded cluster has no controller for")

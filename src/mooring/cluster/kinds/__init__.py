@@ -6,13 +6,14 @@ from mooring.cluster.kinds.api_service import API_SERVICE
 from mooring.cluster.kinds.certificate_signing_request import CERTIFICATE_SIGNING_REQUEST
 from mooring.cluster.kinds.config_map import CONFIG_MAP, SECRET
 from mooring.cluster.kinds.controller_revision import CONTROLLER_REVISION
+from mooring.cluster.kinds.cron_job import CRON_JOB
 from mooring.cluster.kinds.custom_resource_definition import CUSTOM_RESOURCE_DEFINITION
 from mooring.cluster.kinds.daemon_set import DAEMON_SET
 from mooring.cluster.kinds.deployment import DEPLOYMENT
 from mooring.cluster.kinds.event import EVENT
 from mooring.cluster.kinds.horizontal_pod_autoscaler import HORIZONTAL_POD_AUTOSCALER
 from mooring.cluster.kinds.ingress import INGRESS, INGRESS_CLASS, NETWORK_POLICY
-from mooring.cluster.kinds.job import CRON_JOB, JOB
+from mooring.cluster.kinds.job import JOB
 from mooring.cluster.kinds.lease import LEASE
 from mooring.cluster.kinds.limit_range import LIMIT_RANGE
 from mooring.cluster.kinds.namespace import NAMESPACE

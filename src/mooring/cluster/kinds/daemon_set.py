@@ -26,6 +26,7 @@ from mooring.cluster.kinds.workload import (
     is_active,
     is_available,
     is_ready,
+    other_conditions,
     selected_template_errors,
     selector_update_errors,
     template_warnings,
@@ -194,6 +195,8 @@ class DaemonSetController(Controller):
                 status[key] = value
         current = self.tools.find(DAEMON_SETS, metadata["namespace"], metadata["name"])
         if current is not None:
+            if conditions := other_conditions(current):
+                status["conditions"] = conditions
             self.tools.set_status(DAEMON_SETS, current, status)
         return 1.0 if available < ready else None
 

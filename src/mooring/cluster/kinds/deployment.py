@@ -18,6 +18,7 @@ from mooring.cluster.kinds.workload import (
     adopt_and_release,
     affected_owners,
     container_names,
+    other_conditions,
     selected_template_errors,
     selector_update_errors,
     template_warnings,
@@ -305,6 +306,7 @@ class DeploymentController(Controller):
         if collisions := nested_field(document, "status", "collisionCount"):
             status["collisionCount"] = collisions
         conditions = self._conditions(document, status, new, sets)
+        conditions += other_conditions(document, "Available", "Progressing", REPLICA_FAILURE)
         self.tools.set_status(DEPLOYMENTS, document, {**status, "conditions": conditions})
 
     def _conditions(

@@ -1,4 +1,4 @@
-"""Jobs and CronJobs: rules, and the controller that runs Jobs to completion."""
+"""Jobs: rules, and the controller that runs them to completion."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -20,8 +20,7 @@ from mooring.apiserver.pod_defaults import set_template_defaults
 from mooring.apiserver.workloads import COMPLETION_INDEX, JOB_TRACKING, job_pod, label_job
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.controllers.controller import Controller, Key
-from mooring.cluster.kind import Kind, no_controller_warning
-from mooring.cluster.kinds.pod_validation import template_errors
+from mooring.cluster.kind import Kind
 from mooring.cluster.kinds.workload import (
     TEMPLATE,
     WORKLOAD_COLUMNS,
@@ -36,7 +35,7 @@ from mooring.cluster.kinds.workload import (
 )
 from mooring.cluster.selectors import text_of
 from mooring.cluster.store import Change, Store
-from mooring.cluster.table_printer import NONE, age, columns, container_cells, human_duration, selector_text, since
+from mooring.cluster.table_printer import age, columns, human_duration, selector_text
 
 JOBS: Final = "jobs.batch"
 _COMPONENT: Final = "job-controller"
@@ -149,7 +148,7 @@ class JobController(Controller):
             return None
         adopt_and_release(self.tools, job, "pods", workload_selector(job), may_adopt=is_active, finalizer=JOB_TRACKING)
         status = self._counted(job, dict(job.get("status") or {}))
-        if _is_finished(job):
+        if is_finished_job(job):
             self._write(job, status, [])
             return self._expire(job)
         pods = self._pods(job)
@@ -314,7 +313,7 @@ class JobController(Controller):
         status = replaced(status, active=len(active) or None, ready=0, terminating=going)
         status["ready"] = sum(is_ready(each) for each in active)
         status["uncountedTerminatedPods"] = {}
-        if _is_finished({"status": status}):
+        if is_finished_job({"status": status}):
             status.pop("uncountedTerminatedPods")
         self.tools.set_status(JOBS, current, status)
 
@@ -331,7 +330,7 @@ class JobController(Controller):
         return None
 
 
-def _is_finished(job: Document) -> bool:
+def is_finished_job(job: Document) -> bool:
     """Return whether the Job is complete or failed."""
     return any((condition(job, kind) or {}).get("status") == "True" for kind in ("Complete", "Failed"))
 
@@ -389,50 +388,6 @@ def _ranges(numbers: set[int]) -> str:
     )
 
 
-def _set_cron_job_defaults(document: Document) -> None:
-    spec = document["spec"]
-    spec.setdefault("concurrencyPolicy", "Allow")
-    spec.setdefault("suspend", False)
-    spec.setdefault("successfulJobsHistoryLimit", 3)
-    spec.setdefault("failedJobsHistoryLimit", 1)
-    spec["jobTemplate"].setdefault("metadata", {})
-    inner = spec["jobTemplate"].setdefault("spec", {}).setdefault("template", {})
-    set_template_defaults(inner)
-
-
-def _cron_job_errors(document: Document) -> list[FieldError]:
-    spec = document["spec"]
-    errors: list[FieldError] = []
-    schedule = spec.get("schedule", "")
-    if not schedule:
-        errors.append(required("spec.schedule"))
-    elif not schedule.startswith("@") and len(schedule.split()) != 5:
-        found = schedule.split()
-        detail = f"expected exactly 5 fields, found {len(found)}: [{' '.join(found)}]"
-        errors.append(invalid("spec.schedule", schedule, detail))
-    inner = nested_field(spec, "jobTemplate", "spec", "template") or {}
-    return errors + template_errors(inner, "spec.jobTemplate.spec.template")
-
-
-def _cron_job_row(document: Document, now: float) -> list[Any]:
-    spec, status = document["spec"], document.get("status", {})
-    last = status.get("lastScheduleTime")
-    inner = nested_field(spec, "jobTemplate", "spec") or {}
-    names, images = container_cells(nested_field(inner, "template", "spec", "containers") or ())
-    return [
-        document["metadata"]["name"],
-        spec.get("schedule", ""),
-        spec.get("timeZone", NONE),
-        "True" if spec.get("suspend") else "False",
-        len(status.get("active", ())),
-        since(last, now) if last else NONE,
-        age(document, now),
-        names,
-        images,
-        selector_text(inner.get("selector")),
-    ]
-
-
 JOB: Final = Kind(
     Resource("batch", "v1", "jobs", "Job", categories=("all",), subresources=("status",)),
     set_defaults=_set_job_defaults,
@@ -444,14 +399,4 @@ JOB: Final = Kind(
     fields={"status.successful": _job_is_successful},
     counts_generation=True,
     controllers=(JobController,),
-)
-CRON_JOB: Final = Kind(
-    Resource("batch", "v1", "cronjobs", "CronJob", short_names=("cj",), categories=("all",), subresources=("status",)),
-    set_defaults=_set_cron_job_defaults,
-    validate=_cron_job_errors,
-    warnings=no_controller_warning("CronJobs"),
-    columns=columns(
-        f"Name Schedule Timezone Suspend:boolean Active:integer Last_Schedule Age {WORKLOAD_COLUMNS}", _cron_job_row
-    ),
-    counts_generation=True,
 )

@@ -24,6 +24,7 @@ from mooring.cluster.kinds.workload import (
     is_active,
     is_available,
     is_ready,
+    other_conditions,
     selected_template_errors,
     selector_update_errors,
     template_warnings,
@@ -148,9 +149,7 @@ class ReplicaSetController(Controller):
 
     def _conditions(self, document: Document, failure: str) -> list[Document]:
         """Return the conditions: the ones of other writers, and ReplicaFailure if a pod was rejected."""
-        kept = [
-            each for each in nested_field(document, "status", "conditions") or () if each["type"] != REPLICA_FAILURE
-        ]
+        kept = other_conditions(document, REPLICA_FAILURE)
         if not failure:
             return kept
         now = rfc3339(self.tools.now())

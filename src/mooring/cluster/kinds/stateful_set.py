@@ -24,6 +24,7 @@ from mooring.cluster.kinds.workload import (
     container_names,
     is_available,
     is_ready,
+    other_conditions,
     selected_template_errors,
     template_warnings,
     workload_selector,
@@ -207,6 +208,8 @@ class StatefulSetController(Controller):
                 status[key] = value
         fresh = self.tools.find(STATEFUL_SETS, metadata["namespace"], metadata["name"])
         if fresh is not None:
+            if conditions := other_conditions(fresh):
+                status["conditions"] = conditions
             self.tools.set_status(STATEFUL_SETS, fresh, status)
         return 1.0 if available < ready else None
 

@@ -176,6 +176,11 @@ def adopt_and_release(
             tools.store.put(storage, namespace, metadata["name"], released)
 
 
+def other_conditions(document: Document, *own: str) -> list[Document]:
+    """Return the conditions that a controller does not write itself, which it must keep."""
+    return [each for each in nested_field(document, "status", "conditions") or () if each["type"] not in own]
+
+
 def workload_selector(document: Document) -> Selector:
     """Return the selector of a workload."""
     return selector_of(document["spec"].get("selector"))
