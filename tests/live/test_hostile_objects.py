@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import pytest
@@ -16,8 +16,9 @@ from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.api.resources import QuantityError
 from mooring.config import load_config
+from mooring.framework import CustomResource
 from mooring.kube import Access
-from mooring.kube.decoding import decode_line, decode_page
+from mooring.kube.decoding import WatchEvent, decode_line, decode_page
 from mooring.kube.object_store import Change
 from mooring.live import LiveScheduler
 from mooring.live.custom import resource_for
@@ -164,4 +165,91 @@ def test_deep_nesting_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
             assert "deep" in [item.name for item in lister.list()], kind
     fed.put(Pod, ordinary("usual"))
     assert fed.schedule()["usual"] == "ordinary"
+    assert fed.failures == []
+
+
+class Seat(msgspec.Struct):
+    row: int
+    price: float = 0.0
+
+
+class Ticket(CustomResource, group="example.com", version="v1"):
+    """A user's kind with fields of every sort. The CRD on the cluster may have another schema than this class."""
+
+    seats: int
+    name_of_guest: str = ""
+    valid: bool = True
+    days: tuple[int, ...] = ()
+    options: dict[str, str] | None = None
+    best: Seat | None = None
+    others: tuple[Seat, ...] = ()
+    color: Literal["red", "blue"] = "red"
+
+
+_VALUES: Final[list[Any]] = [
+    None, True, 0, -1, 2**63, 2**70, 1.5, "", "7", "red", "x" * 5_000, [], [None], [1, "2"], {}, {"a": None},
+    {"row": "1"}, [{"row": 1}], [{}], [[[]]],
+]  # fmt: skip
+
+
+def test_custom_objects_that_do_not_fit_their_class_are_reported_and_skipped() -> None:
+    rng, resource = random.Random(1), resource_for(Ticket)
+    kept, reported = 0, list[str]()
+    for number in range(600):
+        document: dict[str, Any] = {
+            "apiVersion": "example.com/v1",
+            "kind": "Ticket",
+            "metadata": {"name": f"t{number}", "namespace": "default", "uid": str(number), "resourceVersion": "1"},
+            "seats": 1,
+            "unknown": rng.choice(_VALUES),
+        }
+        for field in rng.sample(
+            ("seats", "nameOfGuest", "valid", "days", "options", "best", "others", "color"), rng.randint(1, 2)
+        ):
+            document[field] = rng.choice(_VALUES)
+        if rng.random() < 0.1:
+            del document["seats"]
+        before = len(reported)
+        body = msgspec.json.encode({"kind": "Tickets", "metadata": {}, "items": [document]})
+        page = decode_page(body, resource, lambda about, reason: reported.append(f"{about.name}: {reason}"))
+        line = decode_line(msgspec.json.encode({"type": "ADDED", "object": document}), resource)
+        assert isinstance(line, WatchEvent)
+        assert page.items == [line.object] or (page.items == [] and line.object is None)
+        assert len(page.items) + len(reported) - before == 1, "kept or reported"
+        for item in page.items:
+            kept += 1
+            assert type(item.seats) is int
+            assert all(type(day) is int for day in item.days)
+            assert item.color in ("red", "blue")
+            assert all(type(seat.row) is int for seat in (*item.others, *filter(None, [item.best])))
+    assert kept > 20
+    assert len(reported) > 200
+    assert max(map(len, reported)) < 500
+
+
+@pytest.mark.parametrize("field", ["taints", "labels", "images"])
+def test_a_node_of_the_largest_size(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """etcd limits an object to 1.5 MiB: about 20,000 taints, labels or images."""
+    fed = Fed(monkeypatch)
+    count = 20_000
+    labels = {f"key-{i}": f"value-{i}" for i in range(count)} if field == "labels" else {}
+    taints = [{"key": f"key-{i}", "value": "v", "effect": "NoSchedule"} for i in range(count)]
+    images = [{"names": [f"registry.example/app-{i}:1"], "sizeBytes": 1 << 30} for i in range(count)]
+    document = {
+        "metadata": {"name": "large", "uid": "large", "resourceVersion": "1", "labels": labels},
+        "spec": {"taints": taints if field == "taints" else []},
+        "status": {**NODE["status"], "images": images if field == "images" else []},
+    }
+    fed.put(Node, document)
+    chosen = ordinary("chosen")
+    chosen["spec"]["nodeSelector"] = {"key-7": "value-7"} if field == "labels" else {}
+    chosen["spec"]["tolerations"] = [{"operator": "Exists"}]
+    chosen["spec"]["containers"][0]["image"] = "registry.example/app-7:1"
+    fed.put(Pod, chosen)
+    if field == "taints":  # both fit; without the toleration, only the ordinary node does
+        del chosen["spec"]["tolerations"]
+        fed.put(Pod, {**chosen, "metadata": {**chosen["metadata"], "name": "other", "uid": "other"}})
+    placed = fed.schedule()
+    assert placed["chosen"] in ("large", "ordinary") if field == "taints" else placed["chosen"] == "large"
+    assert placed.get("other", "ordinary") == "ordinary"
     assert fed.failures == []
