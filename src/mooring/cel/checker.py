@@ -222,18 +222,18 @@ class Checker:
             each = self._check(element)
             if index in node.optional:
                 each = self._optional_value(element, each)
-            of = self._join(element, of, each)
+            of = self._join(of, each)
         return types.list_of(of or self._new_variable())
 
     def _map(self, node: MapNode) -> Type:
         key: Type | None = None
         value: Type | None = None
         for entry in node.entries:
-            key = self._join(entry.key, key, self._check(entry.key))
+            key = self._join(key, self._check(entry.key))
             each = self._check(entry.value)
             if entry.optional:
                 each = self._optional_value(entry.value, each)
-            value = self._join(entry.value, value, each)
+            value = self._join(value, each)
         return types.map_of(key or self._new_variable(), value or self._new_variable())
 
     def _optional_value(self, node: Node, of: Type) -> Type:
@@ -243,14 +243,28 @@ class Checker:
         return inner
 
     def _struct(self, node: StructNode) -> Type:
-        raise TypeIssue(f"undeclared reference to '{node.type_name}' (in container '')", node.id)
+        fields = self._environment.structs.get(node.type_name.removeprefix("."))
+        if fields is None:
+            raise TypeIssue(f"undeclared reference to '{node.type_name}' (in container '')", node.id)
+        for entry in node.entries:
+            of = self._check(entry.value)
+            if entry.optional:
+                of = self._optional_value(entry.value, of)
+            name = entry.key.value if isinstance(entry.key, Literal) else ""
+            self._types[entry.key.id] = types.STRING
+            if name not in fields:
+                raise TypeIssue(f"undefined field '{name}'", entry.key.id)
+            if not self._assignable(fields[name], of):
+                raise TypeIssue(
+                    f"expected type of field '{name}' is '{fields[name]}' but provided type is '{of}'", node.id
+                )
+        return types.struct(node.type_name.removeprefix("."))
 
-    def _join(self, node: Node, previous: Type | None, current: Type) -> Type:
+    def _join(self, previous: Type | None, current: Type) -> Type:
         if previous is None:
             return current
-        if self._assignable(previous, current):
-            return types.most_general(previous, current)
-        raise TypeIssue(f"expected type '{previous}' but found '{current}'", node.id)
+        # `validate` refuses elements of different types, unless they are arguments of `format`.
+        return types.most_general(previous, current) if self._assignable(previous, current) else types.DYN
 
     def _assignable(self, one: Type, other: Type) -> bool:
         found = types.assignable(self._substitutions, one, other)

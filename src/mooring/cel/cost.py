@@ -8,10 +8,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from mooring.cel.values import InternalError, Map, Optional, Value, go_type, size
+from mooring.cel.values import InternalError, Map, Optional, Value, go_type, size, type_of
 
 NEW_LIST: Final = 10
 NEW_MAP: Final = 30
+NEW_STRUCT: Final = 40
 _TEXT: Final = 0.1
 _PATTERN: Final = 0.25
 
@@ -141,16 +142,20 @@ def _flatten_cost(args: Sequence[Value], _: Value) -> int:
         if args[1].__class__ is not int:
             raise InternalError(f"internal error: interface conversion: ref.Val is {go_type(args[1])}, not types.Int")
         depth = float(args[1])
-    # Go converts a negative or huge product to some integer; the call has then failed anyway.
-    return _new_list_cost(max(depth, 0.0), _size(args[0]))
+    # A negative depth is an error, but lowers the cost.
+    return _new_list_cost(depth, _size(args[0]))
+
+
+_ADDERS: Final = frozenset({"bytes", "double", "duration", "int", "string", "timestamp", "uint"})
 
 
 def _self_compare_cost(position: int) -> CallCost:
     def cost(args: Sequence[Value], _: Value) -> int:
         values = args[position]
         if not isinstance(values, list):
+            method = "Contains" if type_of(values).kind in _ADDERS else "Add"
             raise InternalError(
-                f"internal error: interface conversion: {go_type(values)} is not traits.Lister: missing method Add"
+                f"internal error: interface conversion: {go_type(values)} is not traits.Lister: missing method {method}"
             )
         factor = 2.0
         if values and isinstance(values[0], str | bytes):

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 from mooring.cel import types
 from mooring.cel.checker import Checker, TypeIssue, validate
 from mooring.cel.conversions import parse_duration, parse_timestamp
-from mooring.cel.environment import Environment
-from mooring.cel.interpreter import CostLimitExceeded, Interrupted
+from mooring.cel.environment import Environment, Library, member
+from mooring.cel.interpreter import Interrupted
 from mooring.cel.kubernetes_library import (
     AUTHORIZATION,
     FORMATS,
@@ -32,28 +32,68 @@ from mooring.cel.patterns import PatternIssue, compile_pattern
 from mooring.cel.planner import Program, ProgramIssue
 from mooring.cel.standard_library import STANDARD
 from mooring.cel.string_library import STRINGS, check_formats
-from mooring.cel.values import CelError, DefaultMap, InternalError, Map, Timestamp, Value, type_of
+from mooring.cel.values import (
+    CelError,
+    CostLimitExceeded,
+    DefaultMap,
+    InternalError,
+    Map,
+    Optional,
+    Timestamp,
+    Value,
+    contains,
+    equal,
+    type_of,
+)
 
 #: The cost limit of one evaluation.
 COST_LIMIT: Final = 1_000_000
 
+#: `includes` examines at most this many elements.
+_MAX_VALUES: Final = 48
+
+
+def _includes(target: Value, value: Value) -> Value:
+    """Return whether a list has an element, or another value equals the argument."""
+    if not isinstance(target, list):
+        return equal(target, value) is True
+    if contains(target[:_MAX_VALUES], value):
+        return True
+    if len(target) > _MAX_VALUES:
+        return CelError(f"'includes' function cannot be applied to lists longer than {_MAX_VALUES} values")
+    return False
+
+
 _KUBERNETES: Final = (
-    STANDARD, NETWORK, PATTERNS, KUBERNETES_LISTS, AUTHORIZATION, OPTIONAL, QUANTITIES, STRINGS, SETS, FORMATS,
-    TWO_VARIABLES, SEMVERS, LISTS, BINDINGS,
-)  # fmt: skip
-_DEVICE: Final = types.struct("kubernetes.DRADevice")
-_ENVIRONMENT: Final = Environment(
-    _KUBERNETES,
-    {"device": _DEVICE},
-    {
-        "kubernetes.DRADevice": {
-            "driver": types.STRING,
-            "allowMultipleAllocations": types.BOOL,
-            "attributes": types.map_of(types.STRING, types.map_of(types.STRING, types.ANY)),
-            "capacity": types.map_of(types.STRING, types.map_of(types.STRING, QUANTITY)),
-        }
-    },
+    STANDARD,
+    NETWORK,
+    PATTERNS,
+    KUBERNETES_LISTS,
+    AUTHORIZATION,
+    OPTIONAL,
+    QUANTITIES,
+    STRINGS,
+    SETS,
+    FORMATS,
+    TWO_VARIABLES,
+    SEMVERS,
+    LISTS,
+    BINDINGS,
+    Library((member("includes", "dra_includes_dyn_dyn", (types.DYN, types.DYN), types.BOOL, _includes),)),
 )
+_DEVICE: Final = types.struct("kubernetes.DRADevice")
+
+
+@functools.cache
+def _environment(attribute: types.Type) -> Environment:
+    """Return the declarations for attributes of a type: any, or dyn if they can be lists."""
+    fields = {
+        "driver": types.STRING,
+        "allowMultipleAllocations": types.BOOL,
+        "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
+        "capacity": types.map_of(types.STRING, types.map_of(types.STRING, QUANTITY)),
+    }
+    return Environment(_KUBERNETES, {"device": _DEVICE}, {_DEVICE.name: fields})
 
 
 class CompileError(Exception):
@@ -75,8 +115,10 @@ class Version:
     text: str
 
 
-#: The value of an attribute; None stands for a value that upstream does not support, such as a list.
-AttributeValue: TypeAlias = int | bool | str | Version | None
+#: The value of an attribute; None stands for one without a value that upstream knows.
+AttributeValue: TypeAlias = (
+    int | bool | str | Version | tuple[int, ...] | tuple[bool, ...] | tuple[str, ...] | tuple[Version, ...] | None
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +135,12 @@ class CelDevice:
 class DeviceProgram:
     """A compiled selector."""
 
-    __slots__ = ("_program", "expression")
+    __slots__ = ("_list_attributes", "_program", "expression")
 
-    def __init__(self, expression: str, program: Program) -> None:
+    def __init__(self, expression: str, program: Program, *, list_attributes: bool) -> None:
         self.expression = expression
         self._program = program
+        self._list_attributes = list_attributes
 
     def matches(self, device: CelDevice, *, deadline: float | None = None) -> bool:
         """Return whether the device matches. Raises EvaluationError.
@@ -108,7 +151,7 @@ class DeviceProgram:
 
     def matches_with_cost(self, device: CelDevice, *, deadline: float | None = None) -> tuple[bool, int]:
         """Return whether the device matches, and what the evaluation cost. Raises EvaluationError."""
-        variables = {"device": device_value(device)}
+        variables = {"device": device_value(device, list_attributes=self._list_attributes)}
         try:
             value, cost = self._program.evaluate(variables, deadline=deadline)
         except CostLimitExceeded:
@@ -121,41 +164,61 @@ class DeviceProgram:
             return value, cost
         if isinstance(value, CelError):
             raise EvaluationError(value.message)
-        raise EvaluationError(_not_bool(value))
+        name = type_of(value).name
+        while isinstance(value, Optional) and value.present:
+            value = value.value
+        if value.__class__ is bool:
+            return value, cost
+        raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {_conversion_issue(value)}")
 
 
-def _not_bool(value: Value) -> str:
+def _conversion_issue(value: Value) -> str:
+    """Return why a value is no bool."""
     name = type_of(value).name
-    reason = _CONVERSION_ISSUES.get(name, f"unsupported type conversion from '{name}' to 'bool'")
-    return f"CEL result of type {name} could not be converted to bool: {reason}"
+    known = _CONVERSION_ISSUES.get(name)
+    if known is not None:
+        return known
+    return f"type conversion error from '{_NATIVE_NAMES.get(name, name.rpartition('.')[2])}' to 'bool'"
 
 
 _CONVERSION_ISSUES: Final = {
     "string": "unsupported native conversion from string to 'bool'",
     "int": "unsupported type conversion from 'int' to bool",
-    "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
-    "kubernetes.Quantity": "type conversion error from 'Quantity' to 'bool'",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "double": "type conversion error from Double to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "type": "type conversion not supported for 'type'",
+    "optional_type": "optional.none() dereference",
 }
+_NATIVE_NAMES: Final = {"kubernetes.NamedFormat": "Format"}
 
 
-def device_value(device: CelDevice) -> Map:
+def _attribute(name: str, value: AttributeValue, *, list_attributes: bool) -> Value:
+    if isinstance(value, Version):
+        version = parse_semver(value.text)
+        if isinstance(version, CelError):
+            raise EvaluationError(f"attribute {name}: parse semantic version: {version.message}")
+        return version
+    if isinstance(value, tuple) and list_attributes:
+        return [_attribute(name, each, list_attributes=False) for each in value]
+    if value is None or isinstance(value, tuple):
+        raise EvaluationError(f"attribute {name}: unsupported attribute value")
+    return value
+
+
+def device_value(device: CelDevice, *, list_attributes: bool = False) -> Map:
     """Return the variable `device`. Raises EvaluationError for values that upstream cannot convert."""
     attributes: dict[str, dict[str, Value]] = {}
     for name, value in device.attributes.items():
         domain, separator, identifier = name.partition("/")
         if not separator:
             domain, identifier = device.driver, name
-        converted: Value = value
-        if isinstance(value, Version):
-            converted = parse_semver(value.text)
-            if isinstance(converted, CelError):
-                raise EvaluationError(f"attribute {name}: parse semantic version: {converted.message}")
-        elif value is None:
-            raise EvaluationError(f"attribute {name}: unsupported attribute value")
         found = attributes.get(domain)
         if found is None:
             found = attributes[domain] = {}
-        found[identifier] = converted
+        found[identifier] = _attribute(name, value, list_attributes=list_attributes)
     capacity: dict[str, dict[str, Value]] = {}
     for name, text in device.capacity.items():
         domain, separator, identifier = name.partition("/")
@@ -191,24 +254,27 @@ _LITERALS: Final = {
 
 
 @functools.lru_cache(maxsize=1024)
-def _compile(expression: str) -> DeviceProgram | str:
+def _compile(expression: str, list_attributes: bool) -> DeviceProgram | str:
     """Return a program, or a message."""
     offsets: dict[int, int] = {}
+    attribute = types.DYN if list_attributes else types.ANY
+    environment = _environment(attribute)
     try:
-        parser = Parser(expression, _ENVIRONMENT.macros)
+        parser = Parser(expression, environment.macros)
         offsets = parser.offsets
-        checked = Checker(_ENVIRONMENT).check(parser.parse())
+        checked = Checker(environment).check(parser.parse())
         validate(checked, _LITERALS, exempt=("format",))
         check_formats(checked)
         output = checked.output()
-        if output not in {types.BOOL, types.ANY}:
+        if output not in {types.BOOL, types.ANY, attribute}:
             return f"must evaluate to bool or the unknown type, not {output}"
-        return DeviceProgram(expression, Program(_ENVIRONMENT, checked, COST_LIMIT))
+        program = Program(environment, checked, COST_LIMIT)
+        return DeviceProgram(expression, program, list_attributes=list_attributes)
     except SyntaxIssue as issue:
         return _located(expression, issue.offset, issue.message)
     except TypeIssue as issue:
         return _located(expression, offsets.get(issue.node, 0), issue.message)
-    except ProgramIssue as issue:
+    except (ProgramIssue, InternalError) as issue:
         return f"program instantiation failed: {issue}"
     except (RecursionError, MemoryError):
         return _located(expression, 0, "expression recursion limit exceeded: 250")
@@ -224,9 +290,9 @@ def _located(expression: str, offset: int, message: str) -> str:
     return f"compilation failed: ERROR: <input>:{line}:{column + 1}: {message}\n | {text}\n | {'.' * column}^"
 
 
-def compile_selector(expression: str) -> DeviceProgram:
-    """Compile a selector. Raises CompileError."""
-    found = _compile(expression)
+def compile_selector(expression: str, *, list_attributes: bool = False) -> DeviceProgram:
+    """Compile a selector; `list_attributes` is the feature gate DRAListTypeAttributes. Raises CompileError."""
+    found = _compile(expression, list_attributes)
     if isinstance(found, str):
         raise CompileError(found)
     return found

@@ -12,6 +12,7 @@ from mooring.cel import cost
 from mooring.cel.environment import Overload
 from mooring.cel.values import (
     CelError,
+    CostLimitExceeded,
     Map,
     MutableList,
     MutableMap,
@@ -27,14 +28,10 @@ from mooring.cel.values import (
 )
 
 #: Loops without cost run at most this often.
-_MAX_ITERATIONS: Final = 2_000_000
+_MAX_ITERATIONS: Final = 1_000_000
 #: Iterations between two checks of the deadline.
 _CHECK_FREQUENCY: Final = 100
 _RECEIVERS: Final = frozenset({"string", "duration", "timestamp"})
-
-
-class CostLimitExceeded(Exception):
-    """An evaluation whose cost exceeds the limit."""
 
 
 class Interrupted(Exception):
@@ -52,10 +49,14 @@ class Run:
         self.deadline = deadline
         self.iterations = 0
 
+    def exceeded(self) -> bool:
+        """Return whether the cost exceeds the limit. Upstream's cost is unsigned: below zero it is huge."""
+        return not 0 <= self.cost <= self.limit
+
     def step(self) -> None:
         """Count one iteration of a loop."""
         self.iterations += 1
-        if self.cost > self.limit:
+        if self.exceeded():
             raise CostLimitExceeded
         if self.iterations % _CHECK_FREQUENCY == 0:
             if self.iterations > _MAX_ITERATIONS:
@@ -214,17 +215,20 @@ def binary(call: Callable[..., Value], left: Evaluate, right: Evaluate, call_cos
 
 
 def variadic(call: Callable[..., Value], args: list[Evaluate], call_cost: cost.CallCost) -> Evaluate:
-    """Call a function. The first argument that is an error ends the evaluation."""
+    """Call a function. The first argument that is an error ends the evaluation: without a cost, if others follow."""
 
     def evaluate(frame: Frame) -> Value:
         values = []
+        error: CelError | None = None
         for arg in args:
             value = arg(frame)
-            if value.__class__ is CelError:
-                return value
             values.append(value)
-        result = call(*values)
-        frame.run.cost += call_cost if call_cost.__class__ is int else call_cost(values, result)  # type: ignore[operator]
+            if value.__class__ is CelError:
+                error = value
+                break
+        result = call(*values) if error is None else error
+        if len(values) == len(args):
+            frame.run.cost += call_cost if call_cost.__class__ is int else call_cost(values, result)  # type: ignore[operator]
         return result
 
     return evaluate
@@ -338,6 +342,22 @@ def new_map(entries: list[tuple[Evaluate, Evaluate, bool]]) -> Evaluate:
         result = build(frame)
         frame.run.cost += cost.NEW_MAP
         return result
+
+    return evaluate
+
+
+def new_struct(name: str, fields: list[Evaluate]) -> Evaluate:
+    """Evaluate a struct literal. No declared type can be created."""
+
+    def evaluate(frame: Frame) -> Value:
+        error = CelError(f"unknown type '{name}'")
+        for field in fields:
+            value = field(frame)
+            if value.__class__ is CelError:
+                error = value
+                break
+        frame.run.cost += cost.NEW_STRUCT
+        return error
 
     return evaluate
 

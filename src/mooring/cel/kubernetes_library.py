@@ -30,18 +30,24 @@ _QUANTITY_ISSUES: Final = {
 class QuantityValue(Opaque):
     """A quantity. The result of `add` and `sub` is a pointer in Go, which `==` does not accept on its right side."""
 
-    __slots__ = ("amount", "pointer", "text")
+    __slots__ = ("_cell", "pointer", "text")
     type: ClassVar = QUANTITY
+    go_type: ClassVar = "cel.Quantity"
     native_type: ClassVar = "*resource.Quantity"
     constant_cost: ClassVar = True
 
-    def __init__(self, amount: Quantity, text: str, *, pointer: bool = False) -> None:
-        self.amount = amount
+    def __init__(self, amount: Quantity, text: str) -> None:
+        self._cell = [amount]
         self.text = text
-        self.pointer = pointer
+        self.pointer = False
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def amount(self) -> Quantity:
+        """The exact amount."""
+        return self._cell[0]
 
     def equal(self, other: Value) -> bool | CelError:
         """Compare the values."""
@@ -52,6 +58,23 @@ class QuantityValue(Opaque):
     def compare(self, other: "QuantityValue") -> int:
         """Return -1, 0 or 1."""
         return self.amount.exceeds(other.amount) - other.amount.exceeds(self.amount)
+
+    def plus(self, other: Quantity) -> "QuantityValue":
+        """Return the sum. As upstream, a quantity that does not fit 64 bits changes itself."""
+        total = self.amount.plus(other)
+        result = QuantityValue(total, str(total.scaled(0)))
+        result.pointer = True
+        if self.amount.big:
+            self._cell[0] = total
+            result._cell = self._cell
+        return result
+
+
+def _minus(value: QuantityValue, other: Quantity) -> QuantityValue:
+    """Return the difference. In 64 bits, the negative of the smallest integer is itself."""
+    if other.unscaled == -MAX_INT - 1 and not other.big and not value.amount.plus(other).big:
+        return value.plus(other)
+    return value.plus(other._replace(unscaled=-other.unscaled))
 
 
 def quantity_value(text: str) -> QuantityValue | CelError:
@@ -94,13 +117,6 @@ def _sign(value: QuantityValue) -> int:
     return (value.amount.unscaled > 0) - (value.amount.unscaled < 0)
 
 
-def _plus(value: QuantityValue, other: Quantity, *, negated: bool = False) -> QuantityValue:
-    if negated:
-        other = other._replace(unscaled=-other.unscaled)
-    total = value.amount.plus(other)
-    return QuantityValue(total, str(total.scaled(0)), pointer=True)
-
-
 def _quantity_method(
     name: str, number: str, result: types.Type, call: Callable[..., Value], *more: types.Type
 ) -> Function:
@@ -128,14 +144,10 @@ QUANTITIES: Final = Library(
         _quantity_method("asApproximateFloat", "quantity_get_float", DOUBLE, _approximate),
         _quantity_method("asInteger", "quantity_get_int", INT, _integer),
         _quantity_method("isInteger", "quantity_is_integer", BOOL, lambda value: _as_integer(value) is not None),
-        _quantity_method("add", "quantity_add", QUANTITY, lambda one, other: _plus(one, other.amount), QUANTITY),
-        _quantity_method("add", "quantity_add_int", QUANTITY, lambda one, number: _plus(one, Quantity(number)), INT),
-        _quantity_method(
-            "sub", "quantity_sub", QUANTITY, lambda one, other: _plus(one, other.amount, negated=True), QUANTITY
-        ),
-        _quantity_method(
-            "sub", "quantity_sub_int", QUANTITY, lambda one, number: _plus(one, Quantity(number), negated=True), INT
-        ),
+        _quantity_method("add", "quantity_add", QUANTITY, lambda one, other: one.plus(other.amount), QUANTITY),
+        _quantity_method("add", "quantity_add_int", QUANTITY, lambda one, number: one.plus(Quantity(number)), INT),
+        _quantity_method("sub", "quantity_sub", QUANTITY, lambda one, other: _minus(one, other.amount), QUANTITY),
+        _quantity_method("sub", "quantity_sub_int", QUANTITY, lambda one, number: _minus(one, Quantity(number)), INT),
     )
 )
 
@@ -151,6 +163,7 @@ class Semver(Opaque):
 
     __slots__ = ("key", "text")
     type: ClassVar = SEMVER
+    go_type: ClassVar = "cel.Semver"
     native_type: ClassVar = "semver.Version"
     constant_cost: ClassVar = True
 
@@ -336,6 +349,7 @@ class NamedFormat(Opaque):
 
     __slots__ = ("errors", "name", "pattern_length")
     type: ClassVar = FORMAT
+    go_type: ClassVar = "cel.Format"
     native_type: ClassVar = "cel.Format"
     constant_cost: ClassVar = True
 
@@ -476,10 +490,10 @@ _FORMATS: Final = {
     "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", 30, _prefix(_label_1035_errors)),
     "labelValue": NamedFormat("LabelValue", 40, _name_errors(63, _LABEL_VALUE, _LABEL_VALUE_RULE)),
     "uri": NamedFormat("URI", 1103, _uri_errors),
-    "uuid": NamedFormat("uuid", 78, _test("does not match the UUID format", _is_uuid)),
+    "uuid": NamedFormat("uuid", 70, _test("does not match the UUID format", _is_uuid)),
     "byte": NamedFormat("byte", 84, _test("invalid base64", _is_base64)),
-    "date": NamedFormat("date", 85, _test("invalid date", _is_date)),
-    "datetime": NamedFormat("datetime", 85, _test("invalid datetime", _is_datetime)),
+    "date": NamedFormat("date", 71, _test("invalid date", _is_date)),
+    "datetime": NamedFormat("datetime", 71, _test("invalid datetime", _is_datetime)),
 }
 
 

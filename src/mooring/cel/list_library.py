@@ -12,6 +12,7 @@ from mooring.cel.values import (
     MAX_LIST,
     MISSING,
     CelError,
+    CostLimitExceeded,
     Duration,
     Map,
     MutableMap,
@@ -94,9 +95,9 @@ def _sort(values: list[Value]) -> Value:
 
 
 def _range(length: int) -> list[Value]:
-    # The cost limit refuses longer lists, but only after they were made.
+    # An element costs 1, so that a longer list exceeds every limit. Upstream notices after it has made the list.
     if length > MAX_LIST:
-        raise WorkLimitExceeded
+        raise CostLimitExceeded
     return list(range(length))
 
 

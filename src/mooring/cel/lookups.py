@@ -226,9 +226,9 @@ def _apply(frame: Frame, obj: Value, steps: list[_Step]) -> Value:
                     frame.run.cost += 1
                 return found
             if test_only:
-                frame.run.cost += 1
                 if is_optional and found is MISSING:
                     return NONE
+                frame.run.cost += 1
                 obj = True if is_optional else found is not MISSING
                 continue
             if found is MISSING:

@@ -18,7 +18,7 @@ def _has(parser: Parser, _: Node | None, args: list[Node]) -> Node:
 def _variable(parser: Parser, node: Node, message: str = "argument must be a simple name") -> str:
     if not isinstance(node, Ident):
         parser.fail(node, message)
-    if node.name in {ACCUMULATOR, "@result"}:
+    if node.name in {ACCUMULATOR, "__result__"}:
         parser.fail(node, "iteration variable overwrites accumulator variable")
     return node.name
 

@@ -23,6 +23,7 @@ class IpValue(Opaque):
 
     __slots__ = ("address",)
     type: ClassVar = IP
+    go_type: ClassVar = "cel.IP"
     native_type: ClassVar = "netip.Addr"
     constant_cost: ClassVar = True
 
@@ -206,6 +207,7 @@ class CidrValue(Opaque):
 
     __slots__ = ("interface",)
     type: ClassVar = CIDR
+    go_type: ClassVar = "cel.CIDR"
     native_type: ClassVar = "netip.Prefix"
     constant_cost: ClassVar = True
 
@@ -326,6 +328,7 @@ class UrlValue(Opaque):
 
     __slots__ = ("fragment", "host", "opaque", "path", "query", "raw_path", "scheme", "text", "user")
     type: ClassVar = URL
+    go_type: ClassVar = "cel.URL"
     native_type: ClassVar = "*url.URL"
     constant_cost: ClassVar = True
 

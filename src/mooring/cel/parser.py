@@ -74,7 +74,7 @@ _OPERATORS: Final = {
 }  # fmt: skip
 _SIMPLE_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
-ACCUMULATOR: Final = "__result__"
+ACCUMULATOR: Final = "@result"
 
 
 class SyntaxIssue(Exception):

@@ -7,7 +7,7 @@ from typing import Final
 from mooring.cel import cost, interpreter
 from mooring.cel.checker import Checked
 from mooring.cel.environment import Environment, Overload
-from mooring.cel.interpreter import CostLimitExceeded, Frame, Interrupted, Run, loop_variable
+from mooring.cel.interpreter import Frame, Interrupted, Run, loop_variable
 from mooring.cel.lookups import (
     KEY_CLASSES,
     AnyAttribute,
@@ -21,7 +21,17 @@ from mooring.cel.lookups import (
 )
 from mooring.cel.patterns import PatternIssue, compile_pattern
 from mooring.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
-from mooring.cel.values import MISSING, CelError, Map, Value, Work, WorkLimitExceeded, go_type, lookup_keys
+from mooring.cel.values import (
+    MISSING,
+    CelError,
+    CostLimitExceeded,
+    Map,
+    Value,
+    Work,
+    WorkLimitExceeded,
+    go_type,
+    lookup_keys,
+)
 
 _CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
@@ -65,7 +75,7 @@ class Program:
             value = self._evaluate(Frame(None, run, variables, None))
         except (WorkLimitExceeded, RecursionError, MemoryError):
             raise Interrupted from None
-        if run.cost > self.limit:
+        if run.exceeded():
             raise CostLimitExceeded
         return value, run.cost
 
@@ -98,7 +108,8 @@ class _Planner:
             case Comprehension():
                 return self._loop(node)
             case StructNode():
-                raise ProgramIssue(f"unknown type: {node.type_name}")
+                values = [self.plan(entry.value) for entry in node.entries]
+                return StepPlan(lambda: interpreter.new_struct(node.type_name, [value.build() for value in values]))
 
     # Variables and fields
 

@@ -219,7 +219,8 @@ def _clause(letter: str, precision: int | None, value: Value) -> str:
             return str(int(value))
         case "f" | "e" if cls is float or (cls is str and value in {"NaN", "Infinity", "-Infinity"}):
             number = parse_double(value) if cls is str else value
-            return _fixed(number, 6 if precision is None else precision) if letter == "f" else _scientific(number)
+            digits = 6 if precision is None else precision
+            return _fixed(number, digits) if letter == "f" else _scientific(number, digits)
         case "b" if cls is int or cls is Uint or cls is bool:
             return f"{int(value):b}"
         case "x" | "X" if cls is int or cls is Uint:
@@ -300,7 +301,7 @@ def _fixed(number: float | None, precision: int) -> str:
         return "∞" if number > 0 else "-∞"
     if precision > 10_000:
         raise WorkLimitExceeded
-    sign = "-" if math.copysign(1, number) < 0 else ""
+    sign = "-" if number < 0 else ""
     value = Decimal(abs(number)).quantize(
         Decimal(1).scaleb(-precision), context=Context(prec=precision + 400, rounding=ROUND_HALF_EVEN)
     )
@@ -310,15 +311,18 @@ def _fixed(number: float | None, precision: int) -> str:
 _SUPERSCRIPTS: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
-def _scientific(number: float | None) -> str:
-    if number is None or math.isnan(number):
-        return "NaN"
-    if math.isinf(number):
-        return "∞" if number > 0 else "-∞"
-    mantissa, _, exponent = f"{number:.6e}".partition("e")
-    value = int(exponent)
-    shown = f"{'-' if value < 0 else ''}{abs(value):02d}"
-    return f"{mantissa} \u00d7 10{shown.translate(_SUPERSCRIPTS)}"
+def _scientific(number: float | None, width: int) -> str:
+    """Format with a power of ten. What looks like the precision of the clause is the width, as upstream has it."""
+    if number is None or not math.isfinite(number):
+        text = _fixed(number, 0)
+    else:
+        mantissa, _, exponent = f"{number or 0.0:.6e}".partition("e")
+        value = int(exponent)
+        shown = f"{'-' if value < 0 else ''}{abs(value):02d}"
+        text = f"{mantissa}\u00d710{shown.translate(_SUPERSCRIPTS)}"
+    if width > MAX_TEXT:
+        raise WorkLimitExceeded
+    return text.rjust(width)
 
 
 def check_formats(checked: Checked) -> None:

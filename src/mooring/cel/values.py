@@ -25,6 +25,10 @@ class InternalError(Exception):
     """What cel-go answers where its implementation panics."""
 
 
+class CostLimitExceeded(Exception):
+    """An evaluation whose cost exceeds the limit."""
+
+
 class WorkLimitExceeded(Exception):
     """An evaluation that does more work than any useful expression."""
 
@@ -89,7 +93,8 @@ class Opaque:
 
     __slots__ = ()
     type: ClassVar[types.Type]
-    #: Go's type of what the value contains, for messages.
+    #: Go's types of the value and of what it contains, for messages.
+    go_type: ClassVar[str]
     native_type: ClassVar[str]
 
     def equal(self, other: Value) -> bool | CelError:
@@ -168,11 +173,11 @@ class Map:
 
     def keys(self) -> Iterator[Value]:
         """Return the keys."""
-        return (key if key.__class__ is str else key[1] for key in self._entries)
+        return map(_written, self._entries)
 
     def items(self) -> Iterator[tuple[Value, Value]]:
         """Return the keys and values."""
-        return ((key if key.__class__ is str else key[1], value) for key, value in self._entries.items())
+        return ((_written(key), value) for key, value in self._entries.items())
 
     def plain(self) -> "Map":
         """Return the map without a default."""
@@ -214,10 +219,26 @@ class MutableList(list[Value]):
     __slots__ = ()
 
 
+class _Same:
+    """A list as a key: upstream compares lists as keys by identity."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: list[Value]) -> None:
+        self.value = value
+
+
+def _written(key: _Key) -> Value:
+    """Return the key of an entry."""
+    if isinstance(key, str):
+        return key
+    return key[1].value if isinstance(key[1], _Same) else key[1]
+
+
 def _hashable_key(key: Value) -> _Key:
     if not hashable(key):
         raise InternalError(f"internal error: runtime error: hash of unhashable type {go_type(key)}")
-    return _key(key)
+    return (list, _Same(key)) if isinstance(key, list) else _key(key)
 
 
 def hashable(value: Value) -> bool:
@@ -227,7 +248,7 @@ def hashable(value: Value) -> bool:
 
 def go_type(value: Value) -> str:
     """Return the name of cel-go's type of a value, which a few messages contain."""
-    return _GO_TYPES.get(value.__class__, f"cel.{value.__class__.__name__}")
+    return value.go_type if isinstance(value, Opaque) else _GO_TYPES[value.__class__]
 
 
 def lookup_keys(values: list[Value]) -> frozenset[_Key] | None:
