@@ -37,7 +37,7 @@ def make_replay(data: Path, workload: str, policy: str, seed: int, pods: int | N
 def run(data: Path, workload: str, policy: str, seed: int) -> dict[str, object]:
     """Replay one order, and return the percentages of GPUs when 100 % have been requested."""
     started = time.perf_counter()
-    point = make_replay(data, workload, policy, seed).run().at(_LOAD)
+    point = make_replay(data, workload, policy, seed).run(_LOAD - 1, _LOAD + 1).at(_LOAD)
     return {
         "workload": workload,
         "policy": policy,

@@ -30,9 +30,13 @@ class Series:
         self._percent = 10 * gpus
         self._sums: dict[int, list[float]] = {}
 
+    def load(self, arrived: int) -> int:
+        """Return requested thousandths of a GPU as a load."""
+        return round(arrived / self._percent)
+
     def add(self, arrived: int, used: int, fragmented: float) -> None:
         """Add a sample; the amounts are thousandths of a GPU."""
-        sums = self._sums.setdefault(round(arrived / self._percent), [0, 0.0, 0.0])
+        sums = self._sums.setdefault(self.load(arrived), [0, 0.0, 0.0])
         sums[0] += 1
         sums[1] += round(used / self._percent, 2)
         sums[2] += fragmented
@@ -49,6 +53,22 @@ class Series:
         return Point(round(used / count, 2), round(fragmented / count / self._percent, 2))
 
 
+class _TotalFragmentation:
+    """The fragmentation of all nodes, updated row by row."""
+
+    def __init__(self, nodes: GpuColumns, fragmentation: Loss) -> None:
+        self._nodes = nodes
+        self._fragmentation = fragmentation
+        self._by_row = fragmentation(nodes.cpu, nodes.left, nodes.model)
+        self.total = float(self._by_row.sum())
+
+    def update(self, row: int) -> None:
+        one = slice(row, row + 1)
+        after = float(self._fragmentation(self._nodes.cpu[one], self._nodes.left[one], self._nodes.model[one])[0])
+        self.total += after - float(self._by_row[row])
+        self._by_row[row] = after
+
+
 class Replay:
     """A run of one workload under one policy."""
 
@@ -62,24 +82,26 @@ class Replay:
         #: (row, GPUs) of each offered pod; None if it was dropped.
         self.placements: list[tuple[int, list[int]] | None] = []
 
-    def run(self) -> Series:
-        """Offer all pods."""
+    def run(self, first: int = 0, last: int = 1000) -> Series:
+        """Offer pods until the load exceeds ``last`` percent; the series begins at ``first`` percent."""
         nodes, pods = self.nodes, self._workload.pods
         series = Series(int(nodes.gpus.sum()))
-        by_row = self._fragmentation(nodes.cpu, nodes.left, nodes.model)
-        fragmented = float(by_row.sum())
+        fragmentation: _TotalFragmentation | None = None
         arrived = used = 0
         for index in self._workload.order:
             pod = pods[index]
             arrived += pod.total
+            if series.load(arrived) > last:
+                break
+            if fragmentation is None and series.load(arrived) >= first:
+                fragmentation = _TotalFragmentation(nodes, self._fragmentation)
             row = self._offer(pod)
             if row is not None:
                 used += pod.total
-                one = slice(row, row + 1)
-                after = float(self._fragmentation(nodes.cpu[one], nodes.left[one], nodes.model[one])[0])
-                fragmented += after - float(by_row[row])
-                by_row[row] = after
-            series.add(arrived, used, fragmented)
+            if fragmentation is not None:
+                if row is not None:
+                    fragmentation.update(row)
+                series.add(arrived, used, fragmentation.total)
         return series
 
     def _offer(self, pod: GpuRequest) -> int | None:

@@ -280,8 +280,26 @@ def _topology_match(args: Args, path: str) -> Errors:
         yield _unsupported(place, mode, ("Disabled",))
 
 
+_GPU_POLICIES: Final = ("Random", "DotProd", "GpuClustering", "GpuPacking", "BestFit", "FGD", "mooring")
+
+
+def _gpu_sharing(args: Args, path: str) -> Errors:
+    policy = args.get("policy", "mooring")
+    if policy not in _GPU_POLICIES:
+        yield _unsupported(f"{path}.policy", policy, _GPU_POLICIES)
+    for i, pod in enumerate(args.get("typicalPods") or []):
+        place = f"{path}.typicalPods[{i}]"
+        if "cpuMilli" not in pod:
+            yield FieldError(f"{place}.cpuMilli", "is required", remedy="Write the pod's request in millicores.")
+        yield from _range(f"{place}.cpuMilli", pod.get("cpuMilli", 0), 0, 10**6)
+        yield from _range(f"{place}.gpuCount", pod.get("gpuCount", 0), 0, 64)
+        yield from _range(f"{place}.gpuMilli", pod.get("gpuMilli", 1000), 1, 1000)
+        yield from _range(f"{place}.weight", pod.get("weight", 1), 1, 10**6)
+
+
 _COMMUNITY: Final[dict[str, Callable[[Args, str], Errors]]] = {
     "Coscheduling": _coscheduling,
+    "GpuSharing": _gpu_sharing,
     "NodeResourceTopologyMatch": _topology_match,
     "NodeResourcesAllocatable": _allocatable,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -11,6 +11,9 @@ from mooring.config.config_errors import FieldError
 from mooring.config.durations import Nanoseconds
 from mooring.config.schema import Version
 from mooring.releases import Release
+
+#: Which of several nodes with the highest score is chosen.
+TieBreak = Literal["random", "stable"]
 
 
 class PluginSpec(msgspec.Struct, frozen=True):
@@ -132,6 +135,9 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     #: In the order of the file.
     written_extenders: tuple[Extender, ...] = ()
     delay_cache_until_active: bool = False
+    #: Which of several nodes with the highest score is chosen. Not a field of kube-scheduler's file: kube-scheduler
+    #: always chooses at random.
+    tie_break: TieBreak = "random"
     #: Only in v1beta2, where it must be empty or have port 0.
     healthz_bind_address: str = ""
     metrics_bind_address: str = ""

@@ -193,6 +193,12 @@ _ARGS: Final[dict[str, dict[str, Type]]] = {
             }
         )
     },
+    "GpuSharing": {
+        "policy": STRING,
+        "typicalPods": ListOf(
+            Struct({"cpuMilli": INT64, "gpuCount": INT64, "gpuMilli": INT64, "gpuModels": STRING, "weight": INT64})
+        ),
+    },
     "NodeResourceTopologyMatch": {
         "scoringStrategy": Struct({"type": STRING, "resources": _RESOURCES}),
         "cacheResyncPeriodSeconds": INT64,

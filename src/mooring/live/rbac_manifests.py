@@ -28,6 +28,7 @@ AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
 WRITING: Final = {
     "DefaultPreemption": Rule(("",), ("pods",), ("delete",)),
     "DefaultBinder": Rule(("",), ("pods/binding",), ("create",)),
+    "GpuSharing": Rule(("",), ("pods",), ("patch",)),
     "VolumeBinding": Rule(("",), ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
 }
 #: The rules for endpoint authentication and authorization.

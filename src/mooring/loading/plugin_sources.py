@@ -16,6 +16,7 @@ from mooring.config import ConfigError, FieldError
 from mooring.config.config_errors import nearest
 from mooring.config.document import check_size
 from mooring.config.durations import SECOND, DurationError, parse_duration
+from mooring.config.model import TieBreak
 from mooring.loading.plugin_options import DEFAULT, FailurePolicy, Isolation, PluginOptions
 
 API_VERSION: Final = "mooring.dev/v1alpha1"
@@ -42,6 +43,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "budgets": get_args(PointName),
     "failurePolicy": get_args(FailurePolicy),
     "isolation": get_args(Isolation),
+    "tieBreak": get_args(TieBreak),
 }
 Sha256 = Annotated[
     str, msgspec.Meta(pattern=r"^((sha256:)?[0-9a-fA-F]{64})?$", description="A SHA-256 in hexadecimal.")
@@ -130,6 +132,13 @@ class PluginSources(_Strict, frozen=True, kw_only=True):
     entry_points: Annotated[
         bool, msgspec.Meta(description="Whether to use plugins of installed packages (entry points mooring.plugins).")
     ] = True
+    tie_break: Annotated[
+        TieBreak,
+        msgspec.Meta(
+            description="Which of several nodes with the highest score is chosen: random, as in kube-scheduler, or "
+            "stable: the first in an order that is fixed by the names of the nodes."
+        ),
+    ] = "random"
     allow_writable: Annotated[
         bool, msgspec.Meta(description="Whether to accept files and folders that other users can change or replace.")
     ] = False

@@ -70,6 +70,7 @@ def load_setup(
     catalog = find_plugins(requested, sources, base=base, file=file, wanted=wanted, guests=guests, known=known)
     try:
         config = load_document(document, plugins=catalog.specs())
+        config = msgspec.structs.replace(config, tie_break=sources.tie_break)
     except ValueError:
         catalog.unload(keep=known)
         raise

@@ -11,6 +11,7 @@ from mooring.plugins.coscheduling import Coscheduling
 from mooring.plugins.default_binder import DefaultBinder
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.plugins.gpu_sharing import GpuSharing
 from mooring.plugins.image_locality import ImageLocality
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_affinity import NodeAffinity
@@ -57,6 +58,7 @@ BUILTIN: Mapping[str, type[Plugin]] = MappingProxyType(
             Coscheduling,
             CapacityScheduling,
             NodeResourceTopologyMatch,
+            GpuSharing,
         )
     }
 )

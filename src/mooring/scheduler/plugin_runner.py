@@ -13,6 +13,7 @@ from mooring.api.pod import Pod
 from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes
 from mooring.columns.templates import PodTemplate
+from mooring.config.model import TieBreak
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.plugin_errors import contain
 from mooring.framework.preemption.candidate import AskExtenders, Candidate
@@ -24,7 +25,7 @@ from mooring.scheduler.answers import PluginFailure, failure, post_filter_answer
 from mooring.scheduler.filtering import Filtering
 from mooring.scheduler.profile import Profile
 from mooring.scheduler.sampling import Sampler, nodes_to_find
-from mooring.scheduler.scoring import Scoring
+from mooring.scheduler.scoring import Scoring, Selection
 
 Rows = npt.NDArray[np.intp]
 
@@ -58,12 +59,16 @@ class Filtered(msgspec.Struct, frozen=True):
 class PluginRunner:
     """A runner of the plugins of one profile. The table may change between two attempts, but not within one."""
 
-    def __init__(self, profile: Profile, sampler: Sampler, percentage: int | None = None) -> None:
+    def __init__(
+        self, profile: Profile, sampler: Sampler, percentage: int | None = None, tie_break: TieBreak = "random"
+    ) -> None:
         self.profile = profile
         self.handle = profile.handle
         self.table = profile.handle.table
         self._sampler = sampler
         self._percentage = percentage
+        #: Selects a node by its total.
+        self.selection = Selection(self.table, profile.handle.random, tie_break)
         self.clear_cached_answers()
         #: Where an attempt records its timings; None if they are not needed.
         self.trace: Trace | None = None

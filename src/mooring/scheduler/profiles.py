@@ -159,7 +159,7 @@ class Profiles:
             if percentage is None:
                 percentage = config.percentage_of_nodes_to_score
             built = Profile(profile, handle, registry, builtin, self._times, self._guards, reused)
-            self.runners[profile.scheduler_name] = PluginRunner(built, self._sampler, percentage)
+            self.runners[profile.scheduler_name] = PluginRunner(built, self._sampler, percentage, config.tie_break)
 
     @property
     def plugins(self) -> list[Plugin]:

@@ -43,7 +43,6 @@ from mooring.scheduler.extenders import Extender, ExtenderError, Extenders, Step
 from mooring.scheduler.plugin_runner import Filtered, PluginRunner, PreFiltered
 from mooring.scheduler.profile import EXTENDER
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
-from mooring.scheduler.scoring import pick
 from mooring.unexpected_errors import report_unexpected
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ class SchedulePod:
                 totals, same = runner.scoring.totals(state, pod, template, rows, trace)
                 if extenders and rows is not None:
                     totals = yield from self._add_extender_scores(rows, totals.copy())
-                place = pick(totals, runner.handle.random)
+                place = runner.selection.pick(totals, rows)
                 row = place if rows is None else int(rows[place])
                 if trace is not None:
                     trace.scored = perf_counter()

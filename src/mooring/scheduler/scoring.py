@@ -6,6 +6,7 @@ in kube-scheduler.
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable
 from time import perf_counter
@@ -18,6 +19,7 @@ from mooring.api.pod import Pod
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
+from mooring.config.model import TieBreak
 from mooring.framework.plugin_errors import contain
 from mooring.framework.score_range import are_fractions
 from mooring.framework.state import CycleState, StateKey
@@ -200,11 +202,49 @@ def _check_range(plugin: ScorePlugin, scores: Ints | int) -> None:
         raise PluginFailure(Status.error(text).by(plugin.name))
 
 
-def pick(totals: Ints, rng: random.Random) -> int:
-    """Return the position of the highest total; ties are broken uniformly at random."""
-    best = int(totals.argmax())
-    (tied,) = (totals == totals.item(best)).nonzero()
-    return best if len(tied) == 1 else tied.item(int(rng.random() * len(tied)))
+class Selection:
+    """Selects the node with the highest total. Of several, a random one, or always the first in a fixed order."""
+
+    def __init__(self, table: NodeTable, rng: random.Random, tie_break: TieBreak) -> None:
+        self._rng = rng
+        self._order = _StableOrder(table) if tie_break == "stable" else None
+
+    def pick(self, totals: Ints, rows: Rows | None) -> int:
+        """Return the place of the highest total; ``rows`` has the rows of the totals (None: all rows)."""
+        best = int(totals.argmax())
+        (tied,) = (totals == totals.item(best)).nonzero()
+        if len(tied) == 1:
+            return best
+        if self._order is None:
+            place = int(self._rng.random() * len(tied))
+        else:
+            place = int(self._order.ranks()[tied if rows is None else rows[tied]].argmin())
+        return int(tied[place])
+
+
+class _StableOrder:
+    """An order of the nodes that depends only on their names: it is the same after a restart, and on every replica.
+
+    The rank is a hash, so that names that follow racks or zones do not fill these one after another.
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._cursor = table.node_cursor(survives_resize=True)
+        self._ranks: npt.NDArray[np.uint64] = np.zeros(64, dtype=np.uint64)
+
+    def ranks(self) -> npt.NDArray[np.uint64]:
+        """Return a rank by row; the lowest comes first."""
+        if not self._cursor.current:
+            nodes = self._table.nodes
+            if len(nodes) > len(self._ranks):
+                self._ranks = np.concatenate([self._ranks, np.zeros(len(nodes), dtype=np.uint64)])
+            changed = self._cursor.changed(len(nodes))
+            for row in range(len(nodes)) if changed is None else changed:
+                digest = hashlib.blake2b(nodes[row].name.encode(), digest_size=8).digest()
+                self._ranks[row] = int.from_bytes(digest, "big")
+            self._cursor.advance()
+        return self._ranks
 
 
 # The best nodes of an attempt with the score of each plugin, for decision records

@@ -46,7 +46,14 @@ _CLOSE_SECONDS = 1.0
 _CALL_SECONDS = 10.0
 #: The configuration fields that can change while the scheduler runs; the others need a restart.
 _RELOADABLE = frozenset(
-    {"version", "profiles", "percentage_of_nodes_to_score", "pod_initial_backoff_seconds", "pod_max_backoff_seconds"}
+    {
+        "version",
+        "profiles",
+        "percentage_of_nodes_to_score",
+        "pod_initial_backoff_seconds",
+        "pod_max_backoff_seconds",
+        "tie_break",
+    }
 )
 
 
