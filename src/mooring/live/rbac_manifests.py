@@ -89,7 +89,7 @@ def batch_rules() -> list[Rule]:
         Rule(volcano, ("podgroups", "podgroups/status", "queues/status"), ("patch",)),
     ]
     # Sessions bind pods and volumes and evict pods, independently of the profiles.
-    return [*rules, *WRITING.values()]
+    return [*rules, *(WRITING[name] for name in ("DefaultPreemption", "DefaultBinder", "VolumeBinding"))]
 
 
 def plugin_rules(classes: Iterable[type[Plugin]]) -> list[Rule]:
