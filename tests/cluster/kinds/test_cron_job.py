@@ -65,20 +65,31 @@ def test_a_schedule_that_never_comes() -> None:
     assert found.latest(0.0) == float("-inf")
 
 
+class _Clock:
+    """Stands still shortly before a full minute, and runs from shortly after it once it is released."""
+
+    def __init__(self) -> None:
+        self._released: float | None = None
+
+    def __call__(self) -> float:
+        if self._released is None:
+            return 1_800_000_059.9
+        return 1_800_000_060.1 + time.monotonic() - self._released
+
+    def release(self) -> None:
+        self._released = time.monotonic()
+
+
 @pytest.fixture
-async def late() -> AsyncIterator[Client]:
-    """A cluster whose clock shows half a second before the full minute."""
-    start, base = time.monotonic(), 1_800_000_000.0 - 1_800_000_000.0 % 60 + 59.5
-
-    def clock() -> float:
-        return base + (time.monotonic() - start)
-
+async def late() -> AsyncIterator[tuple[Client, _Clock]]:
+    """A cluster whose clock stands still shortly before a full minute."""
+    clock = _Clock()
     cluster = EmbeddedCluster(clock=clock)
     await cluster.start()
     cluster.add_nodes(1)
     client = Client(cluster)
     try:
-        yield client
+        yield client, clock
     finally:
         await client.close()
         await cluster.stop()
@@ -95,46 +106,52 @@ async def _count(client: Client, count: int) -> bool:
     return len(await items(client, JOBS)) == count
 
 
-async def test_a_job_is_created_at_the_time(late: Client) -> None:
-    await late.create(CRON_JOBS, _cron_job())
-    assert await items(late, JOBS) == []
-    await late.wait(lambda: _count(late, 1))
-    (job,) = await items(late, JOBS)
+async def test_a_job_is_created_at_the_time(late: tuple[Client, _Clock]) -> None:
+    client, clock = late
+    await client.create(CRON_JOBS, _cron_job())
+    assert await items(client, JOBS) == []
+    clock.release()
+    await client.wait(lambda: _count(client, 1))
+    (job,) = await items(client, JOBS)
     assert job["metadata"]["name"] == f"c-{1_800_000_060 // 60}"
     assert job["metadata"]["ownerReferences"][0]["kind"] == "CronJob"
     assert "batch.kubernetes.io/cronjob-scheduled-timestamp" in job["metadata"]["annotations"]
 
     async def succeeded() -> bool:
-        status = (await late.get(f"{CRON_JOBS}/c"))["status"]
+        status = (await client.get(f"{CRON_JOBS}/c"))["status"]
         return "lastSuccessfulTime" in status and "active" not in status and "lastScheduleTime" in status
 
-    await late.wait(succeeded)
+    await client.wait(succeeded)
 
 
-async def test_a_suspended_cron_job_creates_nothing(late: Client) -> None:
-    await late.create(CRON_JOBS, _cron_job(suspend=True))
+async def test_a_suspended_cron_job_creates_nothing(late: tuple[Client, _Clock]) -> None:
+    client, clock = late
+    await client.create(CRON_JOBS, _cron_job(suspend=True))
     other = _cron_job()
     other["metadata"]["name"] = "other"
-    await late.create(CRON_JOBS, other)
-    await late.wait(lambda: _count(late, 1))
-    assert (await items(late, JOBS))[0]["metadata"]["name"].startswith("other-")
+    await client.create(CRON_JOBS, other)
+    clock.release()
+    await client.wait(lambda: _count(client, 1))
+    assert (await items(client, JOBS))[0]["metadata"]["name"].startswith("other-")
 
 
 @pytest.mark.parametrize(("policy", "names"), [("Forbid", {"old"}), ("Replace", {"c"}), ("Allow", {"old", "c"})])
-async def test_concurrency(late: Client, policy: str, names: set[str]) -> None:
+async def test_concurrency(late: tuple[Client, _Clock], policy: str, names: set[str]) -> None:
     """A Job that still runs keeps the next one from starting, is replaced, or runs beside it."""
-    cron_job = await late.create(CRON_JOBS, _cron_job(concurrencyPolicy=policy, run_for="1h"))
+    client, clock = late
+    cron_job = await client.create(CRON_JOBS, _cron_job(concurrencyPolicy=policy, run_for="1h"))
     reference = {key: cron_job[key] for key in ("apiVersion", "kind")}
     reference |= {"name": "c", "uid": cron_job["metadata"]["uid"], "controller": True}
     old = make("batch/v1", "Job", "old", spec=cron_job["spec"]["jobTemplate"]["spec"])
     old["metadata"]["ownerReferences"] = [reference]
-    await late.create(JOBS, old)
+    await client.create(JOBS, old)
     other = _cron_job()
     other["metadata"]["name"] = "other"
-    await late.create(CRON_JOBS, other)
+    await client.create(CRON_JOBS, other)
+    clock.release()
 
     async def decided() -> bool:
-        found = [each["metadata"]["name"] for each in await items(late, JOBS)]
+        found = [each["metadata"]["name"] for each in await items(client, JOBS)]
         return {each.rpartition("-")[0] or each for each in found} == names | {"other"}
 
-    await late.wait(decided)
+    await client.wait(decided)
