@@ -90,6 +90,10 @@ class Quantity(NamedTuple):
         fits = all(_MIN_INT64 <= part <= _MAX_INT64 for part in (mine, theirs, total))
         return Quantity(total, scale, self.big or other.big or not fits)
 
+    def minus(self, other: "Quantity") -> "Quantity":
+        """Return the exact difference."""
+        return self.plus(Quantity(-other.unscaled, other.scale, other.big))
+
     def exceeds(self, other: "Quantity") -> bool:
         """Return whether this amount is greater."""
         if self.scale == other.scale:
@@ -304,3 +308,40 @@ def format_quantity(amount: int, *, binary: bool = False, milli: bool = False) -
         amount //= base
         step += 1
     return f"{amount}{suffixes[step]}"
+
+
+def is_binary_quantity(text: QuantityLike) -> bool:
+    """Return whether a quantity is written with a binary suffix, such as Mi."""
+    return isinstance(text, str) and text.strip()[-2:] in _BINARY_SUFFIXES
+
+
+def canonical_quantity(text: QuantityLike) -> str:
+    """Return a quantity as Kubernetes writes it, in its own family of suffixes: `2048Mi` becomes `2Gi`."""
+    amount = parse_quantity(text)
+    if amount.unscaled == 0:
+        return "0"
+    if is_binary_quantity(text):
+        if amount.exceeds(_KIBI) or _MINUS_KIBI.exceeds(amount) or amount.scaled(0) in (1024, -1024):
+            return format_quantity(amount.scaled(0), binary=True)
+        return _decimal_text(amount, exponents=False)
+    exponents = isinstance(text, str) and _EXPONENT.search(text) is not None
+    return _decimal_text(amount, exponents=exponents)
+
+
+_KIBI: Final = Quantity(1024)
+_MINUS_KIBI: Final = Quantity(-1024)
+_SUFFIX_OF: Final = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.items()}
+
+
+def _decimal_text(amount: Quantity, *, exponents: bool) -> str:
+    """Format an amount with the largest power of a thousand that is exact."""
+    unscaled, scale = amount.unscaled, amount.scale
+    while unscaled % 10 == 0:
+        unscaled //= 10
+        scale += 1
+    while scale % 3:
+        unscaled *= 10
+        scale -= 1
+    if not exponents and scale in _SUFFIX_OF:
+        return f"{unscaled}{_SUFFIX_OF[scale]}"
+    return f"{unscaled}e{scale}" if scale else str(unscaled)

@@ -31,6 +31,7 @@ from mooring.api import (
     StorageClass,
     VolumeAttachment,
 )
+from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.volcano import PodGroup, Queue, ResourceQuota
 from mooring.api.volcano_jobs import Command, VolcanoJob
 
@@ -104,7 +105,7 @@ RESOURCES: Final[dict[type[KubeObject], Resource[Any]]] = {
         Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
         CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
         Deployment, StatefulSet, DaemonSet, Job, Lease, Event, ResourceQuota, PodGroup, Queue,
-        VolcanoJob, Command,
+        VolcanoJob, Command, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, DeviceTaintRule,
     )
 }  # fmt: skip
 
