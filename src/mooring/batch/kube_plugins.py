@@ -21,12 +21,17 @@ from mooring.columns.templates import PodTemplate
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
+from mooring.framework.status import Status
+from mooring.framework.verdicts import Verdicts
 from mooring.plugins.image_locality import ImageLocality, locality_score
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_resources.balanced_allocation import BalanceColumns, NodeResourcesBalancedAllocation, Plan
 from mooring.releases import V1_36
 
 Ints = npt.NDArray[np.int64]
+
+UNSUPPORTED_CLAIMS: Final = "pod has resourceClaims, which batch sessions do not support yet (dynamic resource allocation)"
+_CLAIMS_REJECTED: Final = Status.unresolvable(UNSUPPORTED_CLAIMS)
 
 
 #: Volcano 1.15 runs the plugins of Kubernetes 1.35; of the emulated releases, this one is the nearest.
@@ -159,6 +164,22 @@ class ImagesOnArrival(ImageLocality):
                     totals[info.row] += int(float(image.size) * (seen / count))
         scores = np.array([locality_score(total, containers) for total in totals.tolist()], dtype=np.int64)
         return scores if nodes.rows is None else scores[nodes.rows]
+
+
+class SessionClaims(Plugin):
+    """Rejects pods with resource claims, for which sessions do not allocate devices."""
+
+    name = "DynamicResources"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status:
+        """Skip pods without claims."""
+        return _CLAIMS_REJECTED if pod.spec.resource_claims else Status.skip(template=True)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        """Reject pods with claims on all nodes."""
+        if not pod.spec.resource_claims:
+            return None
+        return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), _CLAIMS_REJECTED)
 
 
 class KubePlugins:

@@ -1,13 +1,14 @@
-"""The interfaces through which plugins reach the API server: Binder, VolumeWriter and ApiReader."""
+"""The interfaces through which plugins reach the API server: Binder, VolumeWriter, ClaimWriter and ApiReader."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import field
 
+from mooring.api.devices import ResourceClaim
 from mooring.api.meta import KubeObject, NamespacedObject, ObjectMeta, ObjectReference
 from mooring.api.pod import Pod
 from mooring.framework.status import Status
@@ -69,6 +70,48 @@ class VolumeWriter(Protocol):
 
     def exists(self, pod: Pod) -> bool:
         """Whether the pod still exists."""
+
+
+class ClaimWriteError(Exception):
+    """The API server rejected a write of a claim, or cannot be reached."""
+
+
+class ClaimConflictError(ClaimWriteError):
+    """The claim has changed since the version that a write is based on."""
+
+
+class ClaimWriter(Protocol):
+    """Writes resource claims for DynamicResources.
+
+    A method returns when the outcome is certain. It raises ClaimWriteError if nothing was written.
+    """
+
+    async def get(self, claim: ResourceClaim) -> ResourceClaim:
+        """Read the newest version of a claim."""
+
+    async def create(self, claim: ResourceClaim) -> ResourceClaim:
+        """Create a claim and return it."""
+
+    async def update(self, claim: ResourceClaim) -> ResourceClaim:
+        """Write the finalizers of a claim, which must not have changed, and return the new version."""
+
+    async def update_status(self, claim: ResourceClaim, before: ResourceClaim) -> ResourceClaim:
+        """Write the status of a claim, which must not have changed since ``before``, and return the new version."""
+
+    async def unreserve(self, claim: ResourceClaim, uid: str) -> None:
+        """Remove a pod from the reservations of a claim."""
+
+    async def delete(self, claim: ResourceClaim) -> None:
+        """Delete a claim."""
+
+    async def patch_pod_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+        """Write to the status of a pod."""
+
+    async def pause(self, seconds: float) -> None:
+        """Sleep."""
+
+    def start(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        """Run a write in the background. A failure is logged as a failure to ``what``."""
 
 
 class ApiReader(Protocol):

@@ -15,7 +15,7 @@ from mooring.columns.nodes import Nodes
 from mooring.columns.nominator import Nominator
 from mooring.columns.table import NodeTable, PodListener
 from mooring.columns.templates import PodTemplate
-from mooring.framework.api_clients import ApiReader, Binder, NoBinder, VolumeWriter
+from mooring.framework.api_clients import ApiReader, Binder, ClaimWriter, NoBinder, VolumeWriter
 from mooring.framework.listers import ListenerError, Lister, ObjectStore, PluginLister
 from mooring.framework.plugin_errors import HangsError, contain
 from mooring.framework.state import CycleState
@@ -130,6 +130,7 @@ class Handle:
         random: A source of random numbers. Use it instead of the module ``random``.
         binder: Writes bindings to the API server, for ``bind``.
         volumes: Writes volumes and claims. None without a cluster.
+        claims: Writes resource claims. None without a cluster.
         api: Reads from the API server, for ``run``: ``await self.handle.api.get(path)``. None without a cluster.
         extenders: The extenders that support preemption; None if there are none.
         release: The release of kube-scheduler that is emulated, with its feature gates:
@@ -151,6 +152,7 @@ class Handle:
         retry: Callable[[str, str], None] | None = None,
         binder: Binder | None = None,
         volumes: VolumeWriter | None = None,
+        claims: ClaimWriter | None = None,
         api: ApiReader | None = None,
         extenders: PreemptionExtenders | None = None,
         release: Release | None = None,
@@ -166,6 +168,7 @@ class Handle:
         self.random = rng if rng is not None else random.Random()
         self.binder: Binder = binder if binder is not None else NoBinder()
         self.volumes = volumes
+        self.claims = claims
         self.api = api
         self.extenders = extenders
         self._activate = activate

@@ -71,6 +71,8 @@ class Evaluation(msgspec.Struct):
     examined: list[int] = []
     statuses: NodeStatuses | None = None
     feasible: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+    #: Whether Filter returned an Error for some node, which ends the attempt.
+    aborted: bool = False
     #: Plugin -> weighted scores of the feasible rows.
     scores: dict[str, npt.NDArray[np.int64]] = {}
     #: The chosen node, and whether it was chosen because the pod is nominated to it.

@@ -285,8 +285,13 @@ class TemplateAnswerCache:
         return found
 
 
-def call_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-    """Return a filter's verdicts for some nodes, with either of its methods. Raises PluginFailure."""
+def call_filter(
+    plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes, *, keep_errors: bool = False
+) -> Verdicts | None:
+    """Return a filter's verdicts for some nodes, with either of its methods.
+
+    Raises PluginFailure if the plugin fails; also for an Error, unless ``keep_errors`` is set.
+    """
     if plugin.filter_nodes is None:
         return Verdicts.of([call_single_filter(plugin, state, pod, node) for node in nodes])
     try:
@@ -298,6 +303,8 @@ def call_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes)
                 f"filter_nodes returned {_shape(verdicts)}; return None or Verdicts with one entry per node"
             )
         if verdicts.may_fail:
+            if keep_errors:
+                return _with_error_text(plugin, verdicts)
             _raise_error(plugin, verdicts)
     except BaseException as error:
         contain(error)
@@ -311,6 +318,16 @@ def _raise_error(plugin: FilterPlugin, verdicts: Verdicts) -> None:
         status = verdicts.status(code)
         if not status.is_rejected:
             raise PluginFailure(filter_error(plugin.name, status))
+
+
+def _with_error_text(plugin: FilterPlugin, verdicts: Verdicts) -> Verdicts:
+    """Return verdicts whose errors have the message of kube-scheduler."""
+
+    def status(code: int) -> Status:
+        found = verdicts.status(code)
+        return found if found.is_rejected else filter_error(plugin.name, found)
+
+    return Verdicts(verdicts.codes, status)
 
 
 def filter_error(plugin: str, status: Status) -> Status:

@@ -15,7 +15,7 @@ from typing import Any
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.config import SchedulerConfiguration
-from mooring.framework.api_clients import ApiReader, Binder, VolumeWriter
+from mooring.framework.api_clients import ApiReader, Binder, ClaimWriter, VolumeWriter
 from mooring.framework.handle import EventRecorder
 from mooring.framework.plugin import Plugin
 from mooring.loading.circuit_breaker import Guards, Log
@@ -45,6 +45,7 @@ class Engine(ScheduleOne):
         recorder: EventRecorder | None = None,
         binder: Binder | None = None,
         volumes: VolumeWriter | None = None,
+        claims: ClaimWriter | None = None,
         api: ApiReader | None = None,
         on_error: ErrorReport | None = None,
         observer: Observer | None = None,
@@ -88,6 +89,7 @@ class Engine(ScheduleOne):
             retry=self._retry,
             binder=binder,
             volumes=volumes,
+            claims=claims,
             api=api,
             times=observer.plugin_times if observer is not None else None,
             extenders=self._extenders,

@@ -237,9 +237,12 @@ class Filtering:
     # Attribution
 
     def diagnose(
-        self, state: CycleState, pod: Pod, among: Rows | None, absent: Status | None
+        self, state: CycleState, pod: Pod, among: Rows | None, absent: Status | None, *, keep_errors: bool = False
     ) -> tuple[NodeStatuses, Rows]:
-        """Return the status of each node, from the first plugin in order that rejected it, and the feasible rows."""
+        """Return the status of each node, from the first plugin in order that rejected it, and the feasible rows.
+
+        With ``keep_errors``, an Error is the status of its node; otherwise it raises PluginFailure.
+        """
         statuses = NodeStatuses(self.table, absent) if absent is not None else NodeStatuses(self.table)
         rows = np.arange(len(self.table)) if among is None else among
         for plugin in self.profile.filters:
@@ -247,7 +250,7 @@ class Filtering:
                 break
             if plugin.name in state.skip_filter:
                 continue
-            verdicts = call_filter(plugin, state, pod, Nodes(self.table, rows))
+            verdicts = call_filter(plugin, state, pod, Nodes(self.table, rows), keep_errors=keep_errors)
             if verdicts is None:
                 continue
             rejected = verdicts.codes != 0

@@ -13,7 +13,7 @@ from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.config import Profile as ProfileConfiguration
 from mooring.config import SchedulerConfiguration
-from mooring.framework.api_clients import ApiReader, Binder, VolumeWriter
+from mooring.framework.api_clients import ApiReader, Binder, ClaimWriter, VolumeWriter
 from mooring.framework.declarations import CustomKinds, custom_kinds, declared_kinds
 from mooring.framework.events import ActionType, ClusterEvent, Hint
 from mooring.framework.handle import EventRecorder, Handle
@@ -86,6 +86,7 @@ class Profiles:
         retry: Callable[[str, str], None] | None = None,
         binder: Binder | None = None,
         volumes: VolumeWriter | None = None,
+        claims: ClaimWriter | None = None,
         api: ApiReader | None = None,
         times: PluginTimes | None = None,
         extenders: PreemptionExtenders | None = None,
@@ -106,6 +107,7 @@ class Profiles:
             retry=retry,
             binder=binder,
             volumes=volumes,
+            claims=claims,
             api=api,
             extenders=extenders,
         )

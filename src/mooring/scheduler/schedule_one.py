@@ -190,9 +190,15 @@ class SchedulePod:
     def _evaluate_filters(self, evaluation: Evaluation, pre_filtered: PreFiltered, among: Rows | None) -> Filtered:
         """Run the Filter plugins on all nodes and record each node's status."""
         runner = self._runner
-        statuses, rows = runner.filtering.diagnose(self.state, self._pod, among, pre_filtered.absent_status)
+        statuses, rows = runner.filtering.diagnose(
+            self.state, self._pod, among, pre_filtered.absent_status, keep_errors=True
+        )
         evaluation.examined = list(range(len(runner.table))) if among is None else among.tolist()
         evaluation.statuses, evaluation.feasible = statuses, rows
+        error = next((status for status, _ in statuses.groups() if status.code is Code.ERROR), None)
+        if error is not None:
+            evaluation.aborted = True
+            raise PluginFailure(error)
         return Filtered(rows, len(evaluation.examined), among)
 
     def _filter_with_extenders(self, rows: Rows) -> Steps[Rows]:

@@ -10,6 +10,7 @@ import msgspec
 
 from mooring.api.codec import Unknown, decode_object, fit
 from mooring.api.decode_errors import ConversionError, ManifestError, path_text
+from mooring.api.devices import DeviceClass
 from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.config import ConfigError, SchedulerConfiguration, load_config
@@ -30,13 +31,18 @@ def fill(cache: Cache, case: Mapping[str, Any], kinds: CustomKinds) -> None:
     objects = case.get("objects", [])
     if not isinstance(objects, list):
         raise CaseError("objects: not a list; give the cluster's objects as a list")
+    classes: list[DeviceClass] = []
     for number, raw in enumerate(objects):
         item = _decode(raw, f"objects[{number}]")
-        if isinstance(item, KubeObject):
+        if isinstance(item, DeviceClass):
+            classes.append(item)
+        elif isinstance(item, KubeObject):
             cache.put(item)
         elif isinstance(item, Unknown):
             for kind in kinds.get((item.api_version, item.kind), ()):
                 cache.put(_fitted(item, kind, f"objects[{number}]"))
+    for each in sorted(classes, key=lambda item: item.name):  # their order matters, and an API server lists by name
+        cache.put(each)
 
 
 def pod_of(raw: Any, where: str) -> Pod:
@@ -45,6 +51,14 @@ def pod_of(raw: Any, where: str) -> Pod:
     if not isinstance(pod, Pod):
         raise CaseError(f"{where}: not a Pod; give the pod to place as an object with kind: Pod")
     return pod
+
+
+def object_of(raw: Any, where: str) -> KubeObject:
+    """Return an object of a known kind. Raises CaseError."""
+    item = _decode(raw, where)
+    if not isinstance(item, KubeObject):
+        raise CaseError(f"{where}: the kind is not known; give an object that kube-scheduler watches")
+    return item
 
 
 def pods_of(case: Mapping[str, Any]) -> list[Pod]:

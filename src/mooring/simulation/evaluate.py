@@ -25,15 +25,16 @@ from mooring.scheduler.queue import QueuedPod
 from mooring.scheduler.schedule_one import run_without_extenders, schedule_pod
 from mooring.simulation.bindings import Bindings
 from mooring.simulation.cases import CaseError, config_of, elapse_of, fill, pod_of, pods_of
+from mooring.simulation.device_cases import DeviceCase, RecordingClaimWriter, has_devices
 
 __all__ = ["CaseError", "evaluate"]
 
 _NO_PLUGINS = Catalog()
 #: The duration of an attempt: long enough to order attempts, too short for any timeout.
 _ATTEMPT_SECONDS: Final = 0.001
-#: The time of the first attempt: later than any time in a case.
-_START: Final = 4_102_444_800.0
-#: DynamicResources scores every node 0 until it supports claims; the score is not shown.
+#: The time of the first attempt: later than the times in a case, except those that are to lie in the future.
+_START: Final = 4_000_000_000.0
+#: DynamicResources scores every node 0 without claims; the score is only shown for cases about devices.
 _UNSCORED = frozenset({"DynamicResources"})
 #: Plugins that search for victims on many nodes in any order: the reasons of their errors are not shown.
 _SEARCHERS = frozenset({"DefaultPreemption", "CapacityScheduling"})
@@ -46,25 +47,56 @@ def evaluate(case: Mapping[str, Any], catalog: Catalog = _NO_PLUGINS, *, release
 
     A case is ``{"objects": [...], "pod": {...}, "config"?: {...}}``. Instead of ``pod``, it can have ``"pods": [...]``,
     which are tried one after another, and ``"elapse": {...}``, the seconds that pass before an attempt, by its number.
+    A case about devices can have ``"before": [{"pod": {...}, "node": name}]``, pods whose claims are in flight, and
+    ``"events": [...]``, for which the queueing hints are shown.
     """
     clock, several = _Clock(), "pods" in case
     pods = pods_of(case) if several else [pod_of(case.get("pod"), "pod")]
     elapse = elapse_of(case, len(pods)) if several else {}
     config = config_of(case, catalog, release)
+    writer = RecordingClaimWriter()
     try:
-        engine = Engine(config, plugins=catalog.classes(), rng=random.Random(0), clock=clock)
+        engine = Engine(config, plugins=catalog.classes(), rng=random.Random(0), clock=clock, claims=writer)
     except ProfileError as error:
         raise CaseError(f"config: {error}") from None
     fill(engine.cache, case, known_kinds(catalog.classes()))
     if several:
         result = run_loop(_Attempts(engine, clock, pods).run(elapse))
     else:
-        engine.cache.objects.put(pods[0])  # it exists, but its nomination reserves nothing
-        evaluation = Evaluation()
-        outcome = schedule_pod(engine.profiles.first, pods[0], evaluation)
-        result = _shown(engine.profiles.first, evaluation, outcome if isinstance(outcome, ScheduleFailure) else None)
+        devices = DeviceCase(engine, case, writer) if has_devices(case) else None
+        result = _evaluate_pod(engine, pods[0], devices)
     if config.extenders:
         result["note"] = "extenders are not called: these are the answers of the plugins alone"
+    return result
+
+
+def _evaluate_pod(engine: Engine, pod: Pod, devices: DeviceCase | None) -> dict[str, Any]:
+    """Return the answers about one pod."""
+    runner = engine.profiles.first
+    if devices is not None:
+        devices.place_before()
+    engine.cache.objects.put(pod)  # it exists, but its nomination reserves nothing
+    evaluation = Evaluation()
+    outcome = schedule_pod(runner, pod, evaluation)
+    failure = outcome if isinstance(outcome, ScheduleFailure) else None
+    result = _shown(runner, evaluation, failure, with_devices=devices is not None)
+    if devices is None:
+        return result
+    gate = devices.pre_enqueue(pod)
+    if not gate.is_success:
+        result["preEnqueue"] = _status(gate)
+    if "preemption" in result and (writes := devices.writes()):
+        result["preemption"]["writes"] = writes
+    names = [runner.table.nodes[row].name for row in evaluation.feasible.tolist()]
+    if found := devices.allocations(outcome.state, pod, names):
+        result["allocations"] = found
+    if not evaluation.aborted and evaluation.scores:
+        best = max(zip(evaluation.totals.tolist(), names, strict=True), key=lambda pair: pair[0])[0]
+        node = min(name for name, total in zip(names, evaluation.totals.tolist(), strict=True) if total == best)
+        if (bound := devices.bind(outcome.state, pod, node)) is not None:
+            result["bind"] = bound
+    if hints := devices.hints(pod):
+        result["hints"] = hints
     return result
 
 
@@ -239,19 +271,23 @@ def _queued(pod: Pod) -> QueuedPod:
 # Answers as plain data
 
 
-def _shown(runner: PluginRunner, evaluation: Evaluation, failure: ScheduleFailure | None) -> dict[str, Any]:
+def _shown(
+    runner: PluginRunner, evaluation: Evaluation, failure: ScheduleFailure | None, *, with_devices: bool = False
+) -> dict[str, Any]:
     """Return the answers of all plugins in an attempt."""
-    if failure is not None and failure.statuses is None:  # a plugin failed
+    if failure is not None and failure.statuses is None and not evaluation.aborted:  # a plugin failed
         return {"preFilter": _status(failure.status), "filter": {}}
     shown: dict[str, Any] = {"preFilter": _status(evaluation.pre_filter), "filter": {}}
     if evaluation.statuses is not None:
-        shown |= _nodes(runner, evaluation)
+        shown |= _nodes(runner, evaluation, frozenset() if with_devices else _UNSCORED)
+    if evaluation.aborted:
+        return {"aborted": True, **shown}
     if failure is not None:
         shown["preemption"] = _preemption(runner, failure)
     return shown
 
 
-def _nodes(runner: PluginRunner, evaluation: Evaluation) -> dict[str, Any]:
+def _nodes(runner: PluginRunner, evaluation: Evaluation, unscored: frozenset[str]) -> dict[str, Any]:
     assert evaluation.statuses is not None
     nodes = runner.table.nodes
     shown: dict[str, Any] = {}
@@ -263,10 +299,10 @@ def _nodes(runner: PluginRunner, evaluation: Evaluation) -> dict[str, Any]:
     shown["filter"] = {
         nodes[row].name: _status(Status() if row in feasible else statuses[row]) for row in evaluation.examined
     }
-    if rows and not evaluation.nominated:
+    if rows and not evaluation.nominated and not evaluation.aborted:
         shown["scores"] = {
             nodes[row].name: {
-                plugin: int(scores[place]) for plugin, scores in evaluation.scores.items() if plugin not in _UNSCORED
+                plugin: int(scores[place]) for plugin, scores in evaluation.scores.items() if plugin not in unscored
             }
             for place, row in enumerate(rows)
         }

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.batch.fit_errors import SEVERE, Verdict
-from mooring.batch.kube_plugins import SessionPodAffinity
+from mooring.batch.kube_plugins import SessionClaims, SessionPodAffinity
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.queue import QueueInfo
 from mooring.batch.registrations import UNCACHEABLE
@@ -20,7 +20,6 @@ from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState, MissingStateError
 from mooring.framework.status import Code, PreFilterResult, Status
 from mooring.framework.verdicts import Verdicts
-from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.node_affinity import NodeAffinity
 from mooring.plugins.node_ports import NodePorts
 from mooring.plugins.node_unschedulable import NodeUnschedulable
@@ -44,7 +43,7 @@ _FILTERS: tuple[tuple[type[Plugin], str], ...] = (
     (VolumeZone, "predicate.VolumeZoneEnable"),
     (PodTopologySpread, "predicate.PodTopologySpreadEnable"),
     (VolumeBinding, "predicate.VolumeBindingEnable"),
-    (DynamicResources, ""),
+    (SessionClaims, ""),
 )
 
 

@@ -8,15 +8,17 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from mooring.api.devices import DEVICE_CLASS_PREFIX, DeviceClass
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.api.resources import is_extended
+from mooring.api.resources import amounts, is_extended
 from mooring.columns.table import NOT_OFFERED
 from mooring.framework import (
     ActionType,
     ClusterEvent,
     CycleState,
     Hint,
+    Lister,
     NodeInfo,
     Nodes,
     Plugin,
@@ -29,7 +31,10 @@ from mooring.framework import (
     depends_on,
 )
 from mooring.framework.what_if import Ints
+from mooring.plugins.dynamic_resources.device_state import extended_resources
+from mooring.plugins.dynamic_resources.extended_resources import is_device_resource
 from mooring.plugins.node_resources.columns import FreeColumns
+from mooring.plugins.node_resources.device_scoring import DeviceScoring
 from mooring.plugins.node_resources.resource_allocation import (
     AllocationScorer,
     Plan,
@@ -53,12 +58,14 @@ _UNPREPARED = Status.error('error reading "PreFilterNodeResourcesFit" from cycle
 class Demand:
     """The requests of a pod, and the statuses of nodes where they do not fit."""
 
-    __slots__ = ("_narrow", "_statuses", "amounts", "resources")
+    __slots__ = ("_narrow", "_statuses", "amounts", "by_class", "resources")
 
     def __init__(self, resources: list[str], amounts: list[tuple[int, int]]) -> None:
         self.resources = resources
         #: For each resource its slot in the table, and the request.
         self.amounts = amounts
+        #: The places of resources that a DeviceClass may provide.
+        self.by_class = [place for place, name in enumerate(resources) if is_device_resource(name)]
         self._narrow = len(resources) + _FIRST_RESOURCE <= 8
         self._statuses: dict[int, Status] = {}
 
@@ -96,13 +103,31 @@ class NodeResourcesFitArgs(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     """Rejects nodes without room; scores by LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
 
+    classes = Lister(DeviceClass, events=ActionType(0))
+
     def setup(self) -> None:
         """Create the scorer."""
+        self._extended = extended_resources(self.handle.objects)
+        self.handle.lister(DeviceClass).listen(self._class_changed)
+        self._devices = DeviceScoring(self.handle, self.args.scoring_strategy)
         self._ignored = frozenset(self.args.ignored_resources)
         self._ignored_groups = frozenset(self.args.ignored_resource_groups)
         self._scorer = AllocationScorer(self.handle.table, self.args.scoring_strategy)
         self._plan_key = (self, "plan")
         self._room = FreeColumns(self.handle.table)
+
+    def _class_changed(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
+        """Drop the cached answers if a class provides other resources than before."""
+        names = {each.spec.extended_resource_name if each is not None else None for each in (old, new)}
+        if old is None or new is None or len(names) > 1:
+            for name in tuple(self.handle.table.row_of):
+                self.handle.touch(name)
+
+    def _delegated(self, demand: Demand) -> tuple[int, ...]:
+        """Return the places of resources that a DeviceClass provides where no device plugin does."""
+        if not demand.by_class or not self._extended:
+            return ()
+        return tuple(place for place in demand.by_class if self._extended.get(demand.resources[place]) is not None)
 
     # Filter
 
@@ -126,7 +151,8 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         if nodes.rows is not None:
             room = [nodes.free(name) for name in demand.resources]
             allocatable = [nodes.allocatable(name) for name in demand.resources]
-            return _compare(demand, nodes.allowed_pods - nodes.pod_count, room, allocatable)
+            pods = nodes.allowed_pods - nodes.pod_count
+            return _compare(demand, pods, room, allocatable, self._delegated(demand))
         self._room.refresh()
         if self._room.fits_everywhere(demand.amounts):
             return None
@@ -134,7 +160,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         table, columns, count = nodes.table, self._room.amounts, len(nodes)
         room = [columns[slot] for slot, _ in demand.amounts]
         allocatable = [table.allocatable[slot, :count] for slot, _ in demand.amounts]
-        return _compare(demand, self._room.pods, room, allocatable)
+        return _compare(demand, self._room.pods, room, allocatable, self._delegated(demand))
 
     @depends_on("node", "pods")
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
@@ -144,10 +170,13 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             return _UNPREPARED
         table, row = node.table, node.row
         live = type(node) is NodeInfo
+        delegated = self._delegated(demand)
         code = 1 << _TOO_MANY_PODS if node.pod_count >= table.allowed_pods.item(row) else 0
         for number, (slot, wanted) in enumerate(demand.amounts, start=_FIRST_RESOURCE):
             allocatable = table.allocatable.item(slot, row)
             name = demand.resources[number - _FIRST_RESOURCE]
+            if allocatable <= 0 and number - _FIRST_RESOURCE in delegated:
+                continue
             if wanted > allocatable - (table.requested.item(slot, row) if live else node.requested(name)):
                 code |= 1 << number | (wanted > allocatable) << _UNRESOLVABLE
         return demand.status(code) if code else None
@@ -159,10 +188,11 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         values = np.stack([nodes.pod_count, *(nodes.requested(name) for name in demand.resources)])
         effects = np.stack([victims.present.astype(np.int64), *(victims.amounts(slot) for slot, _ in demand.amounts)])
         offered = np.stack([nodes.allowed_pods, *allocatable])
+        delegated = self._delegated(demand)
 
         def verdicts(taken: Ints) -> Verdicts | None:
             room = offered - taken
-            return _compare(demand, room[0], list(room[1:]), allocatable)
+            return _compare(demand, room[0], list(room[1:]), allocatable, delegated)
 
         return WhatIf(values, effects, verdicts)
 
@@ -190,13 +220,22 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Return the strategy's weighted mean over the configured resources."""
         plan = state.get(_PLAN)
-        return self._scorer.score_rows(self._plan(pod) if plan is None else plan, nodes.rows)
+        plan = self._plan(pod) if plan is None else plan
+        counts = self._devices.counts(self._scorer.names_of(plan), nodes.rows)
+        if counts:
+            return self._scorer.score_with_devices(plan, nodes.rows, counts)
+        return self._scorer.score_rows(plan, nodes.rows)
 
     @depends_on("node", "pods")
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """Score one node."""
         plan = state.get(_PLAN)
-        return self._scorer.score_row(self._plan(pod) if plan is None else plan, node.row)
+        plan = self._plan(pod) if plan is None else plan
+        rows = np.array([node.row], dtype=np.intp)
+        counts = self._devices.counts(self._scorer.names_of(plan), rows)
+        if counts:
+            return int(self._scorer.score_with_devices(plan, rows, counts)[0])
+        return self._scorer.score_row(plan, node.row)
 
     def _plan(self, pod: Pod) -> Plan:
         template = self.handle.template(pod)
@@ -208,16 +247,32 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         """Register for pods that are deleted or scaled down, and nodes that are added or grow."""
         return [
             ClusterEvent("Pod", ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, _room_left),
-            ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, _room_added),
+            ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, self._room_added),
+            ClusterEvent("DeviceClass", ActionType.ADD | ActionType.UPDATE, _class_provides),
         ]
 
+    def _room_added(self, pod: Pod, old: Node | None, new: Node) -> Hint:
+        offered = amounts(new.status.allocatable)
+        asked = [name for name, amount in pod.requests.items() if amount > 0 and is_device_resource(name)]
+        delegated = {n for n in asked if offered.get(n, 0) <= 0 and self._extended.get(n) is not None}
+        if not fits_empty(pod, new, delegated):
+            return Hint.SKIP
+        return Hint.QUEUE if old is None or delegated or grown(pod, old, new) else Hint.SKIP
 
-def _compare(demand: Demand, pods: Ints, room: list[Ints], allocatable: list[Ints]) -> Verdicts | None:
-    """Return verdicts from the free pods, the free amounts of each resource, and the nodes' capacities."""
+
+def _compare(
+    demand: Demand, pods: Ints, room: list[Ints], allocatable: list[Ints], delegated: tuple[int, ...] = ()
+) -> Verdicts | None:
+    """Return verdicts from the free pods, the free amounts of each resource, and the nodes' capacities.
+
+    ``delegated`` are the places of resources that do not count on nodes whose capacity is 0.
+    """
     rejected = full = pods < 1
     lacking: list[Mask] = []
-    for left, (_, wanted) in zip(room, demand.amounts, strict=True):
+    for place, (left, (_, wanted)) in enumerate(zip(room, demand.amounts, strict=True)):
         lack = left < wanted
+        if place in delegated:
+            lack &= allocatable[place] > 0
         lacking.append(lack)
         rejected = rejected | lack
     if not np.count_nonzero(rejected):
@@ -226,7 +281,7 @@ def _compare(demand: Demand, pods: Ints, room: list[Ints], allocatable: list[Int
     for index, lack in enumerate(lacking):
         if np.count_nonzero(lack):
             codes |= demand.code(lack, _FIRST_RESOURCE + index)
-            hopeless = allocatable[index] < demand.amounts[index][1]
+            hopeless = lack & (allocatable[index] < demand.amounts[index][1])
             codes |= hopeless.view(np.uint8)  # bit _UNRESOLVABLE
     return Verdicts(codes, demand.status)
 
@@ -239,7 +294,12 @@ def _room_left(pod: Pod, old: Pod, new: Pod | None) -> Hint:
     return Hint.QUEUE if new.node_name and freed_by(pod, old, new) else Hint.SKIP
 
 
-def _room_added(pod: Pod, old: Node | None, new: Node) -> Hint:
-    if not fits_empty(pod, new):
+def _class_provides(pod: Pod, old: DeviceClass | None, new: DeviceClass) -> Hint:
+    """Queue if a class now provides a resource that the pod requests."""
+    name, asked = new.spec.extended_resource_name, pod.requests
+    if old is None:
+        if DEVICE_CLASS_PREFIX + new.name in asked:
+            return Hint.QUEUE
+    elif (old.spec.extended_resource_name or "") == (name or ""):
         return Hint.SKIP
-    return Hint.QUEUE if old is None or grown(pod, old, new) else Hint.SKIP
+    return Hint.QUEUE if name is not None and name in asked else Hint.SKIP

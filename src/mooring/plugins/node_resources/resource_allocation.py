@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -197,18 +197,36 @@ class AllocationScorer:
             total += 0.5
         return total.astype(np.int64)
 
-    def _score_ints(self, plan: Plan, rows: Rows | None) -> Ints:
+    def names_of(self, plan: Plan) -> list[str]:
+        """Return the resources of a plan."""
+        return [self._resources[index].name for index, _, _ in plan]
+
+    def score_with_devices(self, plan: Plan, rows: Rows | None, counts: Mapping[str, tuple[Ints, Ints]]) -> Ints:
+        """Return the scores of some rows if classes provide resources where no device plugin does.
+
+        ``counts`` are the devices, and the allocated ones, of such resources by row.
+        """
+        self._columns.refresh()
+        return self._score_ints(plan, rows, counts)
+
+    def _score_ints(
+        self, plan: Plan, rows: Rows | None, counts: Mapping[str, tuple[Ints, Ints]] | None = None
+    ) -> Ints:
         """Score amounts that floats cannot represent exactly."""
         strategy, count = self._strategy, len(self._columns.table)
         total, weights = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         for index, amount, weight in plan:
             capacity, used = self._columns.amounts(index)
-            counts = capacity != 0
-            rated = strategy.rate_ints(used + amount, np.where(counts, capacity, 1))
+            devices = counts.get(self._resources[index].name) if counts else None
+            if devices is not None:
+                missing = (capacity == 0) & (devices[0] > 0)
+                capacity, used = np.where(missing, devices[0], capacity), np.where(missing, devices[1], used)
+            counted = capacity != 0
+            rated = strategy.rate_ints(used + amount, np.where(counted, capacity, 1))
             if strategy.picky:
-                counts &= rated > 0
-            total += rated * counts * weight
-            weights += counts * weight
+                counted &= rated > 0
+            total += rated * counted * weight
+            weights += counted * weight
         np.maximum(weights, 1, out=weights)
         scores = (total / weights + 0.5).astype(np.int64) if strategy.picky else truncated_all(total, weights)
         return scores if rows is None else scores[rows]
@@ -236,12 +254,16 @@ def tracked(asked: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def fits_empty(pod: Pod, node: Node) -> bool:
-    """Return whether the pod would fit on the node if it were empty."""
+def fits_empty(pod: Pod, node: Node, ignored: Collection[str] = ()) -> bool:
+    """Return whether the pod would fit on the node if it were empty; ``ignored`` resources do not count."""
     offered = amounts(node.status.allocatable)
     if offered.get(PODS, 0) < 1:
         return False
-    return all(wanted <= offered.get(name, 0) for name, wanted in tracked_requests(pod).items() if wanted > 0)
+    return all(
+        wanted <= offered.get(name, 0)
+        for name, wanted in tracked_requests(pod).items()
+        if wanted > 0 and name not in ignored
+    )
 
 
 def grown(pod: Pod, old: Node, new: Node) -> bool:

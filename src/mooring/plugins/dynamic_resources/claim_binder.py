@@ -1,0 +1,247 @@
+"""ClaimBinder: writes allocations and reservations to the API server, and waits for binding conditions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from mooring.api.devices import (
+    CLAIM_FINALIZER,
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+)
+from mooring.api.meta import format_time
+from mooring.api.pod import ContainerExtendedResourceRequest, ExtendedResourceClaimStatus, Pod
+from mooring.framework import Handle
+from mooring.framework.api_clients import ClaimConflictError, ClaimWriteError, ClaimWriter
+from mooring.plugins.dynamic_resources.binding_conditions import (
+    DeviceBindingError,
+    has_binding_conditions,
+    is_ready,
+    is_timed_out,
+)
+from mooring.plugins.dynamic_resources.claim_tracker import ClaimTracker
+from mooring.plugins.dynamic_resources.extended_resources import SPECIAL_NAME
+
+#: How often a write is tried, and the pause after a conflict.
+_TRIES: Final = 5
+_PAUSE_SECONDS: Final = 0.01
+#: How often binding conditions are checked.
+_POLL_SECONDS: Final = 5.0
+
+_replace = msgspec.structs.replace
+
+
+class ClaimBindingError(Exception):
+    """A claim cannot be bound. The text is kube-scheduler's."""
+
+
+class PodBinding:
+    """The claims of a pod that is being bound to a node."""
+
+    __slots__ = ("allocations", "claims", "mappings", "node_claim", "special", "special_uid")
+
+    def __init__(self, claims: list[ResourceClaim], special: int | None) -> None:
+        self.claims = claims
+        #: The place of the claim for extended resources.
+        self.special = special
+        #: Its uid before it was created.
+        self.special_uid = claims[special].uid if special is not None else ""
+        #: Place of a claim -> the allocation to write.
+        self.allocations: dict[int, AllocationResult] = {}
+        #: The claim for extended resources with its requests on the chosen node, and the mappings.
+        self.node_claim: ResourceClaim | None = None
+        self.mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+
+
+class ClaimBinder:
+    """Writes claims."""
+
+    def __init__(self, handle: Handle, tracker: ClaimTracker) -> None:
+        self._handle = handle
+        self._tracker = tracker
+
+    async def bind(
+        self, writer: ClaimWriter, pod: Pod, node_name: str, binding: PodBinding, binding_timeout: float
+    ) -> None:
+        """Write what Reserve decided. Raises ClaimBindingError."""
+        for place, claim in enumerate(binding.claims):
+            if not claim.is_reserved_for(pod.uid):
+                binding.claims[place] = await self._bind_claim(writer, pod, binding, place)
+        if any(map(has_binding_conditions, binding.claims)):
+            await self._wait_until_ready(writer, pod, node_name, binding, binding_timeout)
+
+    async def _bind_claim(self, writer: ClaimWriter, pod: Pod, binding: PodBinding, place: int) -> ResourceClaim:
+        claim, allocation = binding.claims[place], binding.allocations.get(place)
+        special = place == binding.special
+        if special and allocation is None and not claim.spec.devices.requests:
+            return claim  # a device plugin provides the resources
+        in_flight = binding.special_uid if special else claim.uid
+        written: ResourceClaim | None = None
+        try:
+            if special and claim.name == SPECIAL_NAME:
+                claim = written = binding.claims[place] = await self._create(writer, binding)
+            claim = written = await self._write(writer, pod, claim, allocation)
+            if special:
+                await self._report_special(writer, pod, claim, binding)
+        except ClaimWriteError as error:
+            raise ClaimBindingError(str(error)) from None
+        finally:
+            if written is not None:
+                binding.claims[place] = written
+            self._settle(in_flight if allocation is not None else "", written)
+        return claim
+
+    def _settle(self, in_flight: str, written: ResourceClaim | None) -> None:
+        """Use the written version, and stop counting the allocation separately as soon as that is possible."""
+        if written is not None:
+            self._tracker.settle(in_flight, written, self._handle.clock())
+        elif in_flight:
+            self._tracker.finish(in_flight)
+
+    async def _create(self, writer: ClaimWriter, binding: PodBinding) -> ResourceClaim:
+        made = binding.node_claim
+        assert made is not None
+        metadata = _replace(made.metadata, name="", uid="")
+        try:
+            return await writer.create(_replace(made, metadata=metadata))
+        except ClaimWriteError as error:
+            raise ClaimBindingError(f"create claim for extended resources {made.namespace}/: {error}") from None
+
+    async def _write(
+        self, writer: ClaimWriter, pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None
+    ) -> ResourceClaim:
+        for attempt in range(_TRIES):
+            try:
+                if attempt:
+                    await writer.pause(_PAUSE_SECONDS)
+                    claim = await self._read(writer, claim)
+                return await self._write_once(writer, pod, claim, allocation)
+            except ClaimConflictError as error:
+                conflict = error
+        raise ClaimBindingError(str(conflict))
+
+    @staticmethod
+    async def _read(writer: ClaimWriter, claim: ResourceClaim) -> ResourceClaim:
+        try:
+            return await writer.get(claim)
+        except ClaimWriteError as error:
+            raise ClaimBindingError(f"get updated claim {claim.key} after conflict: {error}") from None
+
+    async def _write_once(
+        self, writer: ClaimWriter, pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None
+    ) -> ResourceClaim:
+        key = claim.key
+        if claim.metadata.deletion_timestamp is not None:
+            raise ClaimBindingError(f"claim {key} got deleted in the meantime")
+        current = claim.status.allocation
+        if allocation is not None:
+            if current is not None:
+                raise ClaimBindingError(f"claim {key} got allocated elsewhere in the meantime")
+            if CLAIM_FINALIZER not in claim.metadata.finalizers:
+                claim = await self._add_finalizer(writer, claim)
+            current = allocation
+        if current is None:
+            raise ClaimBindingError(f"claim {key} got deallocated elsewhere in the meantime")
+        if current.allocation_timestamp is None:
+            current = _replace(current, allocation_timestamp=format_time(self._handle.clock()))
+        reference = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+        status = _replace(
+            claim.status, allocation=current, reserved_for=(*claim.status.reserved_for, reference)
+        )
+        try:
+            return await writer.update_status(_replace(claim, status=status), claim)
+        except ClaimWriteError as error:
+            what = "add allocation and reservation" if allocation is not None else "add reservation"
+            raise type(error)(f"{what} to claim {key}: {error}") from None
+
+    @staticmethod
+    async def _add_finalizer(writer: ClaimWriter, claim: ResourceClaim) -> ResourceClaim:
+        metadata = _replace(claim.metadata, finalizers=(*claim.metadata.finalizers, CLAIM_FINALIZER))
+        try:
+            return await writer.update(_replace(claim, metadata=metadata))
+        except ClaimWriteError as error:
+            raise type(error)(f"add finalizer to claim {claim.key}: {error}") from None
+
+    @staticmethod
+    async def _report_special(writer: ClaimWriter, pod: Pod, claim: ResourceClaim, binding: PodBinding) -> None:
+        """Write the claim for extended resources to the status of the pod, for the kubelet."""
+        what = f"pod {pod.key} ExtendedResourceClaimStatus"
+        if not binding.mappings:
+            raise ClaimBindingError(f"nil or empty request mappings, no update of {what}")
+        status = ExtendedResourceClaimStatus(request_mappings=binding.mappings, resource_claim_name=claim.name)
+        patch: dict[str, Any] = {"status": {"extendedResourceClaimStatus": msgspec.to_builtins(status)}}
+        try:
+            await writer.patch_pod_status(pod, patch)
+        except ClaimWriteError as error:
+            raise ClaimBindingError(f"update {what}: {error}") from None
+
+    async def _wait_until_ready(
+        self, writer: ClaimWriter, pod: Pod, node_name: str, binding: PodBinding, timeout: float
+    ) -> None:
+        note = f"waiting for binding conditions for device on node {node_name}"
+        self._handle.events.record(
+            pod, type="Normal", reason="BindingConditionsPending", action="Scheduling", note=note
+        )
+        deadline = self._handle.clock() + timeout
+        while True:
+            try:
+                if self._all_ready(binding, timeout):
+                    return
+            except DeviceBindingError as error:
+                raise ClaimBindingError(str(error)) from None
+            if self._handle.clock() >= deadline:
+                raise ClaimBindingError("device binding timeout: context deadline exceeded")
+            await writer.pause(_POLL_SECONDS)
+
+    def _all_ready(self, binding: PodBinding, timeout: float) -> bool:
+        for place, known in enumerate(binding.claims):
+            claim = self._tracker.get(known.name, known.namespace)
+            if claim is None:
+                raise ClaimBindingError(f'could not find ResourceClaim "{known.key}"')
+            binding.claims[place] = claim
+            if not is_ready(claim):
+                if is_timed_out(claim, self._handle.clock(), timeout):
+                    raise ClaimBindingError(f"device binding timeout: claim={claim.name}")
+                return False
+        return True
+
+    # Releasing
+
+    def unreserve(self, writer: ClaimWriter | None, pod: Pod, binding: PodBinding) -> None:
+        """Give up what Reserve decided, and remove the pod's reservations. Failures are reported by the writer."""
+        for place, claim in enumerate(binding.claims):
+            if place == binding.special:
+                continue
+            if self._tracker.finish(claim.uid):
+                self._tracker.restore(claim.name, claim.namespace)
+            if claim.status.allocation is not None and claim.is_reserved_for(pod.uid) and writer is not None:
+                writer.start(writer.unreserve(claim, pod.uid), f"unreserve claim {claim.key}")
+        if binding.special is not None:
+            special = binding.claims[binding.special]
+            if self._tracker.finish(binding.special_uid):
+                self._tracker.restore(special.name, special.namespace)
+            if special.name != SPECIAL_NAME and writer is not None:
+                writer.start(self.delete(writer, special), f"delete claim {special.key}")
+
+    async def deallocate(self, writer: ClaimWriter, claim: ResourceClaim) -> None:
+        """Remove the allocation of a claim."""
+        await writer.update_status(_replace(claim, status=ResourceClaimStatus()), claim)
+
+    async def delete(self, writer: ClaimWriter, claim: ResourceClaim) -> None:
+        """Delete a claim that this scheduler created; its finalizer is removed first."""
+        for attempt in range(_TRIES):
+            try:
+                if attempt:
+                    await writer.pause(_PAUSE_SECONDS)
+                    claim = await writer.get(claim)
+                finalizers = tuple(each for each in claim.metadata.finalizers if each != CLAIM_FINALIZER)
+                await writer.update(_replace(claim, metadata=_replace(claim.metadata, finalizers=finalizers)))
+                break
+            except ClaimConflictError:
+                if attempt == _TRIES - 1:
+                    raise
+        await writer.delete(claim)

@@ -1,0 +1,219 @@
+"""Claim plans: the requests of claims, compiled once for all claims with the same content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from mooring.api.devices import (
+    ALL_DEVICES,
+    EXACT_COUNT,
+    DeviceAttribute,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceTaint,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from mooring.plugins.dynamic_resources.capacity import Amount, consumption
+from mooring.plugins.dynamic_resources.pools import DeviceContent
+from mooring.plugins.dynamic_resources.selectors import Selector, SelectorError, Selectors
+
+#: Stand for the key and the name of a claim, and for a device, in the messages of a plan.
+CLAIM, CLAIM_NAME, DEVICE = "\0c", "\0n", "\0d"
+#: The limit of the API on the devices of a claim.
+MOST_DEVICES: Final = 32
+#: The limit of the API on the alternatives of a request; the first alternative scores as much.
+MOST_ALTERNATIVES: Final = 8
+
+
+class AllocationError(ValueError):
+    """The search has to stop: a selector fails, or a request cannot be handled.
+
+    The text is kube-scheduler's, with placeholders for the claim and the device.
+    """
+
+    def __init__(self, text: str, claim: int = 0, device: tuple[int, int] | None = None) -> None:
+        super().__init__(text)
+        self.text = text
+        #: The number of the claim.
+        self.claim = claim
+        #: The pool and the place of the device.
+        self.device = device
+
+    def render(self, claims: Sequence[ResourceClaim], device: Callable[[tuple[int, int]], str]) -> str:
+        """Return the text for some claims."""
+        text = self.text
+        if self.device is not None:
+            text = text.replace(DEVICE, device(self.device))
+        claim = claims[self.claim]
+        return text.replace(CLAIM, claim.key).replace(CLAIM_NAME, claim.name)
+
+
+class RequestPlan:
+    """A request, or an alternative of a prioritized list."""
+
+    def __init__(
+        self,
+        request: ExactDeviceRequest | DeviceSubRequest,
+        name: str,
+        parent: str,
+        device_class: DeviceClass | None,
+        selectors: Selectors,
+    ) -> None:
+        #: The name without the list.
+        self.bare_name = name
+        #: The name of the list or, outside of lists, of the request.
+        self.base_name = parent or name
+        self.alternative = name if parent else ""
+        self.name = f"{parent}/{name}" if parent else name
+        self.device_class = device_class
+        self.takes_all = request.allocation_mode == ALL_DEVICES
+        self.count = request.count
+        self.admin = isinstance(request, ExactDeviceRequest) and bool(request.admin_access)
+        self.tolerations = request.tolerations
+        requested = request.capacity.requests if request.capacity is not None else {}
+        self.requested = {name: Amount.of(text) for name, text in requested.items()}
+        self.problem = self._check(request)
+        self._selectors = self._compile(request, selectors) if not self.problem else ()
+        #: Content -> whether its devices can be selected, and what they would consume.
+        self._selectable: dict[int, bool] = {}
+        self._consumption: dict[int, dict[str, Amount] | None] = {}
+        self._tolerated: dict[int, bool] = {}
+
+    def _check(self, request: ExactDeviceRequest | DeviceSubRequest) -> str:
+        """Return why the request cannot be handled."""
+        where = f"claim {CLAIM}, request {self.bare_name}"
+        for number, selector in enumerate(request.selectors):
+            if selector.cel is None:
+                return f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)"
+        name = request.device_class_name
+        if not name:
+            return f"{where}: missing device class name (unsupported request type?)"
+        if self.device_class is None:
+            missing = f'deviceclass.resource.k8s.io "{name}" not found'
+            return f"{where}: could not retrieve device class {name}: {missing}"
+        if request.allocation_mode not in (EXACT_COUNT, ALL_DEVICES):
+            return f"{where}: unsupported count mode {request.allocation_mode}"
+        return ""
+
+    def _compile(
+        self, request: ExactDeviceRequest | DeviceSubRequest, selectors: Selectors
+    ) -> tuple[tuple[Selector, str], ...]:
+        assert self.device_class is not None
+        sources: tuple[tuple[str, tuple[DeviceSelector, ...]], ...] = (
+            (f"class {self.device_class.name}", self.device_class.spec.selectors),
+            (f"claim {CLAIM}", request.selectors),
+        )
+        return tuple(
+            (selectors.of(each.cel.expression if each.cel is not None else ""), f"{where}: selector #{number}")
+            for where, given in sources
+            for number, each in enumerate(given)
+        )
+
+    def selects(self, content: DeviceContent, claim: int) -> bool:
+        """Return whether the selectors of the class and of the request match. Raises AllocationError."""
+        found = self._selectable.get(content.number)
+        if found is None:
+            found = self._selectable[content.number] = self._select(content, claim)
+        return found
+
+    def _select(self, content: DeviceContent, claim: int) -> bool:
+        for selector, where in self._selectors:
+            try:
+                if not selector.matches(content):
+                    return False
+            except SelectorError as error:
+                raise AllocationError(f"{where}: {error}", claim) from None
+        return True
+
+    def first_mismatch(self, content: DeviceContent) -> str:
+        """Return the first selector that does not match, or that fails, for explanations; empty if all match."""
+        for selector, where in self._selectors:
+            try:
+                if not selector.matches(content):
+                    return where
+            except SelectorError as error:
+                return f"{where}: {error}"
+        return ""
+
+    def consumption(self, content: DeviceContent) -> dict[str, Amount] | None:
+        """Return what the request consumes of a device's capacity; None if the device cannot serve it."""
+        try:
+            return self._consumption[content.number]
+        except KeyError:
+            found = self._consumption[content.number] = consumption(self.requested, content.capacities)
+            return found
+
+    def tolerates(self, content: DeviceContent) -> bool:
+        """Return whether the request tolerates all taints of a device."""
+        found = self._tolerated.get(content.number)
+        if found is None:
+            found = all(any(map(lambda each: _tolerates(each, taint), self.tolerations)) for taint in content.taints)
+            self._tolerated[content.number] = found
+        return found
+
+
+def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+class ConstraintPlan:
+    """A constraint of a claim."""
+
+    def __init__(self, constraint: DeviceConstraint) -> None:
+        self.is_match = constraint.match_attribute is not None
+        self.attribute = constraint.match_attribute or constraint.distinct_attribute or ""
+        self.is_empty = constraint.match_attribute is None and constraint.distinct_attribute is None
+        self._requests = frozenset(constraint.requests)
+
+    def covers(self, request: RequestPlan) -> bool:
+        """Return whether the constraint applies to a request."""
+        names = self._requests
+        return not names or request.base_name in names or (bool(request.alternative) and request.name in names)
+
+
+def attribute_value(attribute: DeviceAttribute) -> tuple[str, object] | None:
+    """Return the type and value of an attribute; None for a type that cannot be compared."""
+    if attribute.string is not None:
+        return "string", attribute.string
+    if attribute.int_ is not None:
+        return "int", attribute.int_
+    if attribute.bool_ is not None:
+        return "bool", attribute.bool_
+    return None if attribute.version is None else ("version", attribute.version)
+
+
+class ClaimPlan:
+    """The requests and constraints of a claim."""
+
+    def __init__(
+        self, spec: ResourceClaimSpec, classes: Callable[[str], DeviceClass | None], selectors: Selectors
+    ) -> None:
+        self.spec = spec
+        self.requests = tuple(_alternatives(each, classes, selectors) for each in spec.devices.requests)
+        self.is_list = tuple(bool(each.first_available) for each in spec.devices.requests)
+        self.constraints = tuple(map(ConstraintPlan, spec.devices.constraints))
+
+
+def _alternatives(
+    request: DeviceRequest, classes: Callable[[str], DeviceClass | None], selectors: Selectors
+) -> tuple[RequestPlan, ...]:
+    if request.first_available:
+        return tuple(
+            RequestPlan(each, each.name, request.name, classes(each.device_class_name), selectors)
+            for each in request.first_available
+        )
+    exact = request.exactly if request.exactly is not None else ExactDeviceRequest()
+    return (RequestPlan(exact, request.name, "", classes(exact.device_class_name), selectors),)

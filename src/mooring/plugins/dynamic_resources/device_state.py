@@ -1,0 +1,206 @@
+"""DeviceState: what all profiles share about devices and claims, and the outcomes of searches."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.devices import DeviceClass, ResourceClaim, ResourceClaimSpec, ResourceSlice
+from mooring.framework import Handle
+from mooring.framework.listers import ObjectStore
+from mooring.plugins.dynamic_resources.allocator import Search, SearchLimitError, Solution
+from mooring.plugins.dynamic_resources.claim_plan import MOST_ALTERNATIVES, AllocationError, ClaimPlan
+from mooring.plugins.dynamic_resources.claim_tracker import ClaimTracker
+from mooring.plugins.dynamic_resources.device_index import DeviceIndex, NodePools
+from mooring.plugins.dynamic_resources.extended_resources import ExtendedResources
+from mooring.plugins.dynamic_resources.selectors import Selectors
+
+Ints = npt.NDArray[np.int64]
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+#: The maximum number of cached plans.
+_MOST_PLANS: Final = 1024
+#: A search ends after this many steps, and all searches of an attempt together after this time. A search is
+#: exponential in the worst case, and the event loop must not wait for it.
+_MOST_STEPS: Final = 200_000
+_MOST_SECONDS: Final = 1.0
+_STEPS_PER_CHECK: Final = 256
+
+#: Kinds of outcomes.
+UNKNOWN, FOUND, NOTHING, INVALID_POOLS, FAILED, TIMED_OUT = range(6)
+
+
+class Outcome:
+    """The outcome of a search for all nodes with one signature."""
+
+    __slots__ = ("error", "kind", "score", "solution")
+
+    def __init__(
+        self, kind: int, solution: Solution | None = None, error: AllocationError | None = None, score: int = 0
+    ) -> None:
+        self.kind = kind
+        self.solution = solution
+        self.error = error
+        self.score = score
+
+
+class Budget:
+    """Limits a search."""
+
+    def __init__(self, steps: int, seconds: float) -> None:
+        self._steps = steps
+        self._left = steps
+        self._until = perf_counter() + seconds
+        #: Whether the time is over. The outcome of the search depends on the machine then and is not cached.
+        self.out_of_time = False
+
+    def renew(self) -> None:
+        """Start another search; the time is that of all searches."""
+        self._left = self._steps
+
+    def spend(self) -> None:
+        """Count a step. Raises SearchLimitError."""
+        self._left -= 1
+        if self._left < 0:
+            raise SearchLimitError
+        if self._left % _STEPS_PER_CHECK == 0 and perf_counter() > self._until:
+            self.out_of_time = True
+            raise SearchLimitError
+
+
+class AllocationPlan:
+    """Claims that are allocated together, with the outcome for each signature of nodes."""
+
+    def __init__(self, claims: tuple[ClaimPlan, ...]) -> None:
+        self.claims = claims
+        self._outcomes: dict[int, Outcome] = {}
+        self._kinds: npt.NDArray[np.int8] = np.zeros(0, dtype=np.int8)
+        self._scores: Ints = np.zeros(0, dtype=np.int64)
+
+    def grow(self, count: int) -> None:
+        """Make room for signatures."""
+        if count > len(self._kinds):
+            more = max(64, 2 * count) - len(self._kinds)
+            self._kinds = np.concatenate([self._kinds, np.zeros(more, dtype=np.int8)])
+            self._scores = np.concatenate([self._scores, np.zeros(more, dtype=np.int64)])
+
+    def kinds(self, signatures: Ints) -> npt.NDArray[np.int8]:
+        """Return the kind of outcome for each signature."""
+        return self._kinds[signatures]
+
+    def scores(self, signatures: Ints) -> Ints:
+        """Return the score of each signature."""
+        return self._scores[signatures]
+
+    def outcome(self, signature: int) -> Outcome | None:
+        """Return the outcome for a signature."""
+        return self._outcomes.get(signature)
+
+    def store(self, signature: int, outcome: Outcome) -> None:
+        """Cache an outcome."""
+        self._outcomes[signature] = outcome
+        self._kinds[signature] = outcome.kind
+        self._scores[signature] = outcome.score
+
+    def forget(self, signature: int) -> None:
+        """Remove an outcome that depends on the speed of the machine."""
+        self._outcomes.pop(signature, None)
+        self._kinds[signature] = UNKNOWN
+
+
+class DeviceState:
+    """Claims, devices, classes and plans. All profiles on one cache share it."""
+
+    def __init__(self, handle: Handle) -> None:
+        objects = handle.objects
+        self.tracker = ClaimTracker(objects.lister(ResourceClaim))
+        self.index = DeviceIndex(handle.table, objects.lister(ResourceSlice), self.tracker.usage)
+        self.classes = objects.lister(DeviceClass)
+        self.extended = extended_resources(objects)
+        self.selectors = Selectors()
+        self._version: tuple[int, int] = (-1, -1)
+        self._claim_plans: dict[bytes, ClaimPlan] = {}
+        self._plans: OrderedDict[tuple[bytes, ...], AllocationPlan] = OrderedDict()
+
+    def plan(self, specs: Sequence[ResourceClaimSpec]) -> AllocationPlan:
+        """Return the plan for claims with these specifications."""
+        version = (self.classes.version, self.index.epoch)
+        if version != self._version or len(self._claim_plans) > _MOST_PLANS:
+            self._version = version
+            self._claim_plans.clear()
+            self._plans.clear()
+        key = tuple(map(_encode, specs))
+        found = self._plans.get(key)
+        if found is None:
+            found = AllocationPlan(tuple(map(self._claim_plan, key, specs)))
+            self._plans[key] = found
+            if len(self._plans) > _MOST_PLANS:
+                self._plans.popitem(last=False)
+        else:
+            self._plans.move_to_end(key)
+        return found
+
+    def _claim_plan(self, key: bytes, spec: ResourceClaimSpec) -> ClaimPlan:
+        found = self._claim_plans.get(key)
+        if found is None:
+            found = self._claim_plans[key] = ClaimPlan(spec, self.classes.get, self.selectors)
+        return found
+
+    def search(self, plan: AllocationPlan, pools: NodePools, budget: Budget) -> Outcome:
+        """Search devices on the nodes with a signature."""
+        budget.renew()
+        if pools.error:
+            return Outcome(FAILED, error=AllocationError(pools.error))
+        try:
+            solution = Search(plan.claims, pools.pools, self.tracker.usage.view, budget.spend).run()
+        except AllocationError as error:
+            return Outcome(FAILED, error=error)
+        except SearchLimitError:
+            return Outcome(TIMED_OUT)
+        if solution is None:
+            invalid = any(pool.is_invalid for pool in pools.pools)
+            return Outcome(INVALID_POOLS if invalid else NOTHING)
+        return Outcome(FOUND, solution, score=_score(plan, solution))
+
+
+def _score(plan: AllocationPlan, solution: Solution) -> int:
+    """Return the score of the chosen alternatives: the earlier in its list, the better."""
+    return sum(
+        MOST_ALTERNATIVES - chosen
+        for claim, part in zip(plan.claims, solution, strict=True)
+        for is_list, chosen in zip(claim.is_list, part.alternatives, strict=True)
+        if is_list
+    )
+
+
+def new_budget(filter_timeout: float) -> Budget:
+    """Return the limits of an attempt; a timeout of 0 means the default limits."""
+    share = min(filter_timeout, _MOST_SECONDS) if filter_timeout > 0 else _MOST_SECONDS
+    return Budget(int(_MOST_STEPS * share / _MOST_SECONDS), share)
+
+
+_STATES: weakref.WeakKeyDictionary[ObjectStore, DeviceState] = weakref.WeakKeyDictionary()
+_EXTENDED: weakref.WeakKeyDictionary[ObjectStore, ExtendedResources] = weakref.WeakKeyDictionary()
+
+
+def device_state(handle: Handle) -> DeviceState:
+    """Return the state that all profiles on a cache share."""
+    found = _STATES.get(handle.objects)
+    if found is None:
+        found = _STATES[handle.objects] = DeviceState(handle)
+    return found
+
+
+def extended_resources(objects: ObjectStore) -> ExtendedResources:
+    """Return the extended resources that classes provide; all plugins on a cache share them."""
+    found = _EXTENDED.get(objects)
+    if found is None:
+        found = _EXTENDED[objects] = ExtendedResources(objects.lister(DeviceClass))
+    return found

@@ -1,0 +1,587 @@
+"""DynamicResources: allocates devices for the resource claims of pods, and for extended resources of classes."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Awaitable
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.api.devices import (
+    AllocationResult,
+    DeviceClass,
+    DeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceSlice,
+)
+from mooring.api.node_selectors import NodeMatcher, compile_node_selector
+from mooring.api.pod import ContainerExtendedResourceRequest, Pod
+from mooring.framework import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Hint,
+    Lister,
+    Nodes,
+    Plugin,
+    StateKey,
+    Status,
+    Verdicts,
+    Victims,
+    WhatIf,
+)
+from mooring.framework.api_clients import ClaimWriter
+from mooring.framework.normalize import default_normalize
+from mooring.framework.status import SKIP, SKIP_TEMPLATE
+from mooring.plugins.dynamic_resources.allocation import allocation_result
+from mooring.plugins.dynamic_resources.binding_conditions import DeviceBindingError, is_ready, is_timed_out
+from mooring.plugins.dynamic_resources.claim_binder import ClaimBinder, ClaimBindingError, PodBinding
+from mooring.plugins.dynamic_resources.claim_plan import MOST_ALTERNATIVES
+from mooring.plugins.dynamic_resources.device_state import (
+    FAILED,
+    FOUND,
+    INVALID_POOLS,
+    NOTHING,
+    TIMED_OUT,
+    UNKNOWN,
+    AllocationPlan,
+    Outcome,
+    device_state,
+    new_budget,
+)
+from mooring.plugins.dynamic_resources.extended_resources import (
+    SPECIAL_NAME,
+    is_device_resource,
+    requests_and_mappings,
+    special_claim,
+)
+from mooring.plugins.dynamic_resources.pod_claims import ClaimsNotReadyError, claims_of
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
+
+_UNPREPARED: Final = Status.error("not found")
+_NOTHING_TO_FREE: Final = Status.unschedulable("no new claims to deallocate")
+_DEALLOCATED: Final = Status.unschedulable("deallocation of ResourceClaim completed")
+_DELETED: Final = Status.unschedulable("deletion of ResourceClaim completed")
+_STILL: Final = Status.unschedulable("still not schedulable")
+_CANNOT_ALLOCATE: Final = Status.unresolvable("cannot allocate all claims")
+_INVALID_POOLS: Final = Status.unresolvable("invalid resource pools were encountered")
+_UNAVAILABLE: Final = Status.unresolvable("resourceclaim not available on the node")
+_LEFT_OVER: Final = Status.unresolvable("cannot schedule extended resource claim")
+_CANNOT_FIT: Final = Status.unresolvable("cannot fit resource")
+_NO_ALLOCATION: Final = Status.error("claim allocation not found for node")
+
+#: The codes of verdicts. Errors follow, one for each node.
+_STATUSES: Final = (_CANNOT_ALLOCATE, _INVALID_POOLS, _UNAVAILABLE, _LEFT_OVER, _CANNOT_FIT)
+_CODE_OF_KIND: Final = {FOUND: 0, NOTHING: 1, INVALID_POOLS: 2}
+_UNAVAILABLE_CODE, _LEFT_OVER_CODE, _CANNOT_FIT_CODE, _FIRST_ERROR = 3, 4, 5, 6
+
+
+class NodePlan:
+    """The claims to allocate on nodes that provide the same extended resources through classes."""
+
+    __slots__ = ("claims", "mappings", "plan", "requests")
+
+    def __init__(
+        self,
+        plan: AllocationPlan,
+        claims: list[ResourceClaim],
+        requests: tuple[DeviceRequest, ...],
+        mappings: tuple[ContainerExtendedResourceRequest, ...],
+    ) -> None:
+        self.plan = plan
+        #: The claims in the order of the plan, for messages.
+        self.claims = claims
+        #: The requests of the claim for extended resources, and which container uses which.
+        self.requests = requests
+        self.mappings = mappings
+
+
+class PodDevices:
+    """The claims of a pod in one attempt. Clones share it: it does not depend on other pods."""
+
+    __slots__ = (
+        "binding",
+        "claims",
+        "errors",
+        "filtered",
+        "left_over",
+        "matchers",
+        "plans",
+        "resources",
+        "special",
+        "to_allocate",
+        "unavailable",
+    )
+
+    def __init__(self, claims: list[ResourceClaim], special: ResourceClaim | None) -> None:
+        self.claims = [*claims, special] if special is not None else claims
+        #: The place of the claim for extended resources.
+        self.special = len(claims) if special is not None else None
+        #: Whether that claim is left over from an earlier attempt.
+        self.left_over = special is not None and bool(special.spec.devices.requests)
+        #: The places of claims without an allocation.
+        self.to_allocate = [n for n, each in enumerate(self.claims) if each.status.allocation is None]
+        #: Place of an allocated claim -> its nodes.
+        self.matchers: dict[int, NodeMatcher] = {}
+        #: The extended resources that the pod requests.
+        self.resources: tuple[str, ...] = ()
+        #: The extended resources that classes provide on a node -> what is to be allocated there.
+        self.plans: dict[tuple[str, ...], NodePlan] = {}
+        #: The places of claims that are not available on some node.
+        self.unavailable: set[int] = set()
+        #: Node -> the outcome of a search that is not cached.
+        self.errors: dict[str, Outcome] = {}
+        self.filtered = False
+        self.binding: PodBinding | None = None
+
+    @property
+    def has_user_claims(self) -> bool:
+        """Whether the pod has claims besides that for extended resources."""
+        return self.special != 0
+
+
+DEVICES: Final[StateKey[PodDevices]] = StateKey("DynamicResources")
+
+
+class DynamicResourcesArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Timeouts of the search on a node, and of the preparation of devices, as durations such as ``10s``."""
+
+    filter_timeout: str = "10s"
+    binding_timeout: str = "10m0s"
+
+
+class DynamicResources(Plugin[DynamicResourcesArgs]):
+    """Finds nodes with devices for a pod's claims, allocates the devices and reserves the claims."""
+
+    claims = Lister(ResourceClaim, events=ActionType(0))
+    slices = Lister(ResourceSlice, events=ActionType(0))
+    classes = Lister(DeviceClass, events=ActionType(0))
+
+    def setup(self) -> None:
+        """Read the claims and devices."""
+        self._state = device_state(self.handle)
+        self._tracker = self._state.tracker
+        self._index = self._state.index
+        self._extended = self._state.extended
+        self._binder = ClaimBinder(self.handle, self._tracker)
+        self._filter_timeout = _seconds(self.args.filter_timeout)
+        self._binding_timeout = _seconds(self.args.binding_timeout)
+
+    # The queue
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold a pod back until its claims exist."""
+        if not pod.spec.resource_claims:
+            return None
+        try:
+            claims_of(pod, self._tracker)
+        except ClaimsNotReadyError as error:
+            return Status.unresolvable(str(error))
+        return None
+
+    def events_to_register(self) -> list[ClusterEvent]:
+        """Register for events that may create claims, free devices, or add some."""
+        change = ActionType.ADD | ActionType.UPDATE
+        node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
+        return [
+            ClusterEvent("Node", node),
+            ClusterEvent("ResourceClaim", change, self._after_claim_changed),
+            ClusterEvent("Pod", ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_changed),
+            ClusterEvent("DeviceClass", change),
+            ClusterEvent("ResourceSlice", change),
+        ]
+
+    def _after_claim_changed(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> Hint:
+        try:
+            claims = claims_of(pod, self._tracker)
+        except ClaimsNotReadyError:
+            return Hint.SKIP
+        if old is not None and old.status.allocation is not None and new.status.allocation is None:
+            return Hint.QUEUE
+        if not any(claim.uid == new.uid for claim in claims):
+            return Hint.SKIP
+        return Hint.QUEUE if old is None or old.status != new.status else Hint.SKIP
+
+    def _after_pod_changed(self, pod: Pod, _old: Pod | None, new: Pod) -> Hint:
+        if pod.uid != new.uid:
+            return Hint.SKIP
+        try:
+            claims_of(new, self._tracker)
+        except ClaimsNotReadyError:
+            return Hint.SKIP
+        return Hint.QUEUE
+
+    # PreFilter
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        """Find the pod's claims; skip pods without any."""
+        resources = self.handle.template(pod).kept(self, lambda: _device_resources(pod))
+        if not pod.spec.resource_claims and not resources:
+            return SKIP_TEMPLATE
+        state.write(DEVICES, PodDevices([], None))
+        try:
+            claims = claims_of(pod, self._tracker)
+        except ClaimsNotReadyError as error:
+            return Status.unresolvable(str(error))
+        found = PodDevices(claims, self._special_claim(pod, resources))
+        if not found.claims:
+            return SKIP
+        found.resources = resources if found.special is not None else ()
+        status = self._check(found)
+        if status is None:
+            state.write(DEVICES, found)
+        return status
+
+    def _special_claim(self, pod: Pod, resources: tuple[str, ...]) -> ResourceClaim | None:
+        if not any(self._extended.get(name) is not None for name in resources):
+            return None
+        known = self._tracker.extended_claim(pod.uid)
+        return known if known is not None else special_claim(pod, self._new_uid())
+
+    def _check(self, found: PodDevices) -> Status | None:
+        """Check the claims and compile the node selectors of allocated ones."""
+        for place, claim in enumerate(found.claims):
+            allocation = claim.status.allocation
+            if allocation is None:
+                status = self._check_unallocated(claim, is_special=place == found.special)
+                if status is not None:
+                    return status
+            elif allocation.node_selector is not None:
+                matcher = compile_node_selector(allocation.node_selector)
+                if matcher.error is not None:
+                    return Status.error(matcher.error)
+                found.matchers[place] = matcher
+        return None
+
+    def _check_unallocated(self, claim: ResourceClaim, *, is_special: bool) -> Status | None:
+        if self._tracker.is_in_flight(claim.uid):
+            return Status.unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+        if is_special:
+            return None
+        for request in claim.spec.devices.requests:
+            if request.exactly is not None:
+                named = [(request.exactly.device_class_name, request.name)]
+            elif request.first_available:
+                named = [(each.device_class_name, f"{request.name}/{each.name}") for each in request.first_available]
+            else:
+                return Status.unresolvable(f"resource claim {claim.key}, request {request.name}: unknown request type")
+            for class_name, where in named:
+                if not class_name:
+                    return Status.error(f"request {where}: unsupported request type")
+                if self._state.classes.get(class_name) is None:
+                    return Status.unresolvable(f"request {where}: device class {class_name} does not exist")
+        return None
+
+    # Filter
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
+        """Require that allocated claims are available, and that devices can be allocated for the others."""
+        found = state.get(DEVICES)
+        if found is None:
+            return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), _UNPREPARED)
+        if not found.claims:
+            return None
+        if found.left_over:
+            return Verdicts(np.full(len(nodes), _LEFT_OVER_CODE, dtype=np.int8), _status)
+        found.filtered = True
+        rows = _rows(nodes)
+        codes, served = self._check_resources(found, nodes, rows)
+        errors: list[Status] = []
+        if found.to_allocate:
+            self._allocate(found, pod, rows, codes, served, errors)
+        if len(found.to_allocate) < len(found.claims):
+            self._check_allocated(found, nodes, codes)
+        if not codes.any():
+            return None
+        return Verdicts(
+            codes,
+            lambda code: errors[code - _FIRST_ERROR] if code >= _FIRST_ERROR else _STATUSES[code - 1],
+            may_fail=bool(errors),
+        )
+
+    def _check_resources(
+        self, found: PodDevices, nodes: Nodes, rows: Rows
+    ) -> tuple[npt.NDArray[np.int32], dict[tuple[str, ...], Mask]]:
+        """Return codes for the extended resources, and the nodes on which classes provide the same ones."""
+        codes = np.zeros(len(nodes), dtype=np.int32)
+        if found.special is None:
+            return codes, {(): np.ones(len(nodes), dtype=np.bool_)}
+        patterns = np.zeros(len(nodes), dtype=np.int64)
+        provided = [name for name in found.resources if self._extended.get(name) is not None]
+        for bit, name in enumerate(provided):
+            patterns |= (nodes.allocatable(name) == 0).astype(np.int64) << bit
+        for name in found.resources:
+            if name not in provided:
+                lacking = np.flatnonzero(nodes.allocatable(name) == 0)
+                table = self.handle.table.nodes
+                missing = [p for p in lacking.tolist() if name not in table[rows[p]].node.status.allocatable]
+                codes[missing] = _CANNOT_FIT_CODE
+        served = {}
+        for pattern in np.unique(patterns).tolist():
+            names = tuple(name for bit, name in enumerate(provided) if pattern >> bit & 1)
+            served[names] = (patterns == pattern) & (codes == 0)
+        return codes, served
+
+    def _check_allocated(self, found: PodDevices, nodes: Nodes, codes: npt.NDArray[np.int32]) -> None:
+        """Reject the remaining nodes on which an allocated claim is not available."""
+        passing = codes == 0
+        for place, claim in enumerate(found.claims):
+            if claim.status.allocation is None:
+                continue
+            matcher = found.matchers.get(place)
+            lacking = passing if self._must_be_dropped(claim) else None
+            if lacking is None and matcher is not None:
+                lacking = passing & ~nodes.matches_any(matcher.terms)
+            if lacking is not None and lacking.any():
+                found.unavailable.add(place)
+                codes[lacking] = _UNAVAILABLE_CODE
+
+    def _must_be_dropped(self, claim: ResourceClaim) -> bool:
+        """Return whether the preparation of a claim's devices failed or took too long."""
+        try:
+            return not is_ready(claim) and is_timed_out(claim, self.handle.clock(), self._binding_timeout)
+        except DeviceBindingError:
+            return True
+
+    def _allocate(
+        self,
+        found: PodDevices,
+        pod: Pod,
+        rows: Rows,
+        codes: npt.NDArray[np.int32],
+        served: dict[tuple[str, ...], Mask],
+        errors: list[Status],
+    ) -> None:
+        """Search devices, once for all nodes with the same signature."""
+        self._index.refresh()
+        budget = new_budget(self._filter_timeout)
+        for names, mask in served.items():
+            if not names and not found.has_user_claims:
+                continue  # device plugins provide everything
+            plan = self._plan(found, pod, names)
+            places = np.flatnonzero(mask)
+            signatures = self._index.column[rows[places]]
+            kinds = plan.plan.kinds(signatures)
+            temporary: list[int] = []
+            for signature in np.unique(signatures[kinds == UNKNOWN]).tolist():
+                row = int(rows[places[int(np.argmax(signatures == signature))]])
+                outcome = (
+                    Outcome(TIMED_OUT)
+                    if budget.out_of_time
+                    else self._state.search(plan.plan, self._index.of_row(row), budget)
+                )
+                plan.plan.store(signature, outcome)
+                if outcome.kind == TIMED_OUT and budget.out_of_time:
+                    temporary.append(signature)
+            kinds = plan.plan.kinds(signatures)
+            for kind, code in _CODE_OF_KIND.items():
+                if code:
+                    codes[places[kinds == kind]] = code
+            for place in places[kinds >= FAILED].tolist():
+                codes[place] = _FIRST_ERROR + len(errors)
+                errors.append(self._error(plan, int(rows[place])))
+            for signature in temporary:
+                plan.plan.forget(signature)
+
+    def _plan(self, found: PodDevices, pod: Pod, names: tuple[str, ...]) -> NodePlan:
+        """Return what is to be allocated on nodes where classes provide some extended resources."""
+        known = found.plans.get(names)
+        if known is None:
+            classes = {name: each for name in names if (each := self._extended.get(name)) is not None}
+            requests, mappings = requests_and_mappings(pod, classes, classes) if names else ((), ())
+            claims = []
+            for place in found.to_allocate:
+                claim = found.claims[place]
+                if place == found.special:
+                    devices = msgspec.structs.replace(claim.spec.devices, requests=requests)
+                    claim = msgspec.structs.replace(claim, spec=ResourceClaimSpec(devices=devices))
+                claims.append(claim)
+            plan = self._state.plan([claim.spec for claim in claims])
+            known = found.plans[names] = NodePlan(plan, claims, requests, mappings)
+        known.plan.grow(self._index.count)
+        return known
+
+    def _error(self, plan: NodePlan, row: int) -> Status:
+        node = self.handle.table.nodes[row].name
+        pools = self._index.of_node(node)
+        outcome = plan.plan.outcome(pools.signature)
+        if outcome is None or outcome.error is None:
+            return Status.error(f"node {node}: timed out trying to allocate devices")
+        return Status.error(
+            outcome.error.render(plan.claims, lambda place: "/".join(pools.pools[place[0]].ids[place[1]]))
+        )
+
+    def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
+        """Return a constant model: the result does not depend on other pods."""
+        return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
+
+    # Score
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
+        """Score by the chosen alternatives of prioritized lists."""
+        found = state.get(DEVICES)
+        if found is None or not found.claims or not found.to_allocate or not found.filtered:
+            return 0
+        earlier = sum(_score_of(claim) for claim in found.claims if claim.status.allocation is not None)
+        rows = _rows(nodes)
+        self._index.refresh()
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        _, served = self._check_resources(found, nodes, rows)
+        for names, mask in served.items():
+            if names or found.has_user_claims:
+                signatures = self._index.column[rows[mask]]
+                scores[mask] = self._plan(found, pod, names).plan.scores(signatures) + earlier
+        return scores if scores.any() else 0
+
+    def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints | int:
+        """Scale the scores to 0..100."""
+        return default_normalize(scores)
+
+    # PostFilter
+
+    def post_filter(self, state: CycleState, pod: Pod, statuses: object) -> Status:
+        """Deallocate a claim that keeps the pod from being scheduled and that nobody else uses."""
+        found = state.get(DEVICES)
+        if found is None:
+            return _NOTHING_TO_FREE if self.name in state.skip_filter else _UNPREPARED
+        if not found.claims:
+            return _NOTHING_TO_FREE
+        writer = self.handle.claims
+        special = found.claims[found.special] if found.special is not None else None
+        for place in sorted(found.unavailable):
+            claim = found.claims[place]
+            if place == found.special:
+                continue
+            users = claim.status.reserved_for
+            if not users or (len(users) == 1 and users[0].uid == pod.uid):
+                if writer is not None:
+                    writer.start(self._binder.deallocate(writer, claim), f"deallocate claim {claim.key}")
+                return _DEALLOCATED
+        if special is not None and special.name != SPECIAL_NAME:
+            if writer is not None:
+                writer.start(self._binder.delete(writer, special), f"delete claim {special.key}")
+            return _DELETED
+        return _STILL
+
+    # Reserve and PreBind
+
+    def allocations(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> tuple[NodePlan, dict[int, AllocationResult]] | None:
+        """Return what Filter found for a node, by the place of the claim; None if there is nothing to allocate."""
+        found = state.get(DEVICES)
+        row = self.handle.table.row_of.get(node_name)
+        if found is None or row is None or not found.filtered or not found.to_allocate:
+            return None
+        nodes = Nodes(self.handle.table, np.array([row], dtype=np.intp))
+        _, served = self._check_resources(found, nodes, _rows(nodes))
+        names = next((each for each, mask in served.items() if mask[0]), None)
+        if names is None or not (names or found.has_user_claims):
+            return None
+        self._index.refresh()
+        plan = self._plan(found, pod, names)
+        pools = self._index.of_node(node_name)
+        outcome = plan.plan.outcome(pools.signature)
+        if outcome is None or outcome.solution is None:
+            return None
+        results = (
+            allocation_result(claim, solution, pools.pools, node_name, self._new_uid)
+            for claim, solution in zip(plan.plan.claims, outcome.solution, strict=True)
+        )
+        return plan, dict(zip(found.to_allocate, results, strict=True))
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Put the allocation in flight: other pods cannot get the devices any more."""
+        found = state.get(DEVICES)
+        if found is None:
+            return None if self.name in state.skip_filter else _UNPREPARED
+        if not found.claims:
+            return None
+        binding = found.binding = PodBinding(list(found.claims), found.special)
+        if not found.to_allocate:
+            return None
+        chosen = self.allocations(state, pod, node_name)
+        if chosen is None:
+            only_special = all(place == found.special for place in found.to_allocate)
+            return None if only_special else _NO_ALLOCATION
+        plan, binding.allocations = chosen
+        if found.special is not None:
+            binding.node_claim = plan.claims[found.to_allocate.index(found.special)]
+            binding.mappings = plan.mappings
+        for place, allocation in binding.allocations.items():
+            self._tracker.start(found.claims[place].uid, allocation)
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Give the devices back, and remove the reservations of the pod."""
+        found = state.get(DEVICES)
+        if found is not None and found.binding is not None:
+            self._binder.unreserve(self.handle.claims, pod, found.binding)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Return whether there are claims to bind."""
+        found = state.get(DEVICES)
+        if found is None:
+            return SKIP if self.name in state.skip_filter else _UNPREPARED
+        return None if found.claims else SKIP
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | Awaitable[Status | None] | None:
+        """Write the allocation and the reservation; without a cluster the allocation stays in flight."""
+        found = state.get(DEVICES)
+        writer = self.handle.claims
+        if found is None or found.binding is None or writer is None:
+            return None
+        return self._pre_bind(writer, pod, node_name, found.binding)
+
+    async def _pre_bind(self, writer: ClaimWriter, pod: Pod, node_name: str, binding: PodBinding) -> Status | None:
+        try:
+            await self._binder.bind(writer, pod, node_name, binding, self._binding_timeout)
+        except ClaimBindingError as error:
+            return Status.error(str(error))
+        return None
+
+    def _new_uid(self) -> str:
+        return str(uuid.UUID(int=self.handle.random.getrandbits(128), version=4))
+
+
+def _status(code: int) -> Status:
+    return _STATUSES[code - 1]
+
+
+def _rows(nodes: Nodes) -> Rows:
+    return np.arange(len(nodes)) if nodes.rows is None else nodes.rows
+
+
+def _device_resources(pod: Pod) -> tuple[str, ...]:
+    """Return the extended resources that a pod requests."""
+    return tuple(name for name, amount in pod.requests.items() if amount and is_device_resource(name))
+
+
+def _score_of(claim: ResourceClaim) -> int:
+    """Return the score of the alternatives in an earlier allocation."""
+    assert claim.status.allocation is not None
+    chosen = {result.request for result in claim.status.allocation.devices.results}
+    return sum(
+        MOST_ALTERNATIVES - place
+        for request in claim.spec.devices.requests
+        if request.exactly is None
+        for place, each in enumerate(request.first_available)
+        if f"{request.name}/{each.name}" in chosen
+    )
+
+
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION_PART: Final = re.compile(r"([0-9.]+)(h|ms|m|s|us|µs|ns)")
+
+
+def _seconds(duration: str) -> float:
+    """Return a duration of the configuration, which is valid, in seconds."""
+    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(duration))
