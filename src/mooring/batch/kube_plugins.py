@@ -30,7 +30,7 @@ from mooring.releases import V1_36
 
 Ints = npt.NDArray[np.int64]
 
-UNSUPPORTED_CLAIMS: Final = "pod has resourceClaims, which batch sessions do not support yet (dynamic resource allocation)"
+UNSUPPORTED_CLAIMS: Final = "pod has resourceClaims, for which batch sessions do not allocate devices yet"
 _CLAIMS_REJECTED: Final = Status.unresolvable(UNSUPPORTED_CLAIMS)
 
 

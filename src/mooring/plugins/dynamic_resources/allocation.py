@@ -27,9 +27,7 @@ def allocation_result(
     return AllocationResult(devices=devices, node_selector=_node_selector(solution, pools, node_name))
 
 
-def _device_result(
-    chosen: Chosen, pools: Sequence[Pool], share_id: Callable[[], str]
-) -> DeviceRequestAllocationResult:
+def _device_result(chosen: Chosen, pools: Sequence[Pool], share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
     index, place = chosen.position
     driver, pool, device = pools[index].ids[place]
     content, request, consumed = pools[index].contents[place], chosen.request, chosen.consumed

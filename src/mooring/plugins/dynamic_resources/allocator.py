@@ -42,7 +42,7 @@ class SearchLimitError(Exception):
     """The search takes too long."""
 
 
-class _TooManyDevices(Exception):  # noqa: N818  # it unwinds the search and is no error
+class _TooManyDevices(Exception):  # it unwinds the search and is no error
     """The claim would get more devices than the API allows."""
 
 
@@ -311,9 +311,9 @@ class Search:
                     if found:
                         return True
                     undo()
-                if self._prunes and not request.admin and not content.multiple:
-                    if pool.ids[place] not in self._usage.capacity:
-                        useless.add(equal)
+                prunes = self._prunes and not request.admin and not content.multiple
+                if prunes and pool.ids[place] not in self._usage.capacity:
+                    useless.add(equal)
         return False
 
     # One device
@@ -336,9 +336,7 @@ class Search:
         used = self._usage.capacity.get(self._pools[position[0]].ids[position[1]], _NOTHING)
         return has_room(consumed, content.capacities, used, self._taken_capacity.get(position, _NOTHING))
 
-    def _take(
-        self, number: int, request: RequestPlan, position: Position, *, must: bool
-    ) -> Callable[[], None] | None:
+    def _take(self, number: int, request: RequestPlan, position: Position, *, must: bool) -> Callable[[], None] | None:
         """Take a device. Return how to undo it; None if that is not possible. ``must`` is for all devices."""
         pool_index, place = position
         pool = self._pools[pool_index]

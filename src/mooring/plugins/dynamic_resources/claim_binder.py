@@ -149,9 +149,7 @@ class ClaimBinder:
         if current.allocation_timestamp is None:
             current = _replace(current, allocation_timestamp=format_time(self._handle.clock()))
         reference = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
-        status = _replace(
-            claim.status, allocation=current, reserved_for=(*claim.status.reserved_for, reference)
-        )
+        status = _replace(claim.status, allocation=current, reserved_for=(*claim.status.reserved_for, reference))
         try:
             return await writer.update_status(_replace(claim, status=status), claim)
         except ClaimWriteError as error:

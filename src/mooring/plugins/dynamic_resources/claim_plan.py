@@ -154,7 +154,7 @@ class RequestPlan:
         """Return whether the request tolerates all taints of a device."""
         found = self._tolerated.get(content.number)
         if found is None:
-            found = all(any(map(lambda each: _tolerates(each, taint), self.tolerations)) for taint in content.taints)
+            found = all(any(_tolerates(each, taint) for each in self.tolerations) for taint in content.taints)
             self._tolerated[content.number] = found
         return found
 

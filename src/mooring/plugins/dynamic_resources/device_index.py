@@ -21,6 +21,7 @@ from mooring.plugins.dynamic_resources.claim_tracker import DeviceUsage
 from mooring.plugins.dynamic_resources.pools import (
     DeviceContents,
     DeviceID,
+    NodeMatches,
     Pool,
     PoolError,
     PoolID,
@@ -266,24 +267,20 @@ class DeviceIndex:
                 relevant.setdefault(each.pool, []).append(each)
         found: list[Pool] = []
         for pool, mine in relevant.items():
-            mine += self._counters.get(pool, {}).values()
-            view = self._view(pool, mine, name, matches)
+            view = self._view(pool, [*mine, *self._counters.get(pool, {}).values()], name, matches)
             if view is not None:
                 found.append(view)
         found += [marker for pool, marker in self._markers.items() if pool not in relevant]
         found.sort(key=lambda pool: pool.sort_key)
         return found
 
-    def _view(self, pool: PoolID, relevant: list[SliceDevices], name: str, matches: object) -> Pool | None:
+    def _view(self, pool: PoolID, relevant: list[SliceDevices], name: str, matches: NodeMatches) -> Pool | None:
         """Return a pool as a node sees it; nodes that see the same share it."""
-        key: Hashable = tuple(
-            (each.value.name, each.devices_on(name, matches))  # type: ignore[arg-type]
-            for each in relevant
-        )
+        key: Hashable = tuple((each.value.name, each.devices_on(name, matches)) for each in relevant)
         views = self._views.setdefault(pool, {})
         found = views.get(key)
         if found is None:
-            found = gather_pool(pool, relevant, self._of_pool[pool].values(), name, matches)  # type: ignore[arg-type]
+            found = gather_pool(pool, relevant, self._of_pool[pool].values(), name, matches)
             if found is None:
                 return None
             found.state = self._state(found)

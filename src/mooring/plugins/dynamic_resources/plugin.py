@@ -71,6 +71,8 @@ _NOTHING_TO_FREE: Final = Status.unschedulable("no new claims to deallocate")
 _DEALLOCATED: Final = Status.unschedulable("deallocation of ResourceClaim completed")
 _DELETED: Final = Status.unschedulable("deletion of ResourceClaim completed")
 _STILL: Final = Status.unschedulable("still not schedulable")
+#: Since 1.37, PostFilter only says what it did.
+_SILENT: Final = Status.unschedulable()
 _CANNOT_ALLOCATE: Final = Status.unresolvable("cannot allocate all claims")
 _INVALID_POOLS: Final = Status.unresolvable("invalid resource pools were encountered")
 _UNAVAILABLE: Final = Status.unresolvable("resourceclaim not available on the node")
@@ -189,17 +191,21 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def events_to_register(self) -> list[ClusterEvent]:
         """Register for events that may create claims, free devices, or add some."""
-        change = ActionType.ADD | ActionType.UPDATE
+        change = claim = ActionType.ADD | ActionType.UPDATE
+        if self.handle.release.claim_deletion_requeues:
+            claim |= ActionType.DELETE
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
         return [
             ClusterEvent("Node", node),
-            ClusterEvent("ResourceClaim", change, self._after_claim_changed),
+            ClusterEvent("ResourceClaim", claim, self._after_claim_changed),
             ClusterEvent("Pod", ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_changed),
             ClusterEvent("DeviceClass", change),
             ClusterEvent("ResourceSlice", change),
         ]
 
-    def _after_claim_changed(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> Hint:
+    def _after_claim_changed(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> Hint:
+        if new is None:
+            return Hint.QUEUE if old is not None and old.status.allocation is not None else Hint.SKIP
         try:
             claims = claims_of(pod, self._tracker)
         except ClaimsNotReadyError:
@@ -450,10 +456,11 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def post_filter(self, state: CycleState, pod: Pod, statuses: object) -> Status:
         """Deallocate a claim that keeps the pod from being scheduled and that nobody else uses."""
         found = state.get(DEVICES)
-        if found is None:
-            return _NOTHING_TO_FREE if self.name in state.skip_filter else _UNPREPARED
-        if not found.claims:
-            return _NOTHING_TO_FREE
+        reports = self.handle.release.reports_no_deallocation
+        if found is None and self.name not in state.skip_filter:
+            return _UNPREPARED
+        if found is None or not found.claims:
+            return _NOTHING_TO_FREE if reports else _SILENT
         writer = self.handle.claims
         special = found.claims[found.special] if found.special is not None else None
         for place in sorted(found.unavailable):
@@ -469,7 +476,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             if writer is not None:
                 writer.start(self._binder.delete(writer, special), f"delete claim {special.key}")
             return _DELETED
-        return _STILL
+        return _STILL if reports else _SILENT
 
     # Reserve and PreBind
 

@@ -111,7 +111,7 @@ class SliceDevices:
         #: How the nodes of the slice are selected, as it affects the node selector of an allocation.
         self.selection: object = True if spec.node_name is not None else None
         if spec.per_device_node_selection:
-            self.selection = tuple((device.node_name is not None, _key(device.node_selector)) for device in spec.devices)
+            self.selection = tuple((each.node_name is not None, _key(each.node_selector)) for each in spec.devices)
         elif spec.node_name is None:
             self.selection = _key(spec.node_selector)
 

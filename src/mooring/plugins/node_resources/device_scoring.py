@@ -91,7 +91,7 @@ class DeviceScoring:
             row = table.row_of.get(name)
             return np.array([] if row is None else [row], dtype=np.intp)
         if selector is not None:
-            matcher = compile_node_selector(selector)  # type: ignore[arg-type]  # a NodeSelector
+            matcher = compile_node_selector(selector)
             return np.flatnonzero(self._handle.nodes.matches_any(matcher.terms))
         return np.arange(len(table) if default else 0)
 

@@ -209,9 +209,7 @@ class AllocationScorer:
         self._columns.refresh()
         return self._score_ints(plan, rows, counts)
 
-    def _score_ints(
-        self, plan: Plan, rows: Rows | None, counts: Mapping[str, tuple[Ints, Ints]] | None = None
-    ) -> Ints:
+    def _score_ints(self, plan: Plan, rows: Rows | None, counts: Mapping[str, tuple[Ints, Ints]] | None = None) -> Ints:
         """Score amounts that floats cannot represent exactly."""
         strategy, count = self._strategy, len(self._columns.table)
         total, weights = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
