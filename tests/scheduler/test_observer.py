@@ -291,7 +291,13 @@ async def test_states_of_a_pod():
     assert pending.waiting.backoff_ends == "1970-01-01T00:16:41Z"
     assert pending.waiting.retried_by == "1970-01-01T00:21:40Z"
     events = {wake.plugin: wake.events for wake in pending.waiting.woken_by}
-    assert events == {"NodeResourcesFit": ["Pod deleted, asks for less", "Node added, allocatable changed"]}
+    assert events == {
+        "NodeResourcesFit": [
+            "Pod deleted, asks for less",
+            "Node added, allocatable changed",
+            "DeviceClass added, changed",
+        ]
+    }
     engine.remove(big)
     assert explain(engine, "default/big").state == "gone"
 

@@ -49,7 +49,7 @@ class RecordingClaimWriter:
         self.writes.append({"verb": verb, "resource": resource, "name": name, **rest})
 
     async def get(self, claim: ResourceClaim) -> ResourceClaim:
-        """Return the claim: nobody else changes it."""
+        """Return the claim: it does not change."""
         return claim
 
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
@@ -134,7 +134,7 @@ class DeviceCase:
 
     def place_before(self) -> None:
         """Run pods through a scheduling cycle up to Reserve. Raises CaseError."""
-        given = self._case.get("before") or []
+        given = self._case.get("before", [])
         if not isinstance(given, list):
             raise CaseError("before: not a list; give objects with pod and node")
         for number, entry in enumerate(given):
@@ -202,7 +202,7 @@ class DeviceCase:
 
     def hints(self, pod: Pod) -> list[str]:
         """Return the plugin's hint for each event. Raises CaseError."""
-        given = self._case.get("events") or []
+        given = self._case.get("events", [])
         if not isinstance(given, list):
             raise CaseError("events: not a list; give objects with resource, old and new")
         registered = self._plugin.events_to_register() if self._plugin is not None else []

@@ -1,4 +1,4 @@
-"""Allocations: a solution of the allocator as it is written to the status of claims."""
+"""Allocations: a solution of the allocator in the form that is written to the status of claims."""
 
 from __future__ import annotations
 

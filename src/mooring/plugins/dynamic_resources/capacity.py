@@ -80,7 +80,8 @@ class Capacity(msgspec.Struct, frozen=True):
         if self.step <= 0:
             return requested
         start = low.quantity.scaled(0)
-        steps = -(-(requested.quantity.scaled(0) - start) // self.step)
+        added = requested.quantity.scaled(0) - start
+        steps = abs(added) // self.step * (1 if added >= 0 else -1) + bool(added % self.step)  # as Go divides
         total = start + steps * self.step
         return Amount(Quantity(total), format_quantity(total, binary=True))
 

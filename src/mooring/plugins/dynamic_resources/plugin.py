@@ -454,7 +454,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     # PostFilter
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: object) -> Status:
-        """Deallocate a claim that keeps the pod from being scheduled and that nobody else uses."""
+        """Deallocate a claim that keeps the pod from being scheduled and that no other pod uses."""
         found = state.get(DEVICES)
         reports = self.handle.release.reports_no_deallocation
         if found is None and self.name not in state.skip_filter:

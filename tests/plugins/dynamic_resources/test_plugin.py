@@ -1,0 +1,164 @@
+"""The plugin: which nodes can serve a pod's claims, what is reserved, and what a failed pod deallocates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.framework import CycleState, Status
+from mooring.framework.status import Code
+from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.plugins.dynamic_resources.plugin import DEVICES
+from mooring.testing import PluginHarness, make_node, make_pod, run_plugin
+from tests.plugins.device_world import allocated, claim, exactly, gpu_class, gpu_slice
+
+NODES = [make_node("n0").obj(), make_node("n1").obj()]
+PLAIN = make_pod("p").req(cpu=1).obj()
+CLAIMING = make_pod("p").resource_claim("gpu", "c").obj()
+
+
+def harness(*objects: Any, nodes: Any = NODES) -> PluginHarness:
+    return PluginHarness(DynamicResources, nodes=nodes, objects=objects)
+
+
+def test_pods_without_claims_are_skipped() -> None:
+    result = run_plugin(DynamicResources, PLAIN, nodes=NODES)
+    assert result.pre_filter.code is Code.SKIP
+    assert result.feasible == ["n0", "n1"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "rejected"),
+    [
+        ([claim(), gpu_class(), gpu_slice("n1")], {"n0": ("cannot allocate all claims",)}),
+        ([claim(status=allocated("gpu-0"))], {"n1": ("resourceclaim not available on the node",)}),
+        (
+            [claim(), gpu_class(), gpu_slice("n0", 1), gpu_slice("n1", 1), claim(name="o", status=allocated("gpu-0"))],
+            {"n0": ("cannot allocate all claims",)},
+        ),
+    ],
+)
+def test_filter(objects: Any, rejected: Any) -> None:
+    assert run_plugin(DynamicResources, CLAIMING, nodes=NODES, objects=objects).rejected == rejected
+
+
+@pytest.mark.parametrize(
+    ("objects", "reason"),
+    [
+        ([], 'could not find ResourceClaim "default/c"'),
+        ([claim()], "request r: device class gpu does not exist"),
+        ([claim({"name": "r"})], "resource claim default/c, request r: unknown request type"),
+    ],
+)
+def test_pre_filter(objects: Any, reason: str) -> None:
+    assert run_plugin(DynamicResources, CLAIMING, nodes=NODES, objects=objects).pre_filter == Status.unresolvable(
+        reason
+    )
+
+
+def reserved(world: PluginHarness, pod: Any = CLAIMING, node: str = "n0") -> CycleState:
+    state = CycleState()
+    world.pre_filter(state, pod)
+    world.filter(state, pod, world.nodes())
+    assert world.plugin.reserve(state, pod, node) is None
+    return state
+
+
+def test_reserved_devices_are_in_use_until_they_are_given_back() -> None:
+    world = harness(claim(), claim(name="d"), gpu_class(), gpu_slice("n0", 1))
+    state = reserved(world)
+    other = make_pod("q").resource_claim("gpu", "d").obj()
+    second = CycleState()
+    world.pre_filter(second, other)
+    assert not any(status.is_success for status in world.filter(second, other, world.nodes()).values())
+    busy, _ = world.pre_filter(CycleState(), CLAIMING)
+    assert busy.reasons == ("resource claim default/c is in the process of being allocated",)
+    world.plugin.unreserve(state, CLAIMING, "n0")
+    assert world.filter(second, other, world.nodes())["n0"].is_success
+
+
+def test_reserve_without_filter_is_an_error() -> None:
+    world = harness(claim(), gpu_class(), gpu_slice("n0", 1))
+    state = CycleState()
+    world.pre_filter(state, CLAIMING)
+    assert world.plugin.reserve(state, CLAIMING, "n0") == Status.error("claim allocation not found for node")
+
+
+def test_score_prefers_the_first_alternative() -> None:
+    alternatives = [{"name": f"s{n}", **exactly(n)["exactly"]} for n in (2, 1)]
+    made = claim({"name": "l", "firstAvailable": alternatives})
+    objects = [made, gpu_class(), gpu_slice("n0", 2), gpu_slice("n1", 1)]
+    result = run_plugin(DynamicResources, CLAIMING, nodes=NODES, objects=objects)
+    assert (result.raw_scores, result.scores) == ({"n0": 8, "n1": 7}, {"n0": 100, "n1": 87})
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (allocated("gpu-0", pool="gone"), "deallocation of ResourceClaim completed"),
+        (
+            {**allocated("gpu-0", pool="gone"), "reservedFor": [{"resource": "pods", "name": "x", "uid": "x"}]},
+            "still not schedulable",
+        ),
+    ],
+)
+def test_post_filter(status: Any, answer: str) -> None:
+    world = harness(claim(status=status))
+    state = CycleState()
+    world.pre_filter(state, CLAIMING)
+    world.filter(state, CLAIMING, world.nodes())
+    assert world.plugin.post_filter(state, CLAIMING, None) == Status.unschedulable(answer)
+
+
+def test_post_filter_without_claims() -> None:
+    world = harness()
+    state = CycleState()
+    assert world.plugin.post_filter(state, PLAIN, None) == Status.error("not found")
+    world.pre_filter(state, PLAIN)
+    state.skip_filter.add("DynamicResources")
+    assert world.plugin.post_filter(state, PLAIN, None) == Status.unschedulable("no new claims to deallocate")
+
+
+GPU = "example.com/gpu"
+
+
+def test_extended_resources_become_a_claim_where_no_device_plugin_serves_them() -> None:
+    nodes = [make_node("n0").obj(), make_node("n1").capacity({GPU: "4"}).obj()]
+    world = harness(gpu_class(extendedResourceName=GPU), gpu_slice("n0", 1), nodes=nodes)
+    pod = make_pod("p").req({GPU: "1"}).obj()
+    state = CycleState()
+    assert world.pre_filter(state, pod)[0].is_success
+    assert all(status.is_success for status in world.filter(state, pod, world.nodes()).values())
+    chosen = world.plugin.allocations(state, pod, "n0")
+    assert chosen is not None
+    plan, allocations = chosen
+    assert [each.name for each in plan.requests] == ["container-0-request-0"]
+    assert len(allocations) == 1
+    assert world.plugin.allocations(state, pod, "n1") is None
+    found = state.get(DEVICES)
+    assert found is not None
+    assert found.claims[0].name == "<extended-resources>"
+
+
+def test_equal_nodes_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [make_node(f"n{n}").obj() for n in range(20)]
+    world = harness(claim(), gpu_class(), *(gpu_slice(f"n{n}") for n in range(20)), nodes=nodes)
+    searches = []
+    original = world.plugin._state.search
+    monkeypatch.setattr(
+        world.plugin._state,
+        "search",
+        lambda *given: searches.append(given) or original(*given),  # type: ignore[func-returns-value]
+    )
+    for _ in range(3):
+        state = CycleState()
+        world.pre_filter(state, CLAIMING)
+        assert all(status.is_success for status in world.filter(state, CLAIMING, world.nodes()).values())
+    assert len(searches) == 1
+
+
+def test_timeouts_are_durations() -> None:
+    args = {"filterTimeout": "1m30s", "bindingTimeout": "1h0m0.5s"}
+    plugin = PluginHarness(DynamicResources, nodes=NODES, args=args).plugin
+    assert (plugin._filter_timeout, plugin._binding_timeout) == (90.0, 3600.5)
