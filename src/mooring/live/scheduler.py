@@ -22,6 +22,7 @@ from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, EventRecorder, Leadership, LostLeaseError
 from mooring.live.api_adapters import ApiBinder, ApiVolumeWriter, LiveApiReader
 from mooring.live.background import Background
+from mooring.live.claim_writer import ApiClaimWriter
 from mooring.live.batch.batch_scheduler import BatchScheduler
 from mooring.live.batch.batch_settings import BatchSettings
 from mooring.live.cache_debugger import CacheDebugger
@@ -115,6 +116,7 @@ class LiveScheduler:
             rng=rng,
             binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
+            claims=ApiClaimWriter(self._client, lambda work: self._loop.start(work)),
             api=LiveApiReader(self._client),
             options=self.catalog.options(),
             warn=log.warning,

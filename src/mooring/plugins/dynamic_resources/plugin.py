@@ -29,6 +29,7 @@ from mooring.framework import (
     Lister,
     Nodes,
     Plugin,
+    Rule,
     StateKey,
     Status,
     Verdicts,
@@ -66,6 +67,7 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 
+_GROUP: Final = "resource.k8s.io"
 _UNPREPARED: Final = Status.error("not found")
 _NOTHING_TO_FREE: Final = Status.unschedulable("no new claims to deallocate")
 _DEALLOCATED: Final = Status.unschedulable("deallocation of ResourceClaim completed")
@@ -162,6 +164,12 @@ class DynamicResourcesArgs(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
 class DynamicResources(Plugin[DynamicResourcesArgs]):
     """Finds nodes with devices for a pod's claims, allocates the devices and reserves the claims."""
+
+    permissions = (
+        Rule((_GROUP,), ("resourceclaims",), ("create", "delete", "get", "patch")),
+        # The API server requires permission for the binding if a write changes the allocation or a reservation.
+        Rule((_GROUP,), ("resourceclaims/binding", "resourceclaims/status"), ("patch", "update")),
+    )
 
     claims = Lister(ResourceClaim, events=ActionType(0))
     slices = Lister(ResourceSlice, events=ActionType(0))
