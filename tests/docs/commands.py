@@ -28,6 +28,7 @@ PAGES = (
     "docs/command-line.md",
     "docs/simulate.md",
     "docs/what-if.md",
+    "docs/devices.md",
     "docs/jobs.md",
     "docs/plugins/README.md",
     "docs/plugins/custom-resources.md",

@@ -1,8 +1,8 @@
 """ApiClaimWriter: writes resource claims to the API server.
 
-A change is a merge patch with the version that it is based on, so a lost race is a conflict, and fields that the structs
-do not have are kept. If a response is lost, the claim is read until the outcome is certain: the devices must not be
-given to another pod before that.
+A change is a merge patch with the version that it is based on, so a lost race is a conflict, and fields that the
+structs do not have are kept. If a response is lost, the claim is read until the outcome is certain: the devices must
+not be given to another pod before that.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 from mooring.api.pod import Pod
 from mooring.batch.plugin import SessionGuards
@@ -22,10 +23,10 @@ from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, EventRecorder, Leadership, LostLeaseError
 from mooring.live.api_adapters import ApiBinder, ApiVolumeWriter, LiveApiReader
 from mooring.live.background import Background
-from mooring.live.claim_writer import ApiClaimWriter
 from mooring.live.batch.batch_scheduler import BatchScheduler
 from mooring.live.batch.batch_settings import BatchSettings
 from mooring.live.cache_debugger import CacheDebugger
+from mooring.live.claim_writer import ApiClaimWriter
 from mooring.live.endpoints.endpoint_server import ServerSettings
 from mooring.live.endpoints.plugin_status import plugin_status
 from mooring.live.endpoints.scheduler_endpoints import Endpoints, make_observer, make_server
@@ -116,7 +117,7 @@ class LiveScheduler:
             rng=rng,
             binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
-            claims=ApiClaimWriter(self._client, lambda work: self._loop.start(work)),
+            claims=ApiClaimWriter(self._client, self._start),
             api=LiveApiReader(self._client),
             options=self.catalog.options(),
             warn=log.warning,
@@ -219,6 +220,9 @@ class LiveScheduler:
             waiting_pods=extenders.decide,
             placed_pods=extenders.want_victims,
         )
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._loop.start(work)
 
     def _pod(self, key: str) -> Pod | None:
         return self.informers.pod(key)

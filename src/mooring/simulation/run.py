@@ -32,6 +32,7 @@ from mooring.scheduler.profiles import known_kinds
 from mooring.scheduler.queue import QueuedPod
 from mooring.scheduler.queue.queued_pod import Place
 from mooring.simulation.bindings import Bindings
+from mooring.simulation.device_claims import SimulatedClaimWriter, release_claims
 from mooring.simulation.outcome import Outcome
 from mooring.simulation.results import ResultBuilder
 from mooring.simulation.scenario import Scenario, build
@@ -139,13 +140,16 @@ class Run:
     ) -> None:
         self._scenario = scenario
         self._now = scenario.start
+        writer = SimulatedClaimWriter()
         self._engine = Engine(
             config,
             plugins=plugins,
             clock=lambda: self._now,
             rng=random.Random(seed),
             warn=self._warned,
+            claims=writer,
         )
+        writer.engine = self._engine
         names = sessions.scheduler_names if sessions is not None else ()
         profiles = tuple(self._engine.profiles.runners)
         self._results = ResultBuilder(scenario, seed=seed, profiles=profiles, sessions=names)
@@ -253,6 +257,7 @@ class Run:
         for pod, _ in result.evicted:
             self._changed()
             self._engine.remove(pod)
+            release_claims(self._engine, pod)
         phases = {key: group.status.phase for key, group in self._sessions.groups().items()}
         for pod in self._job_pods.create(phases):
             self._changed()
@@ -322,6 +327,7 @@ class Run:
                 self._results.evicted(info.pod, by=pod)
                 self._changed()
                 self._engine.remove(info.pod)
+                release_claims(self._engine, info.pod)
 
     def _changed(self) -> None:
         self._version += 1

@@ -15,6 +15,7 @@ import msgspec
 from mooring.api.codec import Unknown, fit, to_dict
 from mooring.api.core import Namespace
 from mooring.api.decode_errors import ConversionError
+from mooring.api.devices import ResourceClaim
 from mooring.api.meta import KubeObject, NamespacedObject, ObjectMeta, parse_time
 from mooring.api.node import Node
 from mooring.api.pod import Pod
@@ -29,6 +30,7 @@ from mooring.apiserver.workloads import ephemeral_claims
 from mooring.framework.custom_resources import CustomResource
 from mooring.framework.declarations import CustomKinds
 from mooring.simulation.admission import Admission, AdmissionError
+from mooring.simulation.device_claims import completed_claim, with_claims
 from mooring.simulation.sources import Given, session_conf_in
 from mooring.simulation.validation import validate
 from mooring.simulation.workloads import KINDS, Expander, claim_of, controller_of, key_of, uid_of
@@ -131,7 +133,9 @@ def build(
     start = _start(given)
     if sessions is not None:
         pods, objects, expanded = _with_gangs(pods, objects, expanded, sessions, start)
-    objects = _completed(objects, [each.pod for each in pods])
+    claimed, claims = with_claims([each.pod for each in pods], objects)
+    pods = [_replace(each, pod=claimed.get(each.pod.uid, each.pod)) for each in pods]
+    objects = _completed([*objects, *claims], [each.pod for each in pods])
     ignores_jobs = sessions is None
     notes = _notes(given, nodes, [each.pod for each in pods], kinds, ignores_jobs=ignores_jobs)
     return Scenario(nodes, objects, pods, notes, start, expanded, finished)
@@ -280,6 +284,8 @@ def _completed_object(item: KubeObject, default_class: str | None, volumes: set[
             return _replace(item, status=_replace(item.status, phase=phase))
         case PersistentVolumeClaim():
             return _completed_claim(item, default_class, volumes)
+        case ResourceClaim():
+            return completed_claim(item)
         case _:
             return item
 

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from mooring.apiserver.documents import Document, nested_field
+from mooring.apiserver.resource_claims import set_claim_defaults
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.kind import ALL_METADATA, Kind
 from mooring.cluster.selectors import field_reader
@@ -10,18 +11,11 @@ from mooring.cluster.table_printer import age, columns
 
 
 def _set_resource_claim_defaults(document: Document) -> None:
-    _set_device_request_defaults(document["spec"])
+    set_claim_defaults(document["spec"])
 
 
 def _set_resource_claim_template_defaults(document: Document) -> None:
-    _set_device_request_defaults(document["spec"].setdefault("spec", {}))
-
-
-def _set_device_request_defaults(spec: Document) -> None:
-    for request in spec.get("devices", {}).get("requests", ()):
-        for each in (request.get("exactly"), *request.get("firstAvailable", ())):
-            if each is not None and each.setdefault("allocationMode", "ExactCount") == "ExactCount":
-                each.setdefault("count", 1)
+    set_claim_defaults(document["spec"].setdefault("spec", {}))
 
 
 def _resource_claim_row(document: Document, now: float) -> list[Any]:

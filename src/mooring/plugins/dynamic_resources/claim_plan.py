@@ -217,3 +217,16 @@ def _alternatives(
         )
     exact = request.exactly if request.exactly is not None else ExactDeviceRequest()
     return (RequestPlan(exact, request.name, "", classes(exact.device_class_name), selectors),)
+
+
+def allocated_score(claim: ResourceClaim) -> int:
+    """Return the score of the alternatives in an earlier allocation."""
+    assert claim.status.allocation is not None
+    chosen = {result.request for result in claim.status.allocation.devices.results}
+    return sum(
+        MOST_ALTERNATIVES - place
+        for request in claim.spec.devices.requests
+        if request.exactly is None
+        for place, each in enumerate(request.first_available)
+        if f"{request.name}/{each.name}" in chosen
+    )

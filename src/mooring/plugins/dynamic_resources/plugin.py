@@ -42,7 +42,7 @@ from mooring.framework.status import SKIP, SKIP_TEMPLATE
 from mooring.plugins.dynamic_resources.allocation import allocation_result
 from mooring.plugins.dynamic_resources.binding_conditions import DeviceBindingError, is_ready, is_timed_out
 from mooring.plugins.dynamic_resources.claim_binder import ClaimBinder, ClaimBindingError, PodBinding
-from mooring.plugins.dynamic_resources.claim_plan import MOST_ALTERNATIVES
+from mooring.plugins.dynamic_resources.claim_plan import allocated_score
 from mooring.plugins.dynamic_resources.device_state import (
     FAILED,
     FOUND,
@@ -444,7 +444,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         found = state.get(DEVICES)
         if found is None or not found.claims or not found.to_allocate or not found.filtered:
             return 0
-        earlier = sum(_score_of(claim) for claim in found.claims if claim.status.allocation is not None)
+        earlier = sum(allocated_score(claim) for claim in found.claims if claim.status.allocation is not None)
         rows = _rows(nodes)
         self._index.refresh()
         scores = np.zeros(len(nodes), dtype=np.int64)
@@ -578,19 +578,6 @@ def _rows(nodes: Nodes) -> Rows:
 def _device_resources(pod: Pod) -> tuple[str, ...]:
     """Return the extended resources that a pod requests."""
     return tuple(name for name, amount in pod.requests.items() if amount and is_device_resource(name))
-
-
-def _score_of(claim: ResourceClaim) -> int:
-    """Return the score of the alternatives in an earlier allocation."""
-    assert claim.status.allocation is not None
-    chosen = {result.request for result in claim.status.allocation.devices.results}
-    return sum(
-        MOST_ALTERNATIVES - place
-        for request in claim.spec.devices.requests
-        if request.exactly is None
-        for place, each in enumerate(request.first_available)
-        if f"{request.name}/{each.name}" in chosen
-    )
 
 
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
