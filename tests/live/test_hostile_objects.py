@@ -26,7 +26,8 @@ from mooring.live.informers import KINDS
 from mooring.plugins.capacity_scheduling.elastic_quota import ElasticQuota
 from mooring.plugins.coscheduling.pod_group import PodGroup
 from mooring.plugins.node_resource_topology.zones import NodeResourceTopology
-from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt
+from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, PendingAttempt
+from mooring.scheduler.engine import Engine
 from tests.hostile import EXTREME_AMOUNTS, RESOURCES, Hostile, nested
 
 CONFIG: Final = """
@@ -71,6 +72,18 @@ def unscheduled(hostile: Hostile) -> dict[str, Any]:
     return document
 
 
+def finished(engine: Engine, pending: PendingAttempt) -> AssumedPod | FailedAttempt:
+    """Run an attempt that pauses to its end."""
+    try:
+        while True:
+            pending.steps.send(())
+    except StopIteration as done:
+        outcome: AssumedPod | FailedAttempt = done.value
+        return outcome
+    finally:
+        engine.lock.release()
+
+
 class Fed:
     """A scheduler that gets objects as its informers do, without a server."""
 
@@ -102,6 +115,8 @@ class Fed:
         engine = self.scheduler.engine
         while engine.queue.ready:
             outcome = engine.schedule_one()
+            if isinstance(outcome, PendingAttempt):
+                outcome = finished(engine, outcome)
             assert outcome is None or isinstance(outcome, AssumedPod | FailedAttempt)
             if isinstance(outcome, AssumedPod):
                 found[outcome.pod.name] = outcome.node_name

@@ -12,6 +12,7 @@ import msgspec
 
 from mooring.api.label_validation import label_key_errors, label_value_errors
 from mooring.api.meta import LabelSelector
+from mooring.checkpoints import checkpoint
 
 IN: Final = "In"
 NOT_IN: Final = "NotIn"
@@ -260,8 +261,10 @@ def _from_pairs(pairs: tuple[tuple[str, str], ...]) -> Selector:
     lambda pairs, expressions: len(pairs) + sum(1 + len(values) for _, _, values in expressions) <= _MOST_CACHED
 )
 def _compile(pairs: tuple[tuple[str, str], ...], expressions: tuple[tuple[str, str, tuple[str, ...]], ...]) -> Selector:
+    checkpoint()
     requirements = [requirement(key, IN, (value,)) for key, value in pairs]
     for key, operator, values in expressions:
+        checkpoint()
         if operator in {GT, LT}:
             raise SelectorError(f"{quote(operator)} is not a valid label selector operator")
         requirements.append(requirement(key, operator, values))

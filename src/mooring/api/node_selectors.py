@@ -23,6 +23,7 @@ from mooring.api.label_selectors import (
     to_json,
 )
 from mooring.api.pod import Pod
+from mooring.checkpoints import checkpoint
 
 #: A condition on a node's label, or on `metadata.name` in the `fields` of a term.
 NodeRequirement: TypeAlias = Requirement
@@ -138,10 +139,13 @@ def _compile_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
     errors: list[str] = []
     expressions: list[NodeRequirement] = []
     fields: list[NodeRequirement] = []
+    checkpoint()
     for index, each in enumerate(term.match_expressions):
+        checkpoint()
         errors += _expression_errors(each, f"{prefix}matchExpressions[{index}]")
         expressions.append(_compiled(each))
     for index, each in enumerate(term.match_fields):
+        checkpoint()
         errors += _field_errors(each, f"{prefix}matchFields[{index}]")
         fields.append(_compiled(each))
     return NodeTerm(errors=tuple(errors)) if errors else NodeTerm(tuple(expressions), tuple(fields))

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from mooring.checkpoints import checkpoint
 from mooring.columns.counts import Counts
 from mooring.columns.interned import LabelColumn
 from mooring.columns.regions import Region
@@ -142,6 +143,7 @@ class CounterRegistry:
 
     def counter(self, terms: tuple[PodTerm, ...], *, living_only: bool = False) -> PodCounter:
         """Return the counter of pods that match all terms; a new one counts the placed pods."""
+        checkpoint()
         self._clock += 1
         key = (terms, living_only)
         counter = self._counters.get(key)
@@ -161,6 +163,7 @@ class CounterRegistry:
         """Return the counter, marked as used, or its replacement if it was dropped."""
         if not counter.alive:
             return self.counter(counter.terms, living_only=counter.living_only)
+        checkpoint()
         self._clock += 1
         counter.used = self._clock
         return counter
@@ -172,12 +175,15 @@ class CounterRegistry:
         known = template.cache.get(_MATCHED)
         if known is not None and known[0] == self.terms_epoch and known[2] is self:  # type: ignore[index]
             return known[1]  # type: ignore[index, no-any-return]
-        matched = tuple(
-            counter
-            for counter in self._term_index.candidates(template.labels)
-            if counter.term.pods.selector.matches(template.labels)
-            and counter.term.pods.covers_namespace(template.namespace, self._namespaces, must_exist=False)
-        )
+        found = []
+        for counter in self._term_index.candidates(template.labels):
+            checkpoint()
+            pods = counter.term.pods
+            if pods.selector.matches(template.labels) and pods.covers_namespace(
+                template.namespace, self._namespaces, must_exist=False
+            ):
+                found.append(counter)
+        matched = tuple(found)
         template.cache[_MATCHED] = (self.terms_epoch, matched, self)
         return matched
 
@@ -224,6 +230,7 @@ class CounterRegistry:
 
     def _count_placed(self, counter: PodCounter) -> None:
         for template in self._placed_candidates(counter.terms):
+            checkpoint()
             if counter.matches(template, self._namespaces):
                 for row, (living, terminating) in template.placed.items():
                     count = living if counter.living_only else living + terminating

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mooring.api.label_selectors import IN
 from mooring.api.node_selectors import NODE_NAME_FIELD, NodeRequirement, NodeTerm, RequiredNodeAffinity
+from mooring.checkpoints import checkpoint
 from mooring.columns.counts import ports_conflict
 from mooring.columns.interned import CodeColumn, LabelColumn
 from mooring.columns.node_info import NodeInfo, WhatIfNode
@@ -172,6 +173,7 @@ class Nodes:
         for number, term in enumerate(dict.fromkeys(terms)):
             if number % _CHECK_EVERY == _CHECK_EVERY - 1 and result.all():
                 break
+            checkpoint()
             result |= self.matches_term(term)
         return result
 
@@ -183,6 +185,7 @@ class Nodes:
         for number, field in enumerate(term.fields):
             if number % _CHECK_EVERY == _CHECK_EVERY - 1 and not result.any():
                 break
+            checkpoint()
             result &= self._meets_field(field)
         return result
 
@@ -191,6 +194,7 @@ class Nodes:
         for number, requirement in enumerate(requirements):
             if number % _CHECK_EVERY == _CHECK_EVERY - 1 and not result.any():
                 break
+            checkpoint()
             result &= self._meets(requirement)
         return result
 

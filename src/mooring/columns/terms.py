@@ -14,6 +14,7 @@ import msgspec
 from mooring.api.affinity import PodAffinityTerm
 from mooring.api.label_selectors import NOTHING, Selector, SelectorError, compile_selector
 from mooring.api.pod import Pod
+from mooring.checkpoints import checkpoint
 
 T = TypeVar("T")
 Labels = Mapping[str, str]
@@ -102,6 +103,7 @@ def affinity_terms(pod: Pod) -> PodAffinityTerms:
 
 
 def _compile(namespace: str, term: PodAffinityTerm, weight: int) -> AffinityTerm:
+    checkpoint()
     names = frozenset(term.namespaces)
     if not names and term.namespace_selector is None:
         names = frozenset((namespace,))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
+from mooring.checkpoints import AbortedError
 from mooring.framework.plugin_frames import author_frames, place
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class HangsError(BaseException):
 
 
 def contain(error: BaseException) -> None:
-    """Re-raise an exception that the plugin did not cause: a cancellation, Ctrl-C, or the end of a generator."""
+    """Re-raise an exception that the plugin did not cause: a cancellation, Ctrl-C, the end of a generator or budget."""
     if not isinstance(error, Exception) and not _is_plugins(error):
         raise error
 
@@ -87,6 +88,8 @@ def run_loop(
 
 
 def _is_plugins(error: BaseException) -> bool:
+    if isinstance(error, AbortedError):
+        return False
     if isinstance(error, asyncio.CancelledError):
         return not _is_cancelled()
     if isinstance(error, (KeyboardInterrupt, GeneratorExit)):

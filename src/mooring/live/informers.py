@@ -24,6 +24,7 @@ from mooring.api.storage import (
     VolumeAttachment,
 )
 from mooring.api.workloads import ReplicaSet, StatefulSet
+from mooring.checkpoints import checkpoint
 from mooring.kube import Change, Client, Reflector, Resource, resource_of
 from mooring.live.custom import CustomInformers
 from mooring.scheduler.engine import Engine
@@ -133,6 +134,7 @@ class Informers:
         """Apply changes to the engine, then notify the listener. An object that cannot be applied is reported."""
         engine, listener = self._engine, self.listener
         for old, new in changes:
+            checkpoint()
             try:
                 if new is not None:
                     engine.put(new)

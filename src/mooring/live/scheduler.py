@@ -43,6 +43,7 @@ from mooring.logs import get_logger
 from mooring.observe.process_metrics import ProcessMetrics, RestClientMetrics
 from mooring.observe.session_metrics import SessionMetrics
 from mooring.observe.tracing import AttemptTracer
+from mooring.scheduler.attempt_budget import AttemptBudget
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
 from mooring.scheduler.scheduling_loop import SchedulingLoop
@@ -125,6 +126,7 @@ class LiveScheduler:
             extenders=self._extenders,
             expect=self._reporter.expect,
             evicts_later=True,
+            budget=AttemptBudget(),
             recorder=PluginEvents(self._events, component=component),
         )
         self._register_metrics(requests)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
+from mooring.checkpoints import exclude
 from mooring.framework.plugin_errors import HangsError, PluginSaysError, contain, failure_text
 from mooring.framework.plugin_frames import author_frames, format_frames, method_frames, place, set_author_frames
 from mooring.framework.status import Code, Status
@@ -106,6 +107,7 @@ class Guard:
                 elapsed = perf_counter() - started
                 self.calls += 1
                 self.seconds += elapsed
+                exclude(elapsed)
                 if elapsed > budget:
                     self._slow(method, elapsed, budget)
             if wrong is not None:

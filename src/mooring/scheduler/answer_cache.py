@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
+from mooring.checkpoints import checkpoint
 from mooring.columns.answer_cache import AnswerCache, AnswerColumn, CachedAnswers
 from mooring.columns.node_info import NodeInfo
 from mooring.columns.nodes import Nodes
@@ -123,11 +124,14 @@ class TemplateAnswers(CachedAnswers):
         self._filter_changes.advance()
 
     def _run_all_filters(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        self._skip = profile.declared & state.skip_filter
-        self._node_filters, self._pod_filters, self._filters_singly = profile.declared_filters(self._skip)
+        skip = profile.declared & state.skip_filter
+        node_filters, pod_filters, singly = profile.declared_filters(skip)
         nodes = Nodes(self._table)
-        node_ok = self._passed(self._node_filters, state, pod, nodes, True)
-        ok = self._passed(self._pod_filters, state, pod, nodes, node_ok)
+        node_ok = self._passed(node_filters, state, pod, nodes, True)
+        ok = self._passed(pod_filters, state, pod, nodes, node_ok)
+        # Only now, because a plugin may have raised.
+        self._skip, self._filters_singly = skip, singly
+        self._node_filters, self._pod_filters = node_filters, pod_filters
         self._node_ok.replace(node_ok)
         self._ok.replace(ok, shared=ok is node_ok)
         self._filter_changes.advance()
@@ -203,16 +207,15 @@ class TemplateAnswers(CachedAnswers):
         self._score_changes.advance()
 
     def _run_all_scorers(self, profile: Profile, state: CycleState, pod: Pod) -> None:
-        self._skip_score = profile.declared & state.skip_score
-        self._summed, self._raw_by_node, self._raw_by_pods, self._summed_singly = profile.declared_scorers(
-            self._skip_score
-        )
+        skip = profile.declared & state.skip_score
+        summed, raw_by_node, raw_by_pods, singly = profile.declared_scorers(skip)
         nodes = Nodes(self._table)
-        self.raw = {}
-        for plugin in (*self._raw_by_node, *self._raw_by_pods):
-            self.raw[plugin.name] = AnswerColumn(call_score(plugin, state, pod, nodes), shared=True)
+        raw = {
+            plugin.name: AnswerColumn(call_score(plugin, state, pod, nodes), shared=True)
+            for plugin in (*raw_by_node, *raw_by_pods)
+        }
         total: Ints | None = None
-        for plugin in self._summed:
+        for plugin in summed:
             scores = call_score(plugin, state, pod, nodes)
             if isinstance(scores, int):
                 scores = np.full(len(nodes), scores, dtype=np.int64)
@@ -222,6 +225,9 @@ class TemplateAnswers(CachedAnswers):
                 total = scores if plugin.trusted and scores.flags.owndata else scores.copy()
             else:
                 total += scores
+        # Only now, because a plugin may have raised.
+        self._skip_score, self._summed, self._summed_singly = skip, summed, singly
+        self.raw, self._raw_by_node, self._raw_by_pods = raw, raw_by_node, raw_by_pods
         self._total.replace(total if total is not None else np.zeros(len(nodes), dtype=np.int64))
         self._score_changes.advance()
 
@@ -292,8 +298,9 @@ def call_filter(
 
     Raises PluginFailure if the plugin fails; also for an Error, unless ``keep_errors`` is set.
     """
+    checkpoint()
     if plugin.filter_nodes is None:
-        return Verdicts.of([call_single_filter(plugin, state, pod, node) for node in nodes])
+        return Verdicts.of([_filter_each(plugin, state, pod, node) for node in nodes])
     try:
         verdicts = plugin.filter_nodes(state, pod, nodes)
         if verdicts is None:
@@ -310,6 +317,11 @@ def call_filter(
         contain(error)
         raise failure(f'running "{plugin.name}" filter plugin', plugin.name, error) from error
     return verdicts
+
+
+def _filter_each(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+    checkpoint()
+    return call_single_filter(plugin, state, pod, node)
 
 
 def _raise_error(plugin: FilterPlugin, verdicts: Verdicts) -> None:
@@ -354,6 +366,7 @@ def call_single_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, node: 
 
 def call_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
     """Return a scorer's raw scores for some nodes, with either of its methods. Raises PluginFailure."""
+    checkpoint()
     try:
         if plugin.score_nodes is None:
             call: Callable[..., Any] = plugin.score  # type: ignore[assignment]  # it has one of the two forms

@@ -38,6 +38,8 @@ class ScheduleFailure(msgspec.Struct, frozen=True):
     rejectors: frozenset[str] = frozenset()
     #: Plugins for which the pod is pending: their events requeue it without backoff.
     pending: frozenset[str] = frozenset()
+    #: The backoff in seconds; None for the one that follows from the number of failures.
+    backoff: float | None = None
 
 
 class AssumedPod(msgspec.Struct, frozen=True):
@@ -76,7 +78,7 @@ class FailedAttempt(msgspec.Struct, frozen=True):
 
 
 class PendingAttempt(msgspec.Struct, frozen=True):
-    """A scheduling cycle that waits for extenders."""
+    """A scheduling cycle that waits for extenders, or pauses if it has no requests."""
 
     queued: QueuedPod
     steps: Steps[AssumedPod | FailedAttempt]
@@ -87,6 +89,11 @@ def internal_error(error: Exception) -> ScheduleFailure:
     """Describe an attempt that raised."""
     message = f"internal error: {error_text(error)}"
     return ScheduleFailure(message, Status.error(message), CycleState(), result=NO_NOMINATION)
+
+
+def budget_exceeded(message: str, state: CycleState, backoff: float) -> ScheduleFailure:
+    """Describe an attempt that was stopped because it used too much CPU time. The pod keeps its nomination."""
+    return ScheduleFailure(message, Status.error(message), state, backoff=backoff)
 
 
 def rejected_after_filter(status: Status, state: CycleState) -> ScheduleFailure:

@@ -1,8 +1,8 @@
 """DecisionLock: the lock that a decision holds while it spans several steps of the event loop.
 
-A synchronous attempt runs within one step and needs no lock. An attempt that awaits extenders and a batch session do:
-both read the node table from beginning to end, so nothing else may change it meanwhile. While the lock is held, object
-events are deferred. To undo an assumption, replace plugins or make another decision, wait for the lock.
+A synchronous attempt runs within one step and needs no lock. An attempt that awaits extenders or pauses, and a batch
+session do: they read the node table from beginning to end, so nothing else may change it meanwhile. While the lock is
+held, object events are deferred. To undo an assumption, replace plugins or make another decision, wait for the lock.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from mooring.checkpoints import checkpoint
 from mooring.unexpected_errors import report_unexpected
 
 #: The number of deferred calls from which `throttle` waits. All of them together take a fraction of a second.
@@ -56,6 +57,7 @@ class DecisionLock:
     def release(self) -> None:
         """Make the deferred calls, then pass the lock to the next waiter. Exceptions of deferred calls are reported."""
         while self._deferred:
+            checkpoint()
             function, arguments = self._deferred.popleft()
             try:
                 function(*arguments)

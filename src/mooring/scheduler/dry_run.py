@@ -114,7 +114,7 @@ class _DryRun(ScheduleOne):
         )
         self._profile = self.profiles.first.profile
         self.queue = SchedulingQueue(clock=lambda: _NOW)
-        self.observer = self._extenders = self._expect = None
+        self.observer = self._extenders = self._expect = self._budget = None
         self._evicts_later = False
         self.pre_binds, self.lock, self.preempting = PreBinds(), DecisionLock(), {}
         self._call("events_to_register", self._profile.events)

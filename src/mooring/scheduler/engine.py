@@ -2,7 +2,7 @@
 
 The live process and the simulation drive it: they call ``put`` and ``remove`` for cluster events, call ``schedule_one``
 while the queue is ready, bind an ``AssumedPod`` with ``bind``, and report a ``FailedAttempt`` and evict its victims. A
-``PendingAttempt`` awaits extenders; ``complete`` finishes it, and holds the decision lock until then.
+``PendingAttempt`` awaits extenders or pauses; ``complete`` finishes it, and holds the decision lock until then.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mooring.framework.handle import EventRecorder
 from mooring.framework.plugin import Plugin
 from mooring.loading.circuit_breaker import Guards, Log
 from mooring.loading.plugin_options import PluginOptions
+from mooring.scheduler.attempt_budget import AttemptBudget
 from mooring.scheduler.binding import PreBinds
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_lock import DecisionLock
@@ -55,6 +56,7 @@ class Engine(ScheduleOne):
         guards: Guards | None = None,
         expect: Callable[[Pod, str], Awaitable[None]] | None = None,
         evicts_later: bool = False,
+        budget: AttemptBudget | None = None,
     ) -> None:
         """Without ``extenders``, which also send the requests, the extenders of the configuration are ignored.
 
@@ -62,15 +64,17 @@ class Engine(ScheduleOne):
         disabled; ``guards`` replaces the guards that are built from these.
         ``expect`` is called with the node of a pod whose binding takes a while. With ``evicts_later``, the victims of
         an attempt count as being evicted, and the preemptor is gated until its uid is removed from ``preempting``.
+        With ``budget``, attempts that take long pause (``PendingAttempt``), and are stopped when they exceed it.
         """
         self._expect = expect
         self._evicts_later = evicts_later
+        self._budget = budget
         self.cache = Cache(config.release)
         self.observer = observer
         self._extenders = extenders or None
         #: The running PreBind plugins, which preemption may cancel.
         self.pre_binds = PreBinds()
-        #: Held by an attempt that awaits extenders and by a batch session.
+        #: Held by an attempt that awaits extenders or pauses, and by a batch session.
         self.lock = DecisionLock()
         self.preempting: dict[str, str] = {}
         metrics = observer.metrics if observer is not None else None

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
+from mooring.checkpoints import checkpoint
 from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes, WhatIfNodes
 from mooring.columns.templates import PodTemplate
@@ -122,6 +123,7 @@ class Filtering:
             start += size
             for place, row in zip(chunk.tolist(), order[chunk].tolist(), strict=True):
                 node = nodes[row]
+                checkpoint()
                 for plugin in singles:
                     if call_single_filter(plugin, state, pod, node) is not SUCCESS:
                         break
@@ -163,6 +165,7 @@ class Filtering:
 
     def _nominated_verdict(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
         """Run the filters on a node with the pods nominated to it."""
+        checkpoint()
         what_if = self._copy(node)
         clone = state.clone()
         for rival in self._rivals(pod, node.name):
@@ -192,6 +195,7 @@ class Filtering:
 
     def filter_what_if(self, state: CycleState, pod: Pod, node: WhatIfNode) -> Status:
         """Run the filters on a hypothetical node, nominated pods included."""
+        checkpoint()
         return self.verdict(state, pod, node)
 
     def _verdict(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
+from mooring.checkpoints import checkpoint
 from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes
 from mooring.columns.templates import PodTemplate
@@ -100,6 +101,7 @@ class PluginRunner:
         state.skip_filter |= calls.skipped
         for bound in calls.plugins:
             before = len(state) if bound.name in constant else None
+            checkpoint()
             try:
                 answer = bound.call(state, pod, nodes)
                 if answer is None:
@@ -190,6 +192,7 @@ class PluginRunner:
         reasons: list[str] = []
         first, rejected = "", PostFilterResult()
         for bound in self.profile.post_filter:
+            checkpoint()
             try:
                 answer = bound.call(state, pod, statuses)
                 if isinstance(answer, AskExtenders):

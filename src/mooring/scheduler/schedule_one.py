@@ -1,8 +1,9 @@
 """ScheduleOne: one scheduling attempt, from the pod that the queue pops to its binding, as in schedule_one.go.
 
 The scheduling cycle is a generator without I/O: it yields requests to extenders, is sent the replies in the same order,
-and returns the outcome. If no extender is interested in the pod, it never yields. The binding cycle is a coroutine and
-runs concurrently with the attempts that follow.
+and returns the outcome. With a budget it also pauses, by yielding no requests, if it takes long. Otherwise, if no
+extender is interested in the pod, it never yields. The binding cycle is a coroutine and runs concurrently with the
+attempts that follow.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from mooring.logs import get_logger
 from mooring.observe.attempt_trace import Evaluation, ExtenderCall
 from mooring.scheduler import binding
 from mooring.scheduler.answers import PluginFailure
+from mooring.scheduler.attempt_budget import AttemptBudget
 from mooring.scheduler.attempt_results import (
     AssumedPod,
     FailedAttempt,
@@ -39,7 +41,7 @@ from mooring.scheduler.attempt_results import (
 from mooring.scheduler.binding import PreBinds
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_lock import DecisionLock
-from mooring.scheduler.extenders import Extender, ExtenderError, Extenders, Steps
+from mooring.scheduler.extenders import Extender, ExtenderError, Extenders, Steps, run_steps
 from mooring.scheduler.plugin_runner import Filtered, PluginRunner, PreFiltered
 from mooring.scheduler.profile import EXTENDER
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
@@ -348,11 +350,13 @@ class ScheduleOne:
     #: The running PreBind plugins, which preemption may cancel.
     pre_binds: PreBinds
     _extenders: Extenders | None
+    #: The limits of attempts; None if they run to their end without a pause.
+    _budget: AttemptBudget | None
     #: Publishes the node of a pod whose binding takes a while.
     _expect: Callable[[Pod, str], Awaitable[None]] | None
     #: Whether victims are evicted by requests that take a while. Otherwise they disappear before the next attempt.
     _evicts_later: bool
-    #: Held while an attempt awaits extenders.
+    #: Held while an attempt awaits extenders or pauses.
     lock: DecisionLock
     #: The preemptors whose victims are being evicted, by uid. The value is the uid of the last victim if no other
     #: eviction is in progress, or empty.
@@ -386,10 +390,10 @@ class ScheduleOne:
         return PendingAttempt(queued, steps, requests)
 
     async def complete(self, pending: PendingAttempt) -> AssumedPod | FailedAttempt:
-        """Finish an attempt that awaits extenders, and release the lock."""
-        assert self._extenders is not None
+        """Finish an attempt that awaits extenders or pauses, and release the lock."""
+        send = self._extenders.send if self._extenders is not None else None
         try:
-            return await self._extenders.run(pending.steps, pending.requests)
+            return await run_steps(pending.steps, pending.requests, send)
         except Exception as error:
             return self._attempt_failed(pending.queued, error)
         finally:
@@ -420,7 +424,9 @@ class ScheduleOne:
         """Choose a node, assume the pod there and run Reserve and Permit; or handle the failure."""
         started = self.observer.begin(queued) if self.observer is not None else 0.0
         extenders = self._extenders.deciding(queued.pod) if self._extenders is not None else ()
-        result = yield from SchedulePod(runner, queued.pod, extenders, evaluation).steps()
+        attempt = SchedulePod(runner, queued.pod, extenders, evaluation)
+        steps = attempt.steps()
+        result = yield from steps if self._budget is None else self._budget.run(steps, queued.pod, attempt.state)
         outcome = (
             self.handle_failure(queued, result, started, in_cycle=True)
             if isinstance(result, ScheduleFailure)
@@ -576,8 +582,9 @@ class ScheduleOne:
                 self.preempting[pod.uid] = ""  # before an event requeues it: another attempt would evict more pods
         latest = self.cache.objects.lister(Pod).get(pod.name, pod.namespace)
         if self._is_waiting(latest, pod.uid):
+            rejectors, pending = failure.rejectors, failure.pending
             self.queue.add_unschedulable(
-                queued, unschedulable_plugins=failure.rejectors, pending_plugins=failure.pending, pod=latest
+                queued, unschedulable_plugins=rejectors, pending_plugins=pending, pod=latest, backoff=failure.backoff
             )
         else:
             self.queue.done(pod.uid)

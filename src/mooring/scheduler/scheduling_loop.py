@@ -56,7 +56,7 @@ class SchedulingLoop:
         self._tasks: set[asyncio.Task[None]] = set()
         #: How many binding cycles are running.
         self.binding = 0
-        #: The attempt that awaits extenders.
+        #: The attempt that awaits extenders or pauses.
         self._pending: asyncio.Task[None] | None = None
         engine.lock.on_release = self.wake
 
@@ -98,7 +98,7 @@ class SchedulingLoop:
         return not self._engine.lock.held and self._engine.queue.ready and self._in_flight() < _MAX_IN_FLIGHT
 
     def _run_slice(self) -> None:
-        """Run attempts for a few milliseconds, or until one awaits extenders."""
+        """Run attempts for a few milliseconds, or until one awaits extenders or pauses."""
         if not self._may_decide:
             return
         engine, until = self._engine, time.perf_counter() + _SLICE_SECONDS
@@ -114,7 +114,7 @@ class SchedulingLoop:
                 return
 
     async def _complete(self, pending: PendingAttempt) -> None:
-        """Finish an attempt that awaits extenders. It holds the lock, so no other attempt starts meanwhile."""
+        """Finish an attempt that awaits extenders or pauses. It holds the lock, so no other attempt starts."""
         self._handle(await self._engine.complete(pending))
 
     def _handle(self, outcome: AssumedPod | FailedAttempt | None) -> None:

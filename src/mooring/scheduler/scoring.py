@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
+from mooring.checkpoints import checkpoint
 from mooring.columns.nodes import Nodes
 from mooring.columns.table import NodeTable
 from mooring.columns.templates import PodTemplate
@@ -64,6 +65,7 @@ class Scoring:
         entries: dict[StateKey[Any], Any] = {}
         for bound in calls.plugins:
             before = len(state) if bound.name in calls.constant else None
+            checkpoint()
             try:
                 answer = bound.call(state, pod, nodes)
                 status = SUCCESS if answer is None else answer if type(answer) is Status else as_status(answer)

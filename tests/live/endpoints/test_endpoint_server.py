@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from mooring.checkpoints import checkpoint
 from mooring.http_listener import ConnectionLimits
 from mooring.live.endpoints import endpoint_server as server_module
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
@@ -125,6 +126,21 @@ async def test_a_hanging_scheduler_is_unhealthy(monkeypatch):
         async with asyncio.timeout(10):  # the next heartbeat
             while await get(session, "/livez") != (200, "ok"):
                 await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("works", "status"), [(True, 200), (False, 500)])
+async def test_liveness_distinguishes_work_from_a_hang(monkeypatch: pytest.MonkeyPatch, works: bool, status: int):
+    monkeypatch.setattr(server_module, "_HEARTBEAT_SECONDS", 3600.0)
+    async with serving() as (server, session):
+        assert (await get(session, "/livez"))[0] == 200
+        server._beat -= 60.0  # no heartbeat for a minute
+        server._progress -= 60.0
+        if works:
+            checkpoint()
+        assert (await get(session, "/livez"))[0] == status
+        server._beat -= 600.0  # a loop without end also passes checkpoints
+        checkpoint()
+        assert (await get(session, "/livez"))[0] == 500
 
 
 async def test_a_port_in_use_is_reported():

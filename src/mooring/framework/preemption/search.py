@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
+from mooring.checkpoints import checkpoint
 from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes
 from mooring.framework.handle import Handle
@@ -198,6 +199,7 @@ def _reprieve(models: list[tuple[str, WhatIf]], values: list[Ints], victims: Vic
     """Add victims back one by one, on all nodes in parallel, where the pod still fits; return the rest as [C, V]."""
     lost = np.zeros(victims.index.shape, dtype=np.bool_)
     for number in range(victims.index.shape[1]):
+        checkpoint()
         tried = helped & victims.present[:, number]
         if not tried.any():
             continue

@@ -22,6 +22,7 @@ from aiohttp import web
 
 from mooring import __version__
 from mooring.api.label_selectors import parse_int
+from mooring.checkpoints import checkpoints_passed
 from mooring.http_listener import ConnectionLimits, Listener
 from mooring.kube import Access
 from mooring.live.endpoints.endpoint_auth import AuthSettings, EndpointAuth, HttpError
@@ -37,6 +38,8 @@ Check = Callable[[], str | None]
 
 #: The timeout of a request to the scheduler's loop, and the time without a heartbeat after which it is unhealthy.
 _REQUEST_SECONDS, _HANGING_SECONDS = 10.0, 20.0
+#: The same time if the scheduler passes checkpoints: it works, but does not return to its loop.
+_WORKING_SECONDS = 300.0
 _HEARTBEAT_SECONDS = 1.0
 #: The time between two checks for changed certificate files.
 _RENEW_SECONDS = 10.0
@@ -141,6 +144,8 @@ class EndpointServer:
         self._scheduler: asyncio.AbstractEventLoop
         self._loop: asyncio.AbstractEventLoop
         self._beat = time.monotonic()
+        #: The number of checkpoints that were passed at the last check, and when it was last seen to grow.
+        self._passed, self._progress = checkpoints_passed(), self._beat
         self._beating: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
         self._end: asyncio.Event
@@ -262,8 +267,13 @@ class EndpointServer:
         return _health(request, {"loop": self._check_loop, **self._sources.live, **self._sources.ready})
 
     def _check_loop(self) -> str | None:
-        silent = time.monotonic() - self._beat
-        return f"no heartbeat from the scheduler's event loop for {silent:.0f} s" if silent > _HANGING_SECONDS else None
+        now, passed = time.monotonic(), checkpoints_passed()
+        if passed != self._passed:
+            self._passed, self._progress = passed, now
+        silent, idle = now - self._beat, now - self._progress
+        if silent <= _HANGING_SECONDS or (idle <= _HANGING_SECONDS and silent <= _WORKING_SECONDS):
+            return None
+        return f"no heartbeat from the scheduler's event loop for {silent:.0f} s"
 
     async def _run_heartbeat(self) -> None:
         while True:

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from mooring.checkpoints import checkpoint
 from mooring.columns.counters import CounterRegistry, PodCounter, TermCounter
 from mooring.columns.interned import LabelColumn
 from mooring.columns.terms import AffinityTerm, PodTerm
@@ -284,5 +285,6 @@ def affinity_state(
         if len(terms) > 1:
             counts.existing = counts.existing.copy()
             for carried in terms[1:]:
+                checkpoint()
                 carried.counts.add_to(counts.existing)
     return AffinityState(table, template, own, keys, total)

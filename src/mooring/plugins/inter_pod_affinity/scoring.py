@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from mooring.checkpoints import checkpoint
 from mooring.columns.counters import TermCounter
 from mooring.columns.counts import Counts
 from mooring.columns.interned import LabelColumn
@@ -57,6 +58,7 @@ def affinity_scores(
     for term in own.preferred:
         add(term.keys[0], term.counter.by_domain(term.keys[0]), term.weight)
     for carried in existing:
+        checkpoint()
         if carried.kind == "preferred":
             add(carried.term.topology_key, carried.counts, carried.term.weight)
         elif carried.kind == "required" and hard_weight > 0:

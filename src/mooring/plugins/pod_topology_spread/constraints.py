@@ -115,16 +115,14 @@ class Plan:
         #: Each topology key once, and the nodes that have all of them.
         self.keys = keys
         self.keyed = regions.of(keys)
-        self.targets = tuple(
-            Target(
-                constraint,
-                template,
-                regions.of(
-                    keys if all_keys else frozenset(),
-                    template.node_requirement if constraint.honor_affinity else None,
-                    template.pod.spec.tolerations if constraint.honor_taints else None,
-                ),
-                registry,
+        found = {
+            kind: regions.of(
+                keys if all_keys else frozenset(),
+                template.node_requirement if kind[0] else None,
+                template.pod.spec.tolerations if kind[1] else None,
             )
-            for constraint in constraints
+            for kind in {(each.honor_affinity, each.honor_taints) for each in constraints}
+        }
+        self.targets = tuple(
+            Target(each, template, found[each.honor_affinity, each.honor_taints], registry) for each in constraints
         )

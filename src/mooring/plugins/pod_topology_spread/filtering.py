@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from mooring.checkpoints import checkpoint
 from mooring.columns.interned import Codes, LabelColumn, Mask
 from mooring.framework import Nodes, PodTemplate, Status, Verdicts, Victims, WhatIf
 from mooring.plugins.pod_topology_spread.constraints import Plan, Target
@@ -111,6 +112,7 @@ class SpreadState:
         found: npt.NDArray[np.int8] | None = None
         all_labelled = self.plan.keyed.everything
         for tally in self.tallies:
+            checkpoint()
             table = tally.verdicts()
             if all_labelled and not table[:-1].any():
                 continue

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from mooring.checkpoints import checkpoint
 from mooring.columns.interned import LabelColumn, Mask
 from mooring.framework import Nodes
 from mooring.plugins.pod_topology_spread.constraints import HOSTNAME, Plan, Target
@@ -27,7 +28,7 @@ _SAMPLE: Final = 256
 class SpreadScores:
     """The scores of the feasible nodes under a pod's soft constraints."""
 
-    __slots__ = ("_codes", "_plan", "_require_all", "_weights", "ignored")
+    __slots__ = ("_codes", "_plan", "_require_all", "_targets", "_weights", "ignored")
 
     def __init__(self, plan: Plan, nodes: Nodes, *, require_all: bool) -> None:
         self._plan = plan
@@ -39,11 +40,14 @@ class SpreadScores:
         if require_all and not plan.keyed.everything:
             ignored = ~nodes.take(plan.keyed.mask)
             self.ignored = ignored if ignored.any() else None
-        self._codes = {key: nodes.codes(key) for key in plan.keys if key != HOSTNAME}
-        self._weights = tuple(math.log(self._size(target, nodes) + 2) for target in plan.targets)
+        #: The constraints that count: none if all nodes are ignored, however many there are.
+        self._targets = plan.targets if self.ignored is None or not self.ignored.all() else ()
+        self._codes = {key: nodes.codes(key) for key in plan.keys if key != HOSTNAME} if self._targets else {}
+        self._weights = tuple(math.log(self._size(target, nodes) + 2) for target in self._targets)
 
     def _size(self, target: Target, nodes: Nodes) -> int:
         """Return the number of domains of a constraint that have feasible nodes."""
+        checkpoint()
         key = target.constraint.topology_key
         if key == HOSTNAME:
             return len(nodes) - (0 if self.ignored is None else int(np.count_nonzero(self.ignored)))
@@ -63,13 +67,15 @@ class SpreadScores:
     def score(self, nodes: Nodes) -> Ints:
         """Return the raw scores: weighted counts of matching pods."""
         total: Floats | None = None
-        for target, weight in zip(self._plan.targets, self._weights, strict=True):
+        for target, weight in zip(self._targets, self._weights, strict=True):
+            checkpoint()
             if target.constraint.topology_key == HOSTNAME:
                 found = self._by_node(target, weight, nodes)
             else:
                 found = self._by_domain(target, weight, nodes)
             total = found if total is None else np.add(total, found, out=total)
-        assert total is not None, "a plan has at least one constraint"
+        if total is None:
+            return np.zeros(len(nodes), dtype=np.int64)
         # Round half away from zero: scores are integers or greater than 1, where this is exact.
         total += 0.5
         raw = np.floor(total, out=total).astype(np.int64)

@@ -182,14 +182,26 @@ class Extenders:
 
     async def run(self, steps: Steps[T], requests: tuple[Request, ...] | None = None) -> T:
         """Run a computation to its end, and send its requests; ``requests`` are those that it has already yielded."""
-        try:
-            if requests is None:
-                requests = next(steps)
-            while True:
-                requests = steps.send(tuple(await asyncio.gather(*map(self.send, requests))))
-        except StopIteration as done:
-            outcome: T = done.value
-            return outcome
+        return await run_steps(steps, requests, self.send)
+
+
+async def run_steps(steps: Steps[T], requests: tuple[Request, ...] | None, send: Send | None) -> T:
+    """Run a computation to its end. Send its requests; without requests it pauses, so that other tasks can run."""
+    try:
+        if requests is None:
+            requests = next(steps)
+        while True:
+            replies: tuple[Reply, ...] = ()
+            if requests and send is not None:
+                replies = tuple(await asyncio.gather(*map(send, requests)))
+            else:
+                await asyncio.sleep(0)
+            requests = steps.send(replies)
+    except StopIteration as done:
+        outcome: T = done.value
+        return outcome
+    finally:
+        steps.close()
 
 
 def _int64(value: int) -> int:

@@ -40,11 +40,12 @@ class BackoffQueue:
 
     def expiration(self, queued: QueuedPod) -> float:
         """Return when the pod's backoff ends; minus infinity if it has none."""
+        if queued.backoff_expiration is not None:
+            return queued.backoff_expiration
         failures = queued.consecutive_errors or queued.unschedulable_count
         if failures == 0 or self._maximum == 0:
             return _NEVER
-        if queued.backoff_expiration is None:
-            queued.backoff_expiration = self._align(queued.timestamp + self.duration(failures))
+        queued.backoff_expiration = self._align(queued.timestamp + self.duration(failures))
         return queued.backoff_expiration
 
     def is_backing_off(self, queued: QueuedPod, now: float) -> bool:

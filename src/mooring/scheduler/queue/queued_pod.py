@@ -60,7 +60,7 @@ class QueuedPod(msgspec.Struct, eq=False, kw_only=True, gc=False):
     was_flushed: bool = False
     #: When the timeout requeued the pod; minus infinity if it has not since the last attempt.
     flush_timestamp: float = float("-inf")
-    #: When the pod's backoff ends; None until computed.
+    #: When the pod's backoff ends; None until it is computed from the failures, or set.
     backoff_expiration: float | None = None
 
     @classmethod

@@ -236,11 +236,13 @@ class SchedulingQueue:
         unschedulable_plugins: Iterable[str] = (),
         pending_plugins: Iterable[str] = (),
         pod: Pod | None = None,
+        backoff: float | None = None,
     ) -> Place | None:
         """Return a popped pod to the queue: plugins rejected it, or without plugins, the attempt failed with an error.
 
-        ``pod`` is its newest version, if it changed while in flight. Return where the pod is now; None if it was
-        deleted, has a node, or is already in the queue.
+        ``pod`` is its newest version, if it changed while in flight. ``backoff`` is the backoff in seconds, unless it
+        follows from the number of failures. Return where the pod is now; None if it was deleted, has a node, or is
+        already in the queue.
         """
         uid = queued.uid
         flight = self._in_flight.get(uid)
@@ -250,7 +252,10 @@ class SchedulingQueue:
             if gone or latest.node_name or latest.uid != uid or self._get(queued.key) is not None:
                 return None
             queued.pod = latest
-            queued.failed(self._clock(), frozenset(unschedulable_plugins), frozenset(pending_plugins))
+            now = self._clock()
+            queued.failed(now, frozenset(unschedulable_plugins), frozenset(pending_plugins))
+            if backoff is not None:
+                queued.backoff_expiration = now + backoff
             self.counters.reject(queued)
             return self._requeue(queued, self._replay(queued, flight), _FAILED)
         finally:

@@ -1,0 +1,1 @@
+"""The benchmark of hostile pods: their shapes, and measurements with and without an API server."""
