@@ -87,9 +87,16 @@ class Selector:
         self.requirements = ordered
         self.matches_nothing = nothing
         # Most requirements compare one label with one value, which needs no call.
-        self._equals = tuple((each.key, *each.values) for each in ordered if _is_equality(each))
+        self._equals: tuple[tuple[str, str], ...] = tuple(
+            (each.key, next(iter(each.values))) for each in ordered if _is_equality(each)
+        )
         self._others = tuple(each for each in ordered if not _is_equality(each))
         self._hash = hash((ordered, nothing))
+
+    @property
+    def equalities(self) -> tuple[tuple[str, str], ...]:
+        """The labels, with their values, that all matches have."""
+        return self._equals
 
     @property
     def is_empty(self) -> bool:
@@ -217,14 +224,20 @@ def _is_equality(each: Requirement) -> bool:
     return each.operator == IN and len(each.values) == 1
 
 
+def _invalid_values(values: Collection[str], text: str) -> str:
+    return f"values: Invalid value: {to_json(list(values) or None)}: {text}"
+
+
 def _values_errors(operator: str, values: Collection[str]) -> list[str]:
-    shown = f"values: Invalid value: {to_json(list(values) or None)}: "
     match operator:
         case "In" | "NotIn":
-            return [] if values else [f"{shown}for 'in', 'notin' operators, values set can't be empty"]
+            return [] if values else [_invalid_values(values, "for 'in', 'notin' operators, values set can't be empty")]
         case "Exists" | "DoesNotExist":
-            return [f"{shown}values set must be empty for exists and does not exist"] if values else []
-    errors = [] if len(values) == 1 else [f"{shown}for 'Gt', 'Lt' operators, exactly one value is required"]
+            text = "values set must be empty for exists and does not exist"
+            return [_invalid_values(values, text)] if values else []
+    errors = []
+    if len(values) != 1:
+        errors.append(_invalid_values(values, "for 'Gt', 'Lt' operators, exactly one value is required"))
     errors += [
         f"values[{index}]: Invalid value: {quote(value)}: for 'Gt', 'Lt' operators, the value must be an integer"
         for index, value in enumerate(values)

@@ -107,6 +107,11 @@ class AnswerCache(Generic[E]):
         """Mark an entry of this cache as used."""
         self._entries.move_to_end(entry.key)
 
+    def discard(self, entry: E) -> None:
+        """Drop an entry of this cache."""
+        del self._entries[entry.key]
+        entry.drop()
+
     def _evict(self) -> None:
         capacity = max(_LEAST_KINDS, self._budget // (_BYTES_PER_ROW * (self._rows() + 64)))
         while len(self._entries) >= capacity:

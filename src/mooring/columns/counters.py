@@ -66,11 +66,7 @@ class PodCounter:
 
     def matches(self, template: PodTemplate, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
         """Return whether pods of a template are counted."""
-        return all(
-            term.selector.matches(template.labels)
-            and term.covers_namespace(template.namespace, namespaces, must_exist=True)
-            for term in self.terms
-        )
+        return terms_match(self.terms, template, namespaces)
 
     def add(self, row: int, delta: int) -> None:
         """Add ``delta`` pods on a row."""
@@ -99,6 +95,25 @@ class PodCounter:
         elif within is not None and known.version != within.version:
             known.recount(self.rows)
         return known.counts
+
+
+def terms_match(terms: tuple[PodTerm, ...], template: PodTemplate, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
+    """Return whether pods of a template match all terms."""
+    return all(
+        term.selector.matches(template.labels)
+        and term.covers_namespace(template.namespace, namespaces, must_exist=True)
+        for term in terms
+    )
+
+
+class NoPods(PodCounter):
+    """The counter of terms that match no placed pod."""
+
+    __slots__ = ()
+
+    def by_domain(self, key: str, within: Region | None = None) -> Counts:
+        """Return no counts."""
+        return Counts()
 
 
 class TermCounter:
@@ -138,8 +153,23 @@ class CounterRegistry:
         self._live: dict[int, PodTemplate] = {}
         self._live_by_label: dict[tuple[str, str], dict[int, PodTemplate]] = {}
         self._clock = 0
+        self._no_pods = NoPods((), living_only=True, columns=columns)
 
     # Queries
+
+    def current(
+        self, counter: PodCounter | None, terms: tuple[PodTerm, ...], *, living_only: bool = False
+    ) -> PodCounter:
+        """Return a counter that an earlier call returned, or its replacement; None stands for no earlier call.
+
+        Terms that match no placed pod have no counter of their own: a tenant can write thousands of them.
+        """
+        if counter is not None and counter is not self._no_pods:
+            return self.renew(counter)
+        if not self._placed_candidates(terms):
+            checkpoint()
+            return self._no_pods
+        return self.counter(terms, living_only=living_only)
 
     def counter(self, terms: tuple[PodTerm, ...], *, living_only: bool = False) -> PodCounter:
         """Return the counter of pods that match all terms; a new one counts the placed pods."""

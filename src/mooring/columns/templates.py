@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from weakref import WeakSet
 
 import msgspec
 
@@ -133,6 +134,13 @@ class PodTemplate:
         return value  # type: ignore[return-value]  # the key implies the type
 
 
+class TemplateListener(Protocol):
+    """A cache that refers to templates."""
+
+    def template_dropped(self, template: PodTemplate) -> None:
+        """Drop what belongs to a template."""
+
+
 class TemplateRegistry:
     """The templates of pods. Equal pods share one."""
 
@@ -143,6 +151,8 @@ class TemplateRegistry:
         self._evict_at = 2 * _KEEP_IDLE
         self._bytes = 0
         self._evict_at_bytes = 2 * _KEEP_IDLE_BYTES
+        #: Notified when a template is dropped, so that they drop it too.
+        self.listeners: WeakSet[TemplateListener] = WeakSet()
 
     def of(self, pod: Pod) -> PodTemplate:
         """Return the pod's template."""
@@ -170,8 +180,11 @@ class TemplateRegistry:
         for key in [key for key in reversed(self._templates) if not self._templates[key].placed]:
             kept, size = kept + 1, size + len(key)
             if kept > _KEEP_IDLE or size > _KEEP_IDLE_BYTES:
-                del self._templates[key]
+                template = self._templates.pop(key)
+                template.registry_number = 0  # a pod that still refers to it looks up a new one
                 self._bytes -= len(key)
+                for listener in self.listeners:
+                    listener.template_dropped(template)
         self._evict_at = 2 * max(_KEEP_IDLE, len(self._templates))
         self._evict_at_bytes = 2 * max(_KEEP_IDLE_BYTES, self._bytes)
 

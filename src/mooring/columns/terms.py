@@ -154,6 +154,8 @@ class SelectorIndex(Generic[T]):
 
 def label_pairs(selector: Selector) -> list[tuple[str, str]]:
     """Return label pairs of which every match has exactly one; empty if the selector has no In requirement."""
+    if selector.equalities:
+        return [selector.equalities[0]]
     best: list[tuple[str, str]] = []
     for requirement in selector.requirements:
         if requirement.operator == "In" and (not best or len(requirement.values) < len(best)):

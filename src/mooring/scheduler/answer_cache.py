@@ -63,6 +63,7 @@ class TemplateAnswers(CachedAnswers):
         "_table",
         "_total",
         "raw",
+        "templates",
     )
 
     # Set when all filters, or all scorers, run. The first call runs all of them.
@@ -87,6 +88,8 @@ class TemplateAnswers(CachedAnswers):
         self.raw: dict[str, AnswerColumn] = {}
         #: The weighted sum of the other declared scorers.
         self._total = AnswerColumn()
+        #: How many templates use these answers.
+        self.templates = 0
 
     def drop(self) -> None:
         """Release the memory."""
@@ -271,6 +274,20 @@ class TemplateAnswerCache:
         #: The template of the last call and its answers: the filters and scorers of an attempt use the same.
         self._last: tuple[PodTemplate | None, TemplateAnswers | None] = (None, None)
         self._signers = tuple(profile.signer(name) for name in sorted(profile.declared))
+        table.templates.listeners.add(self)
+
+    def template_dropped(self, template: PodTemplate) -> None:
+        """Drop a template, and its answers if no other has the same: tenants can create any number of large ones."""
+        found = self._by_template.pop(template, None)
+        if found is not None:
+            self._release(found)
+        if self._last[0] is template:
+            self._last = (None, None)
+
+    def _release(self, answers: TemplateAnswers) -> None:
+        answers.templates -= 1
+        if not answers.templates and answers.alive:
+            self._by_signature.discard(answers)
 
     def of(self, template: PodTemplate) -> TemplateAnswers:
         """Return the answers for a template; new answers are empty."""
@@ -284,9 +301,11 @@ class TemplateAnswerCache:
         else:
             found = self._by_signature.of(tuple([sign(template) for sign in self._signers]))
             self._by_template[template] = found
+            found.templates += 1
             if len(self._by_template) > self._capacity:
-                oldest, _ = self._by_template.popitem(last=False)
+                oldest, dropped = self._by_template.popitem(last=False)
                 oldest.cache.clear()
+                self._release(dropped)
         self._last = template, found
         return found
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.checkpoints import checkpoint
-from mooring.columns.counters import CounterRegistry, PodCounter, TermCounter
+from mooring.columns.counters import CounterRegistry, PodCounter, TermCounter, terms_match
 from mooring.columns.interned import LabelColumn
 from mooring.columns.terms import AffinityTerm, PodTerm
 from mooring.framework import Nodes, NodeTable, PodTemplate, Status, Verdicts, Victims, WhatIf
@@ -37,11 +37,12 @@ class Counted:
     @property
     def counter(self) -> PodCounter:
         """The counter; it is created on first use."""
-        if self._counter is None:
-            self._counter = self._registry.counter(self._terms)
-        else:
-            self._counter = self._registry.renew(self._counter)
+        self._counter = self._registry.current(self._counter, self._terms)
         return self._counter
+
+    def matches(self, template: PodTemplate, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
+        """Return whether pods of a template match all terms."""
+        return terms_match(self._terms, template, namespaces)
 
 
 class OwnTerms:
@@ -151,18 +152,16 @@ class AffinityState:
         required = self._own.required
         if required is None or self._total:
             return False
-        return required.counter.matches(self._template, self._table.namespaces)
+        return required.matches(self._template, self._table.namespaces)
 
     # Hypothetical changes
 
     def _near(self, other: PodTemplate) -> int:
         required = self._own.required
-        return int(required is not None and required.counter.matches(other, self._table.namespaces))
+        return int(required is not None and required.matches(other, self._table.namespaces))
 
     def _unwilling(self, other: PodTemplate, key: str) -> int:
-        return sum(
-            term.keys[0] == key and term.counter.matches(other, self._table.namespaces) for term in self._own.anti
-        )
+        return sum(term.keys[0] == key and term.matches(other, self._table.namespaces) for term in self._own.anti)
 
     def _unwanted(self, other: PodTemplate, key: str) -> int:
         return self._unwanted_keys(other).count(key)

@@ -86,10 +86,7 @@ class Target:
         """The counter of matching pods that are not terminating; None if no pod counts."""
         if self._term is None:
             return None
-        if self._counter is None:
-            self._counter = self._registry.counter((self._term,), living_only=True)
-        else:
-            self._counter = self._registry.renew(self._counter)
+        self._counter = self._registry.current(self._counter, (self._term,), living_only=True)
         return self._counter
 
     def weight_of(self, template: PodTemplate) -> int:
