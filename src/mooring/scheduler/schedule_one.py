@@ -497,13 +497,8 @@ class ScheduleOne:
 
     async def _run_binding_cycle(self, assumed: AssumedPod) -> tuple[Status, bool]:
         """Run the plugins of the binding cycle; return the status, and whether the pod was rejected at Permit."""
-        runner, state, pod, node_name, observer = (
-            assumed.runner,
-            assumed.state,
-            assumed.pod,
-            assumed.node_name,
-            self.observer,
-        )
+        runner, state, observer = assumed.runner, assumed.state, self.observer
+        pod, node_name = assumed.pod, assumed.node_name
         profile = runner.profile
         points = observer.points(profile.name, pod.uid) if observer is not None else None
         status, pre_binders = binding.pre_flight(profile, state, pod, node_name, points)
