@@ -17,6 +17,7 @@ from aiohttp import web
 
 from mooring import http_listener
 from mooring.http_listener import ConnectionLimits, Listener
+from tests.live.endpoints.serving import trusting_context
 from tests.log_capture import capture_logs
 
 CERTS = Path(__file__).parent / "kube" / "certs"
@@ -57,7 +58,7 @@ class Server:
     async def connect(self, *, tls: bool | None = None) -> Streams:
         context = None
         if self.tls if tls is None else tls:
-            context = ssl.create_default_context(cafile=str(CERTS / "ca.pem"))
+            context = trusting_context()
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
         self._opened.append(writer)
         return reader, writer

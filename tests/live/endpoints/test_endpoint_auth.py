@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 
 import aiohttp
 import msgspec
@@ -11,7 +10,7 @@ import pytest
 
 from mooring.live.endpoints.endpoint_auth import AuthSettings, EndpointAuth, HttpError
 from mooring.live.endpoints.endpoint_server import EndpointServer, ServerSettings
-from tests.live.endpoints.serving import CERTS, GIVEN, GUARDED, OPEN, Cluster, get, serving, sources
+from tests.live.endpoints.serving import CERTS, GIVEN, GUARDED, OPEN, Cluster, get, serving, sources, trusting_context
 
 
 async def test_health_needs_no_authorization_and_other_paths_do():
@@ -60,7 +59,7 @@ async def test_a_client_certificate_authenticates():
     server = EndpointServer(settings, sources(), EndpointAuth(certified.call))
     await server.start()
     try:
-        context = ssl.create_default_context(cafile=str(CERTS / "ca.pem"))
+        context = trusting_context()
         async with aiohttp.ClientSession() as session:
             async with session.get(f"{server.url}/metrics", ssl=context) as answer:
                 assert answer.status == 403

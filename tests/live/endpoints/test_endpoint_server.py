@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 import time
 
 import pytest
@@ -14,7 +13,7 @@ from mooring.http_listener import ConnectionLimits
 from mooring.live.endpoints import endpoint_server as server_module
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import EndpointServer, ServerError, ServerSettings
-from tests.live.endpoints.serving import CERTS, GIVEN, Cluster, get, serving, sources
+from tests.live.endpoints.serving import GIVEN, Cluster, get, serving, sources, trusting_context
 from tests.log_capture import capture_logs
 
 
@@ -161,7 +160,7 @@ async def test_an_address_of_another_machine_is_reported(address):
 async def test_connections_are_limited_in_number_and_time():
     limits = ConnectionLimits(connections=4, header_seconds=0.5, check_seconds=0.02)
     async with serving(ServerSettings(port=0, tls=GIVEN), limits=limits) as (server, session):
-        context = ssl.create_default_context(cafile=str(CERTS / "ca.pem"))
+        context = trusting_context()
         idle = [await asyncio.open_connection("127.0.0.1", server.port, ssl=context) for _ in range(3)]
         idle[0][1].write(b"GET /healthz HTTP/1.1\r\nHost:")
         for _ in range(3):

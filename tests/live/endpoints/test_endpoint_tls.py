@@ -13,7 +13,7 @@ from mooring.live.endpoints import endpoint_server as server_module
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import EndpointServer, ServerSettings
 from mooring.live.endpoints.endpoint_tls import CertificateError, ServerTls, TlsSettings
-from tests.live.endpoints.serving import CERTS, GIVEN, Cluster, sources, statuses
+from tests.live.endpoints.serving import CERTS, GIVEN, Cluster, sources, statuses, trusting_context
 
 
 async def test_a_self_signed_certificate_is_created_by_default(tmp_path):
@@ -34,7 +34,7 @@ async def test_given_certificates_are_served():
     server = EndpointServer(settings, sources(), None)
     await server.start()
     try:
-        context = ssl.create_default_context(cafile=str(CERTS / "ca.pem"))
+        context = trusting_context()
         async with aiohttp.ClientSession() as session, session.get(f"{server.url}/healthz", ssl=context) as answer:
             assert answer.status == 200
     finally:
