@@ -18,19 +18,26 @@ import numpy as np
 from bench.quality.replay import Replay
 from bench.quality.trace import SEEDS, WORKLOADS, DataOption, find_data, read_nodes, read_published, read_workload
 from bench.tables import row
+from mooring.plugins.gpu_sharing.devices import GpuColumns, GpuRequest
+from mooring.plugins.gpu_sharing.fgd import Loss
 from mooring.plugins.gpu_sharing.fragmentation import Fragmentation, StateCache, typical_pods
-from mooring.plugins.gpu_sharing.policies import POLICIES, Setting
+from mooring.plugins.gpu_sharing.policies import POLICIES, Policy, Setting
 
 _LOAD = 100
+
+
+def make_policy(nodes: GpuColumns, pods: list[GpuRequest], policy: str, seed: int) -> tuple[Policy, Loss]:
+    """Return a policy that expects some pods, and the measure of fragmentation."""
+    typical = typical_pods(pods)
+    coverage = sum(pod.weight for pod in typical) / len(pods)
+    fragmentation = StateCache(Fragmentation(typical, nodes.models, coverage))
+    return POLICIES[policy](Setting(nodes, typical, fragmentation, np.random.default_rng(seed))), fragmentation
 
 
 def make_replay(data: Path, workload: str, policy: str, seed: int, pods: int | None = None) -> Replay:
     """Return the replay of an order, or of its first pods."""
     nodes, trace = read_nodes(data), read_workload(data, workload, seed)
-    typical = typical_pods(trace.pods)
-    coverage = sum(pod.weight for pod in typical) / len(trace.pods)
-    fragmentation = StateCache(Fragmentation(typical, nodes.models, coverage))
-    scorer = POLICIES[policy](Setting(nodes, typical, fragmentation, np.random.default_rng(seed)))
+    scorer, fragmentation = make_policy(nodes, trace.pods, policy, seed)
     return Replay(nodes, msgspec.structs.replace(trace, order=trace.order[:pods]), scorer, fragmentation)
 
 

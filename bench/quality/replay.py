@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.quality.trace import Workload
-from mooring.plugins.gpu_sharing.candidates import INFEASIBLE, CandidateCache
+from mooring.plugins.gpu_sharing.candidates import INFEASIBLE, CandidateCache, Candidates
 from mooring.plugins.gpu_sharing.devices import GpuColumns, GpuRequest, tightest_gpus
 from mooring.plugins.gpu_sharing.fgd import Loss
 from mooring.plugins.gpu_sharing.policies import Policy, Random
@@ -53,7 +53,7 @@ class Series:
         return Point(round(used / count, 2), round(fragmented / count / self._percent, 2))
 
 
-class _TotalFragmentation:
+class TotalFragmentation:
     """The fragmentation of all nodes, updated row by row."""
 
     def __init__(self, nodes: GpuColumns, fragmentation: Loss) -> None:
@@ -63,6 +63,7 @@ class _TotalFragmentation:
         self.total = float(self._by_row.sum())
 
     def update(self, row: int) -> None:
+        """Update the total after a change of a row."""
         one = slice(row, row + 1)
         after = float(self._fragmentation(self._nodes.cpu[one], self._nodes.left[one], self._nodes.model[one])[0])
         self.total += after - float(self._by_row[row])
@@ -86,7 +87,7 @@ class Replay:
         """Offer pods until the load exceeds ``last`` percent; the series begins at ``first`` percent."""
         nodes, pods = self.nodes, self._workload.pods
         series = Series(int(nodes.gpus.sum()))
-        fragmentation: _TotalFragmentation | None = None
+        fragmentation: TotalFragmentation | None = None
         arrived = used = 0
         for index in self._workload.order:
             pod = pods[index]
@@ -94,7 +95,7 @@ class Replay:
             if series.load(arrived) > last:
                 break
             if fragmentation is None and series.load(arrived) >= first:
-                fragmentation = _TotalFragmentation(nodes, self._fragmentation)
+                fragmentation = TotalFragmentation(nodes, self._fragmentation)
             row = self._offer(pod)
             if row is not None:
                 used += pod.total
@@ -107,31 +108,37 @@ class Replay:
     def _offer(self, pod: GpuRequest) -> int | None:
         """Place a pod and return its row; None if it fits nowhere."""
         nodes = self.nodes
-        found = self._find_random(pod) if isinstance(self._policy, Random) else self._find(pod)
+        if isinstance(self._policy, Random):
+            found = self._find_random(pod)
+        else:
+            found = choose(self._candidates.of(pod), nodes, self._rank, pod)
         if found is None:
             self.placements.append(None)
             return None
-        row, gpu = found
-        gpus = [gpu] if pod.shares else tightest_gpus(nodes.left[row : row + 1], pod)[0].tolist()
+        row, gpus = found
         nodes.place(row, pod, gpus)
         self._candidates.changed(row)
         self.placements.append((row, gpus))
         return row
 
-    def _find(self, pod: GpuRequest) -> tuple[int, int] | None:
-        """Return the best node and, for a sharing pod, its GPU."""
-        found = self._candidates.of(pod)
-        best = int(found.scores.max())
-        if best == INFEASIBLE:
-            return None
-        tied = np.flatnonzero(found.scores == best)
-        row = int(tied[self._rank[tied].argmin()])
-        return row, int(found.gpu[row])
-
-    def _find_random(self, pod: GpuRequest) -> tuple[int, int] | None:
+    def _find_random(self, pod: GpuRequest) -> tuple[int, list[int]] | None:
         rows = np.flatnonzero(self.nodes.feasible(pod))
         if not len(rows):
             return None
-        scores, gpu = self._policy(self.nodes.take(rows), pod)
+        nodes = self.nodes.take(rows)
+        scores, gpu = self._policy(nodes, pod)
         place = int(scores.argmax())
-        return int(rows[place]), 0 if gpu is None else int(gpu[place])
+        gpus = tightest_gpus(nodes.left[place : place + 1], pod)[0].tolist() if gpu is None else [int(gpu[place])]
+        return int(rows[place]), gpus
+
+
+def choose(found: Candidates, nodes: GpuColumns, rank: Ints, pod: GpuRequest) -> tuple[int, list[int]] | None:
+    """Return the best node, of several the one with the lowest rank, and the pod's GPUs; None if there is no room."""
+    best = int(found.scores.max())
+    if best == INFEASIBLE:
+        return None
+    tied = np.flatnonzero(found.scores == best)
+    row = int(tied[rank[tied].argmin()])
+    if pod.shares:
+        return row, [int(found.gpu[row])]
+    return row, tightest_gpus(nodes.left[row : row + 1], pod)[0].tolist() if pod.count else []

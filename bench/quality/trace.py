@@ -83,10 +83,11 @@ def read_nodes(data: Path) -> GpuColumns:
 def read_pods(data: Path, workload: str) -> list[GpuRequest]:
     """Read the pods of a workload."""
     with gzip.open(data / f"pods-{workload}.csv.gz", "rt", newline="") as file:
-        return [_pod(row) for row in csv.DictReader(file)]
+        return [read_pod(row) for row in csv.DictReader(file)]
 
 
-def _pod(row: dict[str, str]) -> GpuRequest:
+def read_pod(row: dict[str, str]) -> GpuRequest:
+    """Return the request in a row of a list of pods."""
     count = int(row["num_gpu"])
     return GpuRequest(
         cpu=int(row["cpu_milli"]),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from mooring.api.pod import Pod
 from mooring.config import ConfigError, load_config
 from mooring.framework.api_clients import ObjectPatch
 from mooring.framework.state import CycleState
+from mooring.loading.setup import load_setup
 from mooring.plugins.gpu_sharing import GpuSharing
 from mooring.plugins.gpu_sharing.policies import POLICIES
 from mooring.scheduler.attempt_results import AssumedPod
@@ -204,5 +207,17 @@ def test_arguments_are_checked() -> None:
     engine = Engine(load_config(CONFIG % typical, source="test"), rng=random.Random(1))
     engine.put(node("n"))
     engine.put(node("m"))
+    engine.put(pod("p"))
+    assert isinstance(engine.schedule_one(), AssumedPod)
+
+
+def test_the_configuration_in_the_documentation_is_valid() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "placement.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    setup = load_setup(text, source="docs/placement.md")
+    assert setup.config.tie_break == "stable"
+    engine = Engine(setup.config, rng=random.Random(1))
+    for number in range(3):
+        engine.put(node(f"n{number}"))
     engine.put(pod("p"))
     assert isinstance(engine.schedule_one(), AssumedPod)
