@@ -85,13 +85,20 @@ python:
 		exit 1; }
 
 # These targets use a real control plane. Go builds it once, outside the checkout.
-.PHONY: controlplane e2e bench-live bench-batch bench-compare
+# K8S=1.37.1 selects another version of Kubernetes than the main one: K8S=1.37.1 make e2e.
+.PHONY: controlplane e2e e2e-next bench-live bench-batch bench-compare
 
 controlplane: setup-dev  ## Build etcd, kube-apiserver and the other components from Go modules (once, about 15 minutes).
 	@$(BIN)/python -m tests.e2e.controlplane build
 
 e2e: controlplane  ## Run the tests on a real control plane.
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) tests/e2e
+
+NEXT := K8S=1.37.1
+e2e-next: setup-dev  ## Run the tests about decisions, metrics and flags on the newest release (builds two programs, 6 minutes).
+	@$(NEXT) $(BIN)/python -m tests.e2e.controlplane build kubectl etcd kube-apiserver kube-scheduler
+	@$(NEXT) MOORING_DIFFERENTIAL=0:12 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) \
+		tests/e2e/test_emulation.py tests/e2e/test_flags.py tests/e2e/test_metrics_live.py tests/e2e/test_differential.py
 
 bench-live: setup-dev  ## Measure binds per second, startup and latency next to kube-scheduler on a real control plane.
 	@$(BIN)/python -m bench.live

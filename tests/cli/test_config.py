@@ -42,10 +42,35 @@ def test_view_as_json(file: Path) -> None:
     assert json.loads(result.stdout) == yaml.safe_load(run("view", str(file)).stdout)
 
 
-def test_view_expanded(file: Path) -> None:
-    profile = json.loads(run("view", "-o", "json", "--expand", str(file)).stdout)["profiles"][0]
+@pytest.mark.parametrize(
+    ("options", "has_shape"),
+    [
+        ([], True),
+        (["--emulated-version=1.37"], True),
+        (["--emulated-version=kube=1.36"], False),
+        (["--feature-gates=StorageCapacityScoring=false"], False),
+        (["--emulated-version=1.36", "--feature-gates=MemoryQoS=true,StorageCapacityScoring=true"], True),
+    ],
+)
+def test_view_expanded(file: Path, options: list[str], has_shape: bool) -> None:
+    profile = json.loads(run("view", "-o", "json", "--expand", *options, str(file)).stdout)["profiles"][0]
     assert profile["plugins"]["bind"] == [{"name": "DefaultBinder"}]
-    assert profile["pluginConfig"]["VolumeBinding"] == {"bindTimeoutSeconds": 600}
+    shape = {"shape": [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]} if has_shape else {}
+    assert profile["pluginConfig"]["VolumeBinding"] == {"bindTimeoutSeconds": 600, **shape}
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--emulated-version=1.35", "kube-scheduler 1.35 cannot be emulated; use 1.36 or 1.37"),
+        ("--feature-gates=SidecarContainers=true", "unrecognized feature gate: SidecarContainers"),
+        ("--feature-gates=StorageCapacityScoring", "'StorageCapacityScoring' is not NAME=VALUE"),
+    ],
+)
+def test_a_release_that_cannot_be_had_is_a_usage_error(file: Path, option: str, message: str) -> None:
+    result = run("view", option, str(file))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [["view"], ["view", "-"]])
@@ -127,10 +152,11 @@ def test_a_plugin_file_with_declared_arguments(tmp_path: Path) -> None:
     assert 'Did you mean "reverse"?' in view("{revers: true}").stderr
 
 
-def test_lines_answer_the_golden_files() -> None:
-    golden = list(cases())[::20]
+@pytest.mark.parametrize(("data", "version"), [("config", "1.36"), ("config-1.37", "1.37")])
+def test_lines_answer_the_golden_files(data: str, version: str) -> None:
+    golden = list(cases(data))[::20]
     given = "".join(json.dumps(case) + "\n" for case, _ in golden)
-    result = run("view", "--lines", *ALL_STUBS, text=given)
+    result = run("view", "--lines", f"--emulated-version={version}", *ALL_STUBS, text=given)
     assert (result.exit_code, result.stderr) == (0, "")
     answers = [json.loads(line) for line in result.stdout.splitlines()]
     assert [answer["id"] for answer in answers] == [case["id"] for case, _ in golden]

@@ -45,7 +45,7 @@ def test_preemption_is_answered_where_nothing_fits() -> None:
     victim = pod("old", cpu="3", nodeName="n1", priority=-1)
     victim["metadata"]["uid"] = "old"
     case = {**CASE, "objects": [node("n1"), victim]}
-    (answer,) = answers(evaluate(json.dumps(case)))
+    (answer,) = answers(evaluate(json.dumps(case), "--emulated-version=1.36"))
     assert answer["preemption"] == {
         "status": {"code": "Success", "reasons": []},
         "nominatedNode": "n1",
@@ -221,7 +221,10 @@ def test_a_preemptor_takes_the_node_that_room_was_made_on() -> None:
     (answer,) = answers(evaluate(json.dumps({"objects": objects, "pods": [pending("p1"), pending("p1")]})))
     failed, placed = answer["attempts"]
     assert failed["preemption"] == {
-        "status": {"code": "Success", "reasons": []},
+        "status": {
+            "code": "Success",
+            "reasons": ["preemption: found a potential placement for pod on node n1, preempting 1 victims"],
+        },
         "nominatedNode": "n1",
         "victims": ["default/old"],
     }

@@ -9,7 +9,7 @@ import pytest
 from mooring.config import default_config, effective
 from mooring.config.builtin_plugins import defaults, served
 from mooring.config.schema import ARGS, POINTS, VERSIONS
-from mooring.releases import RELEASES, Release
+from mooring.releases import RELEASES, V1_36, Release
 from tests.config.helpers import load
 
 SECOND = 10**9
@@ -35,7 +35,7 @@ def test_settings(version: str) -> None:
 
 
 def test_default_config_is_that_of_an_empty_v1_file() -> None:
-    assert default_config() == load()
+    assert default_config(V1_36) == load()
 
 
 @pytest.mark.parametrize(

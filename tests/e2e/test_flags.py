@@ -7,8 +7,10 @@ import subprocess
 
 from mooring.cli.flags.supported_flags import SUPPORTED_FLAGS
 from mooring.cli.flags.unsupported_flags import UNSUPPORTED_FLAGS
-from mooring.releases import V1_36, with_gates
-from tests.e2e.controlplane.parts import binary
+from mooring.releases import release_named, with_gates
+from tests.e2e.controlplane.parts import KUBERNETES, binary
+
+RELEASE = release_named(KUBERNETES)
 
 
 def test_every_flag_of_kube_scheduler_works_or_is_explained(built: None) -> None:
@@ -21,9 +23,10 @@ def test_every_flag_of_kube_scheduler_works_or_is_explained(built: None) -> None
 def test_the_feature_gates_are_those_of_kube_scheduler(built: None) -> None:
     gates = re.findall(r"kube:(\w+)=true\|false \(\w+ - default=(true|false)\)", _help())
     assert len(gates) > 100
+    assert {name for name, _ in gates} - {"AllAlpha", "AllBeta"} <= RELEASE.gates.keys()
     for name, default in gates:
         if name != "AllBeta":
-            assert with_gates(V1_36, {name: default == "true"}) == (V1_36, []), name
+            assert with_gates(RELEASE, {name: default == "true"}) == (RELEASE, []), name
 
 
 def _help() -> str:

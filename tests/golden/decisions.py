@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 
-from mooring.releases import V1_36, Release
+from mooring.releases import V1_36, V1_37, Release
 
 HERE = Path(__file__).parent
 #: Each set, and the release that gave its answers.
 SETS: dict[str, Release] = {
     "kube-scheduler-1.36": V1_36,
     "kube-scheduler-1.36-features": V1_36,
+    "kube-scheduler-1.37": V1_37,
     "scheduler-plugins": V1_36,
     "dra": V1_36,
 }

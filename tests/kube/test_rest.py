@@ -165,6 +165,23 @@ async def test_custom_resources(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
+    ("answer", "minor"),
+    [
+        ({"major": "1", "minor": "36", "gitVersion": "v1.36.4"}, 36),
+        ({"major": "1", "minor": "32+", "gitVersion": "v1.32.1-eks"}, 32),
+        ({"gitVersion": "unknown"}, None),
+        ({"minor": 5}, None),
+        (None, None),
+    ],
+)
+async def test_the_minor_version_of_the_server(api: Api, answer: dict[str, object] | None, minor: int | None) -> None:
+    if answer is not None:
+        api.objects["/version"] = answer
+    async with client(api) as kube:
+        assert await kube.server_minor() == minor
+
+
+@pytest.mark.parametrize(
     ("status", "reason", "kind"),
     [
         (400, "BadRequest", BadRequest),

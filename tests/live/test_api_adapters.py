@@ -38,6 +38,39 @@ class Client:
 
 
 @pytest.mark.parametrize(
+    ("retries", "error", "failures", "sent", "bound"),
+    [
+        (False, Unavailable(503), 1, 1, False),
+        (True, Unavailable(503), 1, 2, True),
+        (True, Unavailable(503), 3, 4, True),
+        (True, Unavailable(503), 9, 4, False),
+        (True, Conflict(409), 9, 1, False),
+        (True, NotFound(404), 9, 1, False),
+    ],
+)
+async def test_a_bind_that_a_failing_server_did_not_carry_out_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch, retries: bool, error: KubeError, failures: int, sent: int, bound: bool
+) -> None:
+    """As since 1.37."""
+    calls = 0
+
+    class Failing(Client):
+        async def bind(self, pod: object, node: str) -> None:
+            nonlocal calls
+            calls += 1
+            if calls <= failures:
+                raise error
+
+    async def at_once(_seconds: float) -> None:
+        return None
+
+    monkeypatch.setattr(api_adapters.asyncio, "sleep", at_once)
+    binder = ApiBinder(Failing(None, [NOWHERE] * 9), retries=retries)  # type: ignore[arg-type]  # a stand-in
+    status = await binder.bind(Binding.of(NOWHERE, "here"))
+    assert (calls, status is None) == (sent, bound)
+
+
+@pytest.mark.parametrize(
     ("error", "looks", "bound"),
     [
         (None, [], True),

@@ -58,9 +58,9 @@ CASES = {
         make_pod("p").init(image="web:v1").container("x"),
         {"big": 21, "both": 21, "none": 0, "empty": 0},
     ),
-    "image volumes add, but are no containers": (
+    "image volumes count as containers do": (
         make_pod("p").container("x").image_volume("web:v1"),
-        {"big": 43, "both": 43, "none": 0, "empty": 0},
+        {"big": 21, "both": 21, "none": 0, "empty": 0},
     ),
     "too small to matter": (make_pod("p").container("tiny:v1"), {"big": 0, "both": 0, "none": 0, "empty": 0}),
     "nobody has it": (make_pod("p").container("unheard/of"), {"big": 0, "both": 0, "none": 0, "empty": 0}),

@@ -19,7 +19,7 @@ from mooring.releases import V1_36, V1_37, GateError, Release, with_gates
         (V1_36, "DRADeviceTaintRules", False),
         (V1_37, "DRADeviceTaintRules", True),
         (V1_36, "DRAFractionalCapacityRange", False),
-        (V1_37, "DRAFractionalCapacityRange", True),
+        (V1_37, "DRAFractionalCapacityRange", False),
         (V1_37, "GenericWorkload", False),
     ],
 )

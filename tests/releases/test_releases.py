@@ -67,6 +67,6 @@ def test_the_counts_of_gates_are_those_of_kube_scheduler() -> None:
         defaults = list(release.gates.values())
         return {default: defaults.count(default) for default in dict.fromkeys(defaults)}
 
-    assert count(V1_37) == {"on": 114, "off": 68, "locked on": 65, "locked off": 4}
+    assert count(V1_37) == {"on": 113, "off": 69, "locked on": 65, "locked off": 4}
     assert "CustomCPUCFSQuotaPeriod" in V1_36.gates
     assert "CPUCFSQuotaPeriod" not in V1_36.gates

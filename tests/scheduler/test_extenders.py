@@ -172,10 +172,10 @@ def test_when_nothing_is_left_the_rest_is_not_asked_and_any_event_wakes_the_pod(
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ({"NodeNames": []}, "0/3 nodes are available: no new claims to deallocate, preemption: "),
+        ({"NodeNames": []}, "0/3 nodes are available: preemption: "),
         (
             {"NodeNames": [], "FailedNodes": {"n0": "a", "n1": "b"}},
-            "0/3 nodes are available: 1 a, 1 b. no new claims",
+            "0/3 nodes are available: 1 a, 1 b. preemption: ",
         ),
         (
             {"FailedNodes": {"n0": "soft", "n1": "soft"}, "FailedAndUnresolvableNodes": {"n0": "hard"}},

@@ -234,7 +234,7 @@ async def test_what_is_counted_on_the_way_of_a_bound_pod():
     assert sample(engine, "scheduler_cache_size", type="nodes") == 6
     assert sample(engine, "scheduler_cache_size", type="assumed_pods") == 1
     assert sample(engine, "scheduler_pending_pods", queue="active") == 0
-    assert sample(engine, "scheduler_queue_incoming_pods_total", queue="active", event="UnschedulablePodAdd") == 1
+    assert sample(engine, "scheduler_queue_incoming_pods_total", queue="active", event="UnscheduledPodAdd") == 1
     evaluations = sample(
         engine, "scheduler_plugin_evaluation_total", plugin="Oddity", extension_point="Score", **profile
     )

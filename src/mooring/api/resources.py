@@ -9,7 +9,7 @@ at the end.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mooring.api.label_validation import is_label_key
@@ -107,30 +107,33 @@ def check_amounts(field: str, amounts: Mapping[str, QuantityLike] | None) -> Non
             raise QuantityError(f"{field}: {shortened(name, _MAX_NAME)}: {error}") from None
 
 
-def pod_requests(pod: Pod, *, use_status: bool = False, pod_level: bool = True) -> dict[str, int]:
+def pod_requests(pod: Pod, *, use_status: bool = False, pod_level: bool = True, sums: bool = False) -> dict[str, int]:
     """Return the requests of a pod: CPU in millicores, others in whole units, rounded up.
 
     `use_status` includes allocated resources, for pods on a node; `pod_level` includes pod-level requests. A request of
-    0 is in the result; an absent one is not.
+    0 is in the result; an absent one is not. A pod that is being resized counts with the maximum of requested,
+    allocated and actual resources: of each container by default, of their sums with `sums`, as since Kubernetes 1.37.
     """
-    if _is_simple(pod, use_status=use_status):
+    if _is_simple(pod, use_status=use_status, sums=sums):
         return amounts(pod.spec.containers[0].resources.requests)
-    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, defaults={}))
+    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, sums=sums, defaults={}))
 
 
-def pod_requests_nonzero(pod: Pod, *, use_status: bool = False, pod_level: bool = True) -> dict[str, int]:
+def pod_requests_nonzero(
+    pod: Pod, *, use_status: bool = False, pod_level: bool = True, sums: bool = False
+) -> dict[str, int]:
     """Return the requests with 100m CPU and 200Mi memory for each container without requests.
 
     A pod with pod-level requests gets the default only for resources that neither it nor a container requests.
     """
-    if _is_simple(pod, use_status=use_status):
+    if _is_simple(pod, use_status=use_status, sums=sums):
         asked = amounts(pod.spec.containers[0].resources.requests)
         return {**_NONZERO_AMOUNTS, **asked}
     defaults = _NONZERO
     if pod_level and has_pod_level_requests(pod):
-        known = _total(pod, use_status=use_status, pod_level=True, defaults={})
+        known = _total(pod, use_status=use_status, pod_level=True, sums=sums, defaults={})
         defaults = {name: default for name, default in _NONZERO.items() if name not in known}
-    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, defaults=defaults))
+    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, sums=sums, defaults=defaults))
 
 
 def pod_requests_for_score(pod: Pod, *, use_status: bool = True, pod_level: bool = True) -> dict[str, int]:
@@ -138,7 +141,7 @@ def pod_requests_for_score(pod: Pod, *, use_status: bool = True, pod_level: bool
 
     Each container without requests has the defaults, even if the pod has pod-level requests.
     """
-    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, defaults=_NONZERO))
+    return _rounded(_total(pod, use_status=use_status, pod_level=pod_level, sums=False, defaults=_NONZERO))
 
 
 def has_pod_level_requests(pod: Pod) -> bool:
@@ -164,15 +167,16 @@ def _resize_reason(pod: Pod) -> str | None:
     return None
 
 
-def _is_simple(pod: Pod, *, use_status: bool) -> bool:
+def _is_simple(pod: Pod, *, use_status: bool, sums: bool) -> bool:
     """Return whether the request of the pod is that of its only container, as for most pods."""
-    spec = pod.spec
+    spec, status = pod.spec, pod.status
     return (
         len(spec.containers) == 1
         and not spec.init_containers
         and not spec.overhead
         and spec.resources is None
-        and not (use_status and pod.status.container_statuses)
+        and not (use_status and status.container_statuses)
+        and not (use_status and sums and (status.allocated_resources or is_resize_infeasible(pod)))
     )
 
 
@@ -180,33 +184,77 @@ def _rounded(total: _Amounts) -> dict[str, int]:
     return {name: quantity.scaled(-3 if name == CPU else 0) for name, quantity in total.items()}
 
 
-def _total(pod: Pod, *, use_status: bool, pod_level: bool, defaults: _Amounts) -> _Amounts:
-    total = _containers_total(pod, use_status=use_status, defaults=defaults)
+def _total(pod: Pod, *, use_status: bool, pod_level: bool, sums: bool, defaults: _Amounts) -> _Amounts:
+    if use_status and sums:
+        total = _resized_total(pod, defaults)
+    else:
+        total = _containers_total(pod, use_status=use_status, defaults=defaults)
     if pod_level and pod.spec.resources is not None:
-        total.update(_pod_level_requests(pod, pod.spec.resources, use_status=use_status))
+        total.update(_pod_level_requests(pod, pod.spec.resources, use_status=use_status, sums=sums))
     _add(total, _parsed(pod.spec.overhead))
     return total
 
 
-def _pod_level_requests(pod: Pod, asked: ResourceRequirements, *, use_status: bool) -> _Amounts:
+def _pod_level_requests(pod: Pod, asked: ResourceRequirements, *, use_status: bool, sums: bool) -> _Amounts:
     """Apply pod-level requests, which replace those of the containers."""
     spec = {name: quantity for name, quantity in _parsed(asked.requests).items() if is_pod_level(name)}
     given = pod.status.resources
     if not use_status or given is None:
         return spec
     effective = _effective(pod, asked.requests, given.requests, pod.status.allocated_resources)
+    if sums:
+        return {name: quantity for name, quantity in effective.items() if spec and is_pod_level(name)}
     return {name: effective.get(name, ZERO) for name in spec}
 
 
 def _containers_total(pod: Pod, *, use_status: bool, defaults: _Amounts) -> _Amounts:
     statuses = _statuses(pod) if use_status else {}
+    # The statuses of init containers that end are ignored.
+    for container in pod.spec.init_containers if statuses else ():
+        if not container.is_sidecar:
+            statuses.pop(container.name, None)
+    return _added_up(pod, lambda container: _container(pod, container, statuses, defaults))
+
+
+def _resized_total(pod: Pod, defaults: _Amounts) -> _Amounts:
+    """Return the maximum of requested, allocated and actual resources, each added up over the containers."""
+    statuses, infeasible = _statuses(pod), is_resize_infeasible(pod)
+
+    def added_up(choose: Callable[[ContainerStatus], Mapping[str, QuantityLike]] | None) -> _Amounts:
+        def requests(container: Container) -> _Amounts:
+            status = statuses.get(container.name)
+            found = choose(status) if choose is not None and status is not None else None
+            if not found:
+                found = {} if choose is not None and infeasible else container.resources.requests
+            return _with_defaults(_parsed(found), defaults)
+
+        return _added_up(pod, requests)
+
+    total: _Amounts = {} if infeasible else added_up(None)
+    given = pod.status.resources
+    if pod.status.allocated_resources and given is not None and given.requests:
+        _raise(total, _parsed(given.requests))
+        _raise(total, _parsed(pod.status.allocated_resources))
+    else:
+        _raise(total, added_up(lambda status: status.allocated_resources))
+        _raise(total, added_up(_actual))
+    return total
+
+
+def _actual(status: ContainerStatus) -> Mapping[str, QuantityLike]:
+    """Return the actual resources of a container; the allocated ones if the actual ones are not reported."""
+    return (status.resources.requests if status.resources is not None else {}) or status.allocated_resources
+
+
+def _added_up(pod: Pod, requests: Callable[[Container], _Amounts]) -> _Amounts:
+    """Add up the requests of containers; init containers count with their maximum, and sidecars with both."""
     total: _Amounts = {}
     for container in pod.spec.containers:
-        _add(total, _container(pod, container, statuses, defaults))
+        _add(total, requests(container))
     sidecars: _Amounts = {}
     peak: _Amounts = {}
     for container in pod.spec.init_containers:
-        own = _container(pod, container, statuses if container.is_sidecar else {}, defaults)
+        own = requests(container)
         if container.is_sidecar:
             _add(total, own)
             _add(sidecars, own)
@@ -225,6 +273,10 @@ def _container(pod: Pod, container: Container, statuses: Mapping[str, ContainerS
         own = _parsed(container.resources.requests)
     else:
         own = _effective(pod, container.resources.requests, status.resources.requests, status.allocated_resources)
+    return _with_defaults(own, defaults)
+
+
+def _with_defaults(own: _Amounts, defaults: _Amounts) -> _Amounts:
     for name, default in defaults.items():
         own.setdefault(name, default)
     return own

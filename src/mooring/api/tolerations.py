@@ -13,7 +13,7 @@ NO_EXECUTE: Final = "NoExecute"
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """Return whether a toleration matches a taint. An empty effect or key matches all.
 
-    `Lt` and `Gt` never match: their feature gate is disabled by default in kube-scheduler 1.36.
+    `Lt` and `Gt` never match: their feature gate is disabled by default.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False

@@ -43,7 +43,7 @@ COMMANDS = {
 def main(context: click.Context) -> None:
     """A Kubernetes scheduler that you extend in Python.
 
-    It reads kube-scheduler's configuration and makes the same decisions as kube-scheduler 1.36.
+    It reads kube-scheduler's configuration and makes the same decisions as kube-scheduler 1.36 or 1.37.
     """
     from mooring.logs import configure_logs
 

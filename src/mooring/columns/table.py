@@ -89,7 +89,7 @@ class NodeTable:
         #: Namespace -> its labels.
         self.namespaces: dict[str, dict[str, str]] = {}
         self.counters = CounterRegistry(self.label, self.namespaces)
-        self.templates = TemplateRegistry(self._prepare)
+        self.templates = TemplateRegistry(self._prepare, release)
         self.pods: dict[str, PodInfo] = {}
         #: Pods, by uid, whose binding was decided but not observed yet, and pods whose eviction is in progress.
         self.assumed: set[str] = set()

@@ -18,6 +18,7 @@ from mooring.api.node_selectors import RequiredNodeAffinity, required_node_affin
 from mooring.api.pod import Pod
 from mooring.api.resources import container_host_ports, pod_requests, pod_requests_nonzero
 from mooring.columns.terms import PodAffinityTerms, affinity_terms
+from mooring.releases import Release
 
 if TYPE_CHECKING:
     from mooring.columns.counters import PodCounter, TermCounter
@@ -51,6 +52,7 @@ class PodTemplate:
 
     __slots__ = (
         "_affinity",
+        "_exact_namespaces",
         "_requirement",
         "_resource_key",
         "cache",
@@ -68,15 +70,16 @@ class PodTemplate:
         "term_counters",
     )
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, release: Release) -> None:
         # A copy, since the pod refers to its template and the garbage collector does not track pods.
         self.pod = msgspec.structs.replace(pod)
         #: The pods' namespace.
         self.namespace = pod.namespace
         #: The pods' labels.
         self.labels = pod.labels
-        self.requests: dict[str, int] = _negatable(pod_requests(pod, use_status=True))
-        nonzero = _negatable(pod_requests_nonzero(pod, use_status=True))
+        sums = release.resized_requests_by_sum
+        self.requests: dict[str, int] = _negatable(pod_requests(pod, use_status=True, sums=sums))
+        nonzero = _negatable(pod_requests_nonzero(pod, use_status=True, sums=sums))
         self.nonzero: tuple[int, int] = (nonzero.get("cpu", 0), nonzero.get("memory", 0))
         ports = container_host_ports(pod)
         self.host_ports: tuple[HostPort, ...] = (
@@ -86,6 +89,7 @@ class PodTemplate:
         )
         self.cache: dict[object, object] = {}
         self._affinity: PodAffinityTerms | None = None
+        self._exact_namespaces = release.namespace_selector_is_exact
         self._requirement: RequiredNodeAffinity | None = None
         self._resource_key = b""
         #: The registry that created the template, since a pod may be in several tables. A number avoids a reference.
@@ -106,7 +110,7 @@ class PodTemplate:
     def affinity(self) -> PodAffinityTerms:
         """The pod's compiled affinity and anti-affinity terms."""
         if self._affinity is None:
-            self._affinity = affinity_terms(self.pod)
+            self._affinity = affinity_terms(self.pod, exact_namespaces=self._exact_namespaces)
         return self._affinity
 
     @property
@@ -144,7 +148,8 @@ class TemplateListener(Protocol):
 class TemplateRegistry:
     """The templates of pods. Equal pods share one."""
 
-    def __init__(self, prepare: Callable[[PodTemplate], None]) -> None:
+    def __init__(self, prepare: Callable[[PodTemplate], None], release: Release) -> None:
+        self._release = release
         self._templates: OrderedDict[bytes, PodTemplate] = OrderedDict()
         self._number = next(_numbers)
         self._prepare = prepare
@@ -163,7 +168,7 @@ class TemplateRegistry:
         key = template_key(pod)
         template = self._templates.get(key)
         if template is None:
-            template = PodTemplate(pod)
+            template = PodTemplate(pod, self._release)
             template.registry_number = self._number
             self._prepare(template)
             self._templates[key] = template
@@ -248,14 +253,15 @@ def _given(pod: Pod) -> list[object]:
     """Return the resources allocated by the node, if reported (pods can be resized in place)."""
     status = pod.status
     pod_level = status.allocated_resources or status.resources is not None
-    if not (status.container_statuses or status.init_container_statuses or pod_level):
+    resizes = [condition for condition in status.conditions if condition.type.startswith("PodResize")]
+    if not (status.container_statuses or status.init_container_statuses or pod_level or resizes):
         return []
     return [
         [(c.name, c.allocated_resources, c.resources) for c in status.container_statuses],
         [(c.name, c.allocated_resources, c.resources) for c in status.init_container_statuses],
         status.resources,
         status.allocated_resources,
-        [c for c in status.conditions if c.type.startswith("PodResize")],
+        resizes,
     ]
 
 

@@ -27,15 +27,18 @@ class PodTerm(msgspec.Struct, frozen=True):
     selector: Selector
     #: Further namespaces, by their labels.
     namespace_selector: Selector = NOTHING
+    #: Whether the selector of an incoming pod's term matches only the labels of existing namespaces.
+    exact_namespaces: bool = False
 
     def covers_namespace(self, namespace: str, namespaces: Mapping[str, Labels], *, must_exist: bool) -> bool:
         """Return whether the term applies to pods of a namespace.
 
         For the terms of an incoming pod (``must_exist``), kube-scheduler resolves the namespace selector to the
-        existing namespaces. For the terms of an existing pod, it matches the selector against the labels of the
-        incoming pod's namespace; an unknown namespace has none. It also keeps the selector of an incoming pod's terms
-        after resolving it and matches it against an empty set of labels, so that a selector that allows missing labels
-        matches every namespace.
+        existing namespaces, unless it is empty and so selects all. For the terms of an existing pod, it matches the
+        selector against the labels of the incoming pod's namespace; an unknown namespace has none. Without
+        ``exact_namespaces``, as before 1.37, it also keeps the selector of an incoming pod's terms after resolving it
+        and matches it against an empty set of labels, so that a selector that allows missing labels matches every
+        namespace.
         """
         if namespace in self.namespaces:
             return True
@@ -45,7 +48,10 @@ class PodTerm(msgspec.Struct, frozen=True):
         labels = namespaces.get(namespace)
         if labels is not None and selector.matches(labels):
             return True
-        return (must_exist or labels is None) and selector.matches({})
+        if must_exist and self.exact_namespaces:
+            return selector.is_empty  # it is not resolved
+        may_match_none = must_exist or labels is None
+        return may_match_none and selector.matches({})
 
 
 class AffinityTerm(msgspec.Struct, frozen=True):
@@ -75,8 +81,8 @@ class PodAffinityTerms(msgspec.Struct, frozen=True):
 NO_TERMS = PodAffinityTerms()
 
 
-def affinity_terms(pod: Pod) -> PodAffinityTerms:
-    """Compile a pod's affinity and anti-affinity."""
+def affinity_terms(pod: Pod, *, exact_namespaces: bool = False) -> PodAffinityTerms:
+    """Compile a pod's affinity and anti-affinity; see `PodTerm` for ``exact_namespaces``."""
     affinity = pod.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
@@ -84,7 +90,7 @@ def affinity_terms(pod: Pod) -> PodAffinityTerms:
 
     def compile_all(kind: str, terms: list[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
         try:
-            return tuple(_compile(pod.namespace, term, weight) for term, weight in terms)
+            return tuple(_compile(pod.namespace, term, weight, exact=exact_namespaces) for term, weight in terms)
         except SelectorError as error:
             errors.append(f"{kind}: {error}")
             return ()
@@ -102,12 +108,12 @@ def affinity_terms(pod: Pod) -> PodAffinityTerms:
     return PodAffinityTerms(required, required_anti, liked + disliked, error)
 
 
-def _compile(namespace: str, term: PodAffinityTerm, weight: int) -> AffinityTerm:
+def _compile(namespace: str, term: PodAffinityTerm, weight: int, *, exact: bool) -> AffinityTerm:
     checkpoint()
     names = frozenset(term.namespaces)
     if not names and term.namespace_selector is None:
         names = frozenset((namespace,))
-    pods = PodTerm(names, compile_selector(term.label_selector), compile_selector(term.namespace_selector))
+    pods = PodTerm(names, compile_selector(term.label_selector), compile_selector(term.namespace_selector), exact)
     return AffinityTerm(pods, term.topology_key, weight)
 
 

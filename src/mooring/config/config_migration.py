@@ -17,7 +17,7 @@ from mooring.config.model import EnabledPlugin, PluginSpec, Profile, SchedulerCo
 from mooring.config.plugin_merge import ALL, MULTI_POINT, Plan, Served, merged_sets, running
 from mooring.config.schema import GROUP, KIND, POINTS, Version
 from mooring.config.startup_checks import FIT
-from mooring.releases import NEWEST, Release
+from mooring.releases import RELEASES, Release
 
 _BIND_ADDRESSES: Final = ("healthzBindAddress", "metricsBindAddress")
 
@@ -30,9 +30,12 @@ class Migration(msgspec.Struct, frozen=True):
 
 
 def migrate(
-    text: str, *, source: str, plugins: AnyMapping[str, PluginSpec] | None = None, release: Release = NEWEST
+    text: str, *, source: str, plugins: AnyMapping[str, PluginSpec] | None = None, release: Release = RELEASES[0]
 ) -> Migration:
-    """Convert a file to v1 as a release reads it. Raises ConfigError if the file is invalid."""
+    """Convert a file to v1 as a release reads it: by default the oldest one, so that the result suits all of them.
+
+    Raises ConfigError if the file is invalid.
+    """
     document = read_document(text, source=source, release=release)
     if document.version == "v1":
         load_document(document, plugins=plugins)

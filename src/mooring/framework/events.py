@@ -91,7 +91,8 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
     Attributes:
         resource: A kind such as ``Node``, ``Pod`` or ``PersistentVolumeClaim``, ``*`` for all kinds, or
-            ``plural.version.group`` for a custom resource.
+            ``plural.version.group`` for a custom resource. ``Pod`` covers all events of pods; ``AssignedPod`` covers
+            those of pods with a node, and ``TargetPod`` the updates of the rejected pod itself.
         actions: What must happen to an object of this kind.
         hint: Decides for a pod whether the event may help; None if it always may.
     """
@@ -103,11 +104,12 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     def matches(self, resource: str, action: ActionType) -> bool:
         """Whether this registration covers an event, by kube-scheduler's rule and its quirks."""
         covers = self.resource in ("*", resource) or (self.resource == "Pod" and resource in POD_EVENTS)
+        covers = covers or (self.resource == "TargetPod" and resource == "UnschedulablePod")  # its name in 1.36
         return covers and bool(self.actions & action) and action <= self.actions
 
 
 #: Incoming event resources that a registration for ``Pod`` covers.
-POD_EVENTS = frozenset({"AssignedPod", "UnschedulablePod"})
+POD_EVENTS = frozenset({"AssignedPod", "TargetPod", "UnschedulablePod", "UnscheduledPod"})
 
 #: The events of a plugin that registers none: the safe default.
 CATCH_ALL = tuple(

@@ -12,20 +12,24 @@ from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.framework.api_clients import Binding, ObjectPatch
 from mooring.framework.status import Status
-from mooring.kube import Backoff, Client, Conflict, ConnectionFailed, KubeError, NotFound, TooManyRequests
+from mooring.kube import Backoff, Client, Conflict, ConnectionFailed, KubeError, NotFound, ServerError, TooManyRequests
 from mooring.logs import get_logger
 
 log = get_logger("mooring.live")
 
 #: The number of rejected reads of a pod after which a rejection is final: about twenty seconds.
 _REFUSALS = 8
+#: How often a bind is sent again.
+_BIND_RETRIES = 3
 
 
 class ApiBinder:
     """A binder that uses the ``binding`` subresource of pods."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, retries: bool = False) -> None:
+        """With ``retries``, a bind that a failing server did not carry out is sent again, as since 1.37."""
         self._client = client
+        self._retries = retries
         #: How many binds the server has not answered yet.
         self.in_flight = 0
 
@@ -43,18 +47,24 @@ class ApiBinder:
             self.in_flight -= 1
 
     async def _bind(self, binding: Binding, node: str) -> Status | None:
-        try:
-            await self._client.bind(binding, node)
-        except KubeError as error:
-            if (error.outcome_unknown or isinstance(error, Conflict)) and await self._is_bound(binding, node):
-                log.info(
-                    "the pod is bound although the request failed",
-                    pod=f"{binding.namespace}/{binding.name}",
-                    error=str(error),
-                )
+        backoff = Backoff(first=0.01, factor=5.0, jitter=0.1, random=self._client.random)
+        while True:
+            try:
+                await self._client.bind(binding, node)
+            except KubeError as error:
+                if (error.outcome_unknown or isinstance(error, Conflict)) and await self._is_bound(binding, node):
+                    log.info(
+                        "the pod is bound although the request failed",
+                        pod=f"{binding.namespace}/{binding.name}",
+                        error=str(error),
+                    )
+                    return None
+                # The read has shown that the server did not carry out the request.
+                if not (self._retries and isinstance(error, ServerError) and backoff.tries < _BIND_RETRIES):
+                    return Status.error(str(error))
+                await asyncio.sleep(backoff.next())
+            else:
                 return None
-            return Status.error(str(error))
-        return None
 
     async def _is_bound(self, binding: Binding, node: str) -> bool:
         backoff = Backoff(first=0.2, cap=5.0, random=self._client.random)

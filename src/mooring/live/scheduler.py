@@ -105,7 +105,7 @@ class LiveScheduler:
         )
         if batch is not None:
             self._client.failures.rbac_command = "mooring rbac --batch"
-        self._binder = ApiBinder(self._client)
+        self._binder = ApiBinder(self._client, retries=config.release.retries_bindings)
         self._extender_client = ExtenderClient()
         self._extenders = Extenders(config.extenders, self._extender_client.send)
         self._events = EventRecorder(self._client, hold_back=self._draining)
@@ -122,7 +122,7 @@ class LiveScheduler:
             api=LiveApiReader(self._client),
             options=self.catalog.options(),
             warn=log.warning,
-            observer=make_observer(clock, records=records, tracer=tracer),
+            observer=make_observer(clock, records=records, entities=config.release.entity_metrics, tracer=tracer),
             extenders=self._extenders,
             expect=self._reporter.expect,
             evicts_later=True,

@@ -75,7 +75,9 @@ class ProfileMetrics:
 class SchedulerMetrics(Collector):
     """All metrics of one scheduler."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, entities: bool = False) -> None:
+        """With ``entities``, also count the entities in the queue, as since 1.37."""
+        self._entities = entities
         self.readings = Readings()
         self.plugins = PluginTimes()
         self.health = PluginHealth()
@@ -233,7 +235,12 @@ class SchedulerMetrics(Collector):
         for labels, count in read.incoming().items():
             incoming.add_metric(labels, count)
         yield incoming
-        yield _gauge("scheduler_pending_pods", "Pending pods by queue.", "queue", read.pending())
+        pending = read.pending()
+        # The last two queues are those of groups of pods, which need a feature gate.
+        queues = {**pending, "incomplete": 0, "pending": 0} if self._entities else pending
+        yield _gauge("scheduler_pending_pods", "Pending pods by queue.", "queue", queues)
+        if self._entities:
+            yield from _entity_families(pending, read.incoming())
         waiting = GaugeMetricFamily(
             "scheduler_unschedulable_pods",
             "Unschedulable pods by the plugins that rejected them; a pod counts for each plugin.",
@@ -247,6 +254,22 @@ class SchedulerMetrics(Collector):
             "scheduler_inflight_events", "Events recorded for in-flight pods.", "event", read.inflight_events()
         )
         yield _gauge("scheduler_goroutines", "Running background tasks.", "operation", read.tasks())
+
+
+def _entity_families(pending: Mapping[str, int], added: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
+    """Yield the metrics of queued entities. All entities are pods."""
+    queued = GaugeMetricFamily("scheduler_queued_entities", "Entities by queue and type.", labels=("queue", "type"))
+    for queue, count in pending.items():
+        queued.add_metric((queue, "pod"), count)
+    yield queued
+    incoming = CounterMetricFamily(
+        "scheduler_queue_incoming_entities",
+        "Entities that moved to a queue, by event and type.",
+        labels=("queue", "event", "type"),
+    )
+    for (queue, event), count in added.items():
+        incoming.add_metric((queue, event, "pod"), count)
+    yield incoming
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:

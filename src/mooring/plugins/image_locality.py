@@ -10,7 +10,7 @@ from mooring.framework import MAX_SCORE, CycleState, NodeInfo, Nodes, NodeTable,
 from mooring.framework.normalize import truncated, truncated_all
 
 Ints = npt.NDArray[np.int64]
-#: Images (normalized names, one per use) and the number of containers.
+#: Images (normalized names, one per use) and the number that scales the upper bound.
 Wanted = tuple[tuple[str, ...], int]
 
 _MIB = 1 << 20
@@ -61,14 +61,15 @@ class ImageLocality(Plugin):
         return locality_score(total, containers)
 
     def _wanted(self, template: PodTemplate) -> Wanted:
-        return template.kept(self, lambda: _images(template.pod))
+        volumes_count = self.handle.release.image_volumes_raise_bound
+        return template.kept(self, lambda: _images(template.pod, volumes_count=volumes_count))
 
 
-def _images(pod: Pod) -> Wanted:
+def _images(pod: Pod, *, volumes_count: bool) -> Wanted:
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     names = [container.image for container in containers]
     names += [volume.image.reference for volume in pod.spec.volumes if volume.image is not None]
-    return tuple(map(normalized_name, names)), len(containers)
+    return tuple(map(normalized_name, names)), len(names) if volumes_count else len(containers)
 
 
 def normalized_name(name: str) -> str:

@@ -41,7 +41,7 @@ class NodeDeclaredFeatures(Plugin):
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Skip pods that require no feature."""
         needed = self.handle.template(pod).kept(self, lambda: needed_features(pod))
-        if not needed:
+        if not needed or not self.handle.release.enabled("NodeDeclaredFeatures"):
             return Status.skip(template=True)
         state.write(_NEEDED, needed)
         return None
@@ -80,7 +80,7 @@ class NodeDeclaredFeatures(Plugin):
 
 
 def needed_features(pod: Pod) -> frozenset[str]:
-    """Return the declared features that a pod requires, as in kube-scheduler 1.36."""
+    """Return the declared features that a pod requires, as in kube-scheduler with default feature gates."""
     needed = set()
     for container in (*pod.spec.containers, *pod.spec.init_containers):
         rules = container.restart_policy_rules

@@ -12,6 +12,7 @@ from mooring.framework import (
     NodeInfo,
     Nodes,
     Plugin,
+    PreFilterResult,
     Status,
     Verdicts,
     Victims,
@@ -26,6 +27,12 @@ class NodeName(Plugin):
 
     A pod's node is not part of its template, so the result is not cached.
     """
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        """Restrict the nodes to the one in ``spec.nodeName``, since 1.37."""
+        if not self.handle.release.node_name_narrows:
+            return None
+        return PreFilterResult(frozenset({pod.node_name})) if pod.node_name else None
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
         """Filter the nodes; does nothing for pods without ``spec.nodeName``."""

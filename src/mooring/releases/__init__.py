@@ -33,7 +33,7 @@ __all__ = [
 #: The supported releases, oldest first.
 RELEASES: Final = (V1_36, V1_37)
 #: The release to emulate without a cluster.
-NEWEST: Final = V1_36
+NEWEST: Final = RELEASES[-1]
 
 _VERSION: Final = re.compile(r"(?:kube=)?v?1\.([0-9]{1,3})(?:\.[0-9]+)?")
 

@@ -47,8 +47,6 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     resized_requests_by_sum: bool = False
     #: Whether a victim stops using up disruption budgets at the first one that it violates.
     stops_at_violated_budget: bool = False
-    #: Whether a volume mount with bind mount options requires the declared feature VolumeBindMountOptions.
-    infers_bind_mount_options: bool = False
 
     # Messages
 
@@ -61,18 +59,19 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Whether any change of a node's taints requeues the pods of plugins that registered for new nodes only.
     taints_requeue_like_new_nodes: bool = True
-    #: Whether plugins register for placed pods, waiting pods and the pod itself separately.
-    splits_pod_events: bool = False
+    #: The resource of updates of the waiting pod itself.
+    own_pod_event: str = "UnschedulablePod"
+    #: The events in metrics if a pod arrives, and if a pod that the queue does not know is updated.
+    new_pod_event: str = "UnschedulablePodAdd"
+    unknown_pod_event: str = "UnschedulablePodUpdate"
     #: Whether the hint of InterPodAffinity considers a pod that matched any anti-affinity term, instead of all.
     any_anti_affinity_term_requeues: bool = False
     #: Whether the deletion of an allocated claim requeues pods that DynamicResources rejected.
     claim_deletion_requeues: bool = False
-    #: Whether a pod that arrives gated counts on its nominated node.
-    nominates_gated_pods: bool = False
 
     # Metrics and requests
 
-    #: Whether the metrics of queued entities, of rescoring in batches and of prequeueing hints exist.
+    #: Whether metrics count the entities in the queue: pods, and groups of pods.
     entity_metrics: bool = False
     #: Whether the metric of created claims is the one that it has in common with the controller manager.
     shared_claim_metric: bool = False

@@ -17,7 +17,7 @@ V1_37: Final = msgspec.structs.replace(
         V1_36.gates,
         on="""
         AllowUnsafeMalformedObjectDeletion ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode
-        DRAFractionalCapacityRange EtcdRangeStream ExcludeAdmissionWebhookVirtualResources HPAGeneration
+        EtcdRangeStream ExcludeAdmissionWebhookVirtualResources HPAGeneration
         HPAOptimizedSelectorStore HPAScaleToZero HugepageAwareEviction KubeProxyIPVS KubeletInUserNamespace
         ManifestBasedAdmissionControlConfig MaxUnavailableStatefulSet MemoryQoS NFTablesNetlink NativeHistograms
         NodeControllerLeaseCircuitBreaker PersistentVolumeClaimUnusedSinceTime PodCertificateRequest
@@ -25,7 +25,9 @@ V1_37: Final = msgspec.structs.replace(
         StaleControllerConsistencyHPA StorageCapacityScoring StorageVersionMigrator VolumeLimitScaling
         WatchListCompression WebhookRoundTripLoadBalancing
         """,
+        # DRAFractionalCapacityRange is on only with --min-compatibility-version=1.37.
         off="""
+        DRAFractionalCapacityRange
         APIServerWebhookAuthenticationToken AtomicWriteVolumeUserFields CompositePodGroup
         ConsistentListFromCacheSkipTimeoutFallback DRADerivedAttributes DRADeviceCompatibilityGroups
         DRAOptionalNodeOperations DRAPartitionableDevicesType DefaultPodSysctls EmptyDirVolumeMode EvictionRequestAPI
@@ -73,14 +75,14 @@ V1_37: Final = msgspec.structs.replace(
     namespace_selector_is_exact=True,
     resized_requests_by_sum=True,
     stops_at_violated_budget=True,
-    infers_bind_mount_options=True,
     preemption_reports_success=True,
     reports_no_deallocation=False,
     taints_requeue_like_new_nodes=False,
-    splits_pod_events=True,
+    own_pod_event="TargetPod",
+    new_pod_event="UnscheduledPodAdd",
+    unknown_pod_event="UnscheduledPodAdd",
     any_anti_affinity_term_requeues=True,
     claim_deletion_requeues=True,
-    nominates_gated_pods=True,
     entity_metrics=True,
     shared_claim_metric=True,
     retries_bindings=True,

@@ -103,6 +103,7 @@ class Engine(ScheduleOne):
             clock=clock,
             **queue_settings(self.profiles, self.report_broken, self.preempting),
             on_error=self.report_broken,
+            release=config.release,
         )
         self._handlers = EventHandlers(self.cache, self.queue, self.profiles, observer)
         if observer is not None:

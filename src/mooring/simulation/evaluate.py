@@ -167,7 +167,9 @@ class _Attempts:
         evaluation = Evaluation()
         outcome = run_without_extenders(engine.scheduling_cycle(_queued(pod), runner, evaluation))
         failed = outcome if isinstance(outcome, FailedAttempt) and not evaluation.node_name else None
-        shown = _shown(runner, evaluation, failed.failure if failed is not None else None)
+        # A scheduler does not score the nodes if the pod's nominated node is feasible.
+        failure = failed.failure if failed is not None else None
+        shown = _shown(runner, evaluation, failure, skips_scores=evaluation.nominated)
         if not shown["filter"]:
             del shown["filter"]
         if failed is None:
@@ -272,14 +274,20 @@ def _queued(pod: Pod) -> QueuedPod:
 
 
 def _shown(
-    runner: PluginRunner, evaluation: Evaluation, failure: ScheduleFailure | None, *, with_devices: bool = False
+    runner: PluginRunner,
+    evaluation: Evaluation,
+    failure: ScheduleFailure | None,
+    *,
+    with_devices: bool = False,
+    skips_scores: bool = False,
 ) -> dict[str, Any]:
     """Return the answers of all plugins in an attempt."""
     if failure is not None and failure.statuses is None and not evaluation.aborted:  # a plugin failed
         return {"preFilter": _status(failure.status), "filter": {}}
     shown: dict[str, Any] = {"preFilter": _status(evaluation.pre_filter), "filter": {}}
     if evaluation.statuses is not None:
-        shown |= _nodes(runner, evaluation, frozenset() if with_devices else _UNSCORED)
+        unscored = frozenset() if with_devices else _UNSCORED
+        shown |= _nodes(runner, evaluation, unscored, skips_scores=skips_scores or evaluation.aborted)
     if evaluation.aborted:
         return {"aborted": True, **shown}
     if failure is not None:
@@ -287,7 +295,9 @@ def _shown(
     return shown
 
 
-def _nodes(runner: PluginRunner, evaluation: Evaluation, unscored: frozenset[str]) -> dict[str, Any]:
+def _nodes(
+    runner: PluginRunner, evaluation: Evaluation, unscored: frozenset[str], *, skips_scores: bool
+) -> dict[str, Any]:
     assert evaluation.statuses is not None
     nodes = runner.table.nodes
     shown: dict[str, Any] = {}
@@ -299,7 +309,7 @@ def _nodes(runner: PluginRunner, evaluation: Evaluation, unscored: frozenset[str
     shown["filter"] = {
         nodes[row].name: _status(Status() if row in feasible else statuses[row]) for row in evaluation.examined
     }
-    if rows and not evaluation.nominated and not evaluation.aborted:
+    if rows and not skips_scores:
         shown["scores"] = {
             nodes[row].name: {
                 plugin: int(scores[place]) for plugin, scores in evaluation.scores.items() if plugin not in unscored
@@ -314,7 +324,7 @@ def _preemption(runner: PluginRunner, failure: ScheduleFailure) -> dict[str, Any
     status, result = failure.post_filter, failure.result
     shown: dict[str, Any] = {"status": _status(status or Status.unschedulable())}
     if status is not None and status.is_success:
-        shown["status"] = _status(Status())
+        shown["status"] = _status(status)
         shown["nominatedNode"] = result.nominated_node
         if result.victims:
             shown["victims"] = sorted(runner.table.pods[uid].pod.key for uid in result.victims)

@@ -122,7 +122,7 @@ def _notes(setup: Setup) -> Iterator[str]:
     if setup.config.extenders:
         yield "extenders are not called in a simulation"
     if absent := sorted(enabled_in(setup.config) - BUILTIN.keys() - setup.plugins.keys()):
-        yield f"ignored, because they have no effect in kube-scheduler 1.36 by default: {', '.join(absent)}"
+        yield f"ignored, because they have no effect in kube-scheduler by default: {', '.join(absent)}"
 
 
 class Run:

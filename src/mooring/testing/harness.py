@@ -146,6 +146,8 @@ class PluginHarness:
             return SUCCESS, None
         answer = self.plugin.pre_filter(state, pod, Nodes(self.table))
         status, narrowed = pre_filter_answer(answer)
+        if status.code is Code.SKIP:
+            state.skip_filter.add(self.plugin.name)
         return status, narrowed.node_names if narrowed is not None else None
 
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, form: Form = "any") -> dict[str, Status]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.e2e.controlplane.parts import KUBERNETES, MODULES, PARTS, Module, Part, binary, cache_folder
+from tests.e2e.controlplane.parts import MODULES, PARTS, Module, Part, binary, cache_folder
 
 _STAMP: Final = "built.json"
 #: How often a line of progress comes where there is no screen to rewrite one on.
@@ -30,8 +30,11 @@ class BuildError(Exception):
 
 def missing(names: Sequence[str] = ()) -> list[Part]:
     """The parts that have still to be built; all that tests need unless named."""
-    built = _stamps()
-    return [part for part in chosen(names) if not binary(part.name).exists() or built.get(part.name) != _recipe(part)]
+    return [
+        part
+        for part in chosen(names)
+        if not binary(part.name).exists() or _stamps(part.folder).get(part.name) != _recipe(part)
+    ]
 
 
 def chosen(names: Sequence[str] = ()) -> list[Part]:
@@ -87,10 +90,10 @@ def _digest(folder: Path) -> str:
 
 def _ldflags(part: Part) -> str:
     """Without these the API server calls itself v0.0.0, and clients misjudge it."""
-    major, minor, _ = KUBERNETES.split(".")
+    major, minor, _ = part.folder.split(".")
     parts = (("Major", major), ("Minor", minor))
     version = "k8s.io/component-base/version"
-    values = {f"{version}.gitVersion": f"v{KUBERNETES}", f"{version}.gitMajor": major, f"{version}.gitMinor": minor}
+    values = {f"{version}.gitVersion": f"v{part.folder}", f"{version}.gitMajor": major, f"{version}.gitMinor": minor}
     values["sigs.k8s.io/kwok/pkg/consts.Version"] = f"v{part.version}"
     values["helm.sh/helm/v3/internal/version.version"] = f"v{part.version}"
     # The cluster that charts are rendered for where there is none.
@@ -101,7 +104,7 @@ def _ldflags(part: Part) -> str:
 
 def _write_module(module: Module) -> Path:
     """Write the Go module that a part is built in, unless it is there; `go mod tidy` completes it."""
-    folder = cache_folder() / "src" / module.name
+    folder = cache_folder(module.folder) / "src" / module.name
     lines = [f"module mooring.test/{module.name}", "", "go 1.26.0", ""]
     lines += [f"require {path} {version}" for path, version in module.requires.items()]
     lines += [f"replace {path} => {path} {module.staging_version}" for path in _staging(module)]
@@ -127,7 +130,9 @@ def _blank_imports(module: Module) -> str:
     """A file that is never compiled: it only tells `go mod tidy` which packages the module is about."""
     if module.sources:
         return "//go:build parts\n\npackage main\n"
-    packages = [part.package for part in PARTS if part.module == module.name and not part.package.startswith(".")]
+    packages = [
+        part.package for part in PARTS if MODULES[part.module].name == module.name and not part.package.startswith(".")
+    ]
     return "//go:build parts\n\npackage parts\n\nimport (\n" + "".join(f'\t_ "{each}"\n' for each in packages) + ")\n"
 
 
@@ -176,18 +181,18 @@ def _follow(command: list[str], folder: Path, title: str, total: int) -> None:
         raise BuildError(f"{title}: go build failed:\n{''.join(said[-40:])}")
 
 
-def _stamps() -> dict[str, str]:
+def _stamps(folder: str) -> dict[str, str]:
     try:
-        found: dict[str, str] = json.loads((cache_folder() / _STAMP).read_text())
+        found: dict[str, str] = json.loads((cache_folder(folder) / _STAMP).read_text())
     except (OSError, ValueError):
         return {}
     return found
 
 
 def _stamp(part: Part) -> None:
-    path = cache_folder() / _STAMP
+    path = cache_folder(part.folder) / _STAMP
     fresh = path.with_suffix(".unfinished")
-    fresh.write_text(json.dumps(_stamps() | {part.name: _recipe(part)}, indent=1))
+    fresh.write_text(json.dumps(_stamps(part.folder) | {part.name: _recipe(part)}, indent=1))
     fresh.replace(path)
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-#: The version of Kubernetes that Mooring is held against.
-KUBERNETES: Final = "1.36.4"
+#: The version of Kubernetes that all tests run on, and of the tools that do not depend on the API server's version.
+MAIN: Final = "1.36.4"
+#: The version under test: that of the environment variable K8S, such as 1.37.1.
+KUBERNETES: Final = os.environ.get("K8S") or MAIN
 ETCD: Final = "3.6.8"
 KWOK: Final = "0.8.0"
 HELM: Final = "3.18.0"
@@ -23,6 +25,8 @@ class Part:
     version: str
     #: Key of `MODULES`. Parts of one module share what is compiled.
     module: str
+    #: The version of Kubernetes in whose folder it lies.
+    folder: str
     #: A package with a main function, or a folder of our module that holds one (`./etcd`).
     package: str
     #: Whether tests in general cannot do without it; some may need others too.
@@ -34,6 +38,8 @@ class Module:
     """A Go module that we write into the cache, so as to build programs of other modules in it."""
 
     name: str
+    #: The version of Kubernetes in whose folder it lies.
+    folder: str
     #: What it requires: module path -> version.
     requires: dict[str, str]
     #: The module whose `v0.0.0` requirements are replaced, and the version that they are replaced by.
@@ -45,7 +51,6 @@ class Module:
     sources: Path | None = None
 
 
-_STAGING: Final = "v0." + KUBERNETES.split(".", 1)[1]
 _ETCD_MAIN: Final = """\
 package main
 
@@ -58,21 +63,32 @@ import (
 func main() { etcdmain.Main(os.Args) }
 """
 
-MODULES: Final = {
-    "kubernetes": Module(
+
+def _staging(version: str) -> str:
+    return "v0." + version.split(".", 1)[1]
+
+
+def _kubernetes(version: str) -> Module:
+    return Module(
         name="kubernetes",
-        requires={"k8s.io/kubernetes": f"v{KUBERNETES}", "go.etcd.io/etcd/server/v3": f"v{ETCD}"},
+        folder=version,
+        requires={"k8s.io/kubernetes": f"v{version}", "go.etcd.io/etcd/server/v3": f"v{ETCD}"},
         staging_of="k8s.io/kubernetes",
-        staging_version=_STAGING,
+        staging_version=_staging(version),
         files=(("etcd/main.go", _ETCD_MAIN),),
-    ),
+    )
+
+
+MODULES: Final = {
+    **{f"kubernetes {version}": _kubernetes(version) for version in (MAIN, KUBERNETES)},
     # The same Kubernetes libraries as above rather than KWOK's own, slightly older ones: they are compiled only once.
     "kwok": Module(
         name="kwok",
+        folder=MAIN,
         requires={
             "sigs.k8s.io/kwok": f"v{KWOK}",
             **{
-                f"k8s.io/{name}": _STAGING
+                f"k8s.io/{name}": _staging(MAIN)
                 for name in (
                     "api", "apimachinery", "apiserver", "client-go", "component-base", "cri-api", "cri-client",
                     "cri-streaming",
@@ -83,34 +99,45 @@ MODULES: Final = {
     # An operator of ours, for the embedded cluster.
     "operator": Module(
         name="operator",
+        folder=MAIN,
         requires={
             "sigs.k8s.io/controller-runtime": f"v{CONTROLLER_RUNTIME}",
-            **{f"k8s.io/{name}": _STAGING for name in ("api", "apimachinery", "client-go")},
+            **{f"k8s.io/{name}": _staging(MAIN) for name in ("api", "apimachinery", "client-go")},
         },
         sources=Path(__file__).parents[1] / "embedded" / "controller_runtime",
     ),
-    "helm": Module(name="helm", requires={"helm.sh/helm/v3": f"v{HELM}"}),
+    "helm": Module(name="helm", folder=MAIN, requires={"helm.sh/helm/v3": f"v{HELM}"}),
 }  # fmt: skip
 
+_OF_MAIN: Final = f"kubernetes {MAIN}"
+_UNDER_TEST: Final = f"kubernetes {KUBERNETES}"
 #: In the order in which they are built: what most tests wait for comes first.
 PARTS: Final = (
-    Part("kubectl", KUBERNETES, "kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
-    Part("etcd", ETCD, "kubernetes", "./etcd"),
-    Part("kube-apiserver", KUBERNETES, "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
-    Part("kube-scheduler", KUBERNETES, "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
-    Part("kwok", KWOK, "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
-    Part("kube-controller-manager", KUBERNETES, "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
-    Part("operator", CONTROLLER_RUNTIME, "operator", ".", needed=False),
-    Part("helm", HELM, "helm", "helm.sh/helm/v3/cmd/helm", needed=False),
+    Part("kubectl", MAIN, _OF_MAIN, MAIN, "k8s.io/kubernetes/cmd/kubectl"),
+    Part("etcd", ETCD, _OF_MAIN, MAIN, "./etcd"),
+    Part("kube-apiserver", KUBERNETES, _UNDER_TEST, KUBERNETES, "k8s.io/kubernetes/cmd/kube-apiserver"),
+    Part("kube-scheduler", KUBERNETES, _UNDER_TEST, KUBERNETES, "k8s.io/kubernetes/cmd/kube-scheduler"),
+    Part("kwok", KWOK, "kwok", MAIN, "sigs.k8s.io/kwok/cmd/kwok"),
+    Part(
+        "kube-controller-manager",
+        KUBERNETES,
+        _UNDER_TEST,
+        KUBERNETES,
+        "k8s.io/kubernetes/cmd/kube-controller-manager",
+        # The tests of another version than the main one use only what decides and what it decides about.
+        needed=KUBERNETES == MAIN,
+    ),
+    Part("operator", CONTROLLER_RUNTIME, "operator", MAIN, ".", needed=False),
+    Part("helm", HELM, "helm", MAIN, "helm.sh/helm/v3/cmd/helm", needed=False),
 )
 
 
-def cache_folder() -> Path:
+def cache_folder(version: str = KUBERNETES) -> Path:
     """Where the built programs lie: outside the checkout, and one folder for each version of Kubernetes."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "mooring" / "controlplane" / KUBERNETES
+    return Path(base).expanduser() / "mooring" / "controlplane" / version
 
 
 def binary(name: str) -> Path:
     """Where a program lies once it is built."""
-    return cache_folder() / name
+    return cache_folder(next(part.folder for part in PARTS if part.name == name)) / name

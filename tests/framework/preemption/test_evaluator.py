@@ -29,8 +29,7 @@ def test_a_pod_that_may_not_preempt():
     pod = make_pod("polite").req(cpu="1").priority(9).preemption_policy("Never").obj()
     decision = schedule_pod(cycle, pod)
     assert decision.message == (
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
-        "preemption: not eligible due to preemptionPolicy=Never."
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never."
     )
 
 

@@ -10,6 +10,7 @@ from mooring.framework import CycleState, Status
 from mooring.framework.status import Code
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.dynamic_resources.plugin import DEVICES
+from mooring.releases import V1_36
 from mooring.testing import PluginHarness, make_node, make_pod, run_plugin
 from tests.plugins.device_world import allocated, claim, exactly, gpu_class, gpu_slice
 
@@ -19,7 +20,7 @@ CLAIMING = make_pod("p").resource_claim("gpu", "c").obj()
 
 
 def harness(*objects: Any, nodes: Any = NODES) -> PluginHarness:
-    return PluginHarness(DynamicResources, nodes=nodes, objects=objects)
+    return PluginHarness(DynamicResources, nodes=nodes, objects=objects, release=V1_36)
 
 
 def test_pods_without_claims_are_skipped() -> None:

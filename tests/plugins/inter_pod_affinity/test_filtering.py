@@ -139,10 +139,10 @@ REQUIRED_CASES = {
         [*on("a1", elsewhere("red")), *on("a2", elsewhere("unheard-of"))],
         {"a1": UNWILLING, "a2": UNWILLING},
     ),
-    "its own selector that minds no labels means all namespaces": (
+    "its own selector that minds no labels means the namespaces that match it": (
         pod.pod_anti_affinity(HOST, WEB, namespace_selector=NOT_RED),
-        [*on("a1", elsewhere("red")), *on("a2", elsewhere("unheard-of"))],
-        {"a1": UNWILLING, "a2": UNWILLING},
+        [*on("a1", elsewhere("red")), *on("a2", elsewhere("unheard-of")), *on("b1", elsewhere("blue"))],
+        {"b1": UNWILLING},
     ),
     "a placed pod's selector is asked about the namespace": (
         elsewhere("red"),

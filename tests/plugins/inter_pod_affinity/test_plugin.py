@@ -67,7 +67,7 @@ POD_HINTS = {
     "a friend went": (friend, None, Hint.SKIP),
     "a pod that hates it went": (hater, None, Hint.QUEUE),
     "a pod that hates others went": (plain.pod_anti_affinity(HOST, DB), None, Hint.SKIP),
-    "one of two hates is not enough": (hater.pod_anti_affinity(HOST, DB), None, Hint.SKIP),
+    "one of two hates is enough": (hater.pod_anti_affinity(HOST, DB), None, Hint.QUEUE),
     "a pod became a friend": (plain, friend, Hint.QUEUE),
     "a pod is no longer a friend": (friend, plain, Hint.SKIP),
     "a pod is no longer a foe": (foe, plain, Hint.QUEUE),

@@ -38,7 +38,7 @@ class ImageLocalityReference:
             if size is not None:
                 holders = sum(size_on(other, name) is not None for other in cluster.nodes.values())
                 total += int(size * (holders / len(cluster.nodes)))
-        most = 1000 * MIB * len(containers)
+        most = 1000 * MIB * len(names)
         if total < 23 * MIB:
             total = 23 * MIB
         elif total > most:

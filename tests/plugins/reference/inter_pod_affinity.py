@@ -49,7 +49,7 @@ def incoming_means(term: PodAffinityTerm, owner: Pod, other: Pod, cluster: Clust
     """Whether a term of the pod to place means a placed pod: the selector is resolved to names, and stays there."""
     selector = compile_selector(term.namespace_selector)
     names = named(term, owner) | {name for name, labels in cluster.namespaces.items() if selector.matches(labels)}
-    if other.namespace not in names and not selector.matches({}):
+    if other.namespace not in names and not selector.is_empty:
         return False
     return compile_selector(term.label_selector).matches(other.labels)
 

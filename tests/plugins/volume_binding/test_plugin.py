@@ -16,6 +16,7 @@ from mooring.plugins.volume_binding.plugin import (
     after_csi_node_changed,
     after_driver_changed,
 )
+from mooring.releases import V1_36
 from mooring.testing import (
     PluginHarness,
     check_what_if,
@@ -378,16 +379,18 @@ def test_other_pods_make_no_difference():
     check_what_if(harness, POD, {"b": [], "a": ["pod-default-q"]})
 
 
-def test_there_are_no_scores():
-    result = run(POD, claim().obj(), free("v").obj())
+def test_there_are_no_scores_without_the_feature_gate():
+    harness = PluginHarness(VolumeBinding, nodes=NODES, objects=[STATIC, claim().obj(), free("v").obj()], release=V1_36)
+    result = harness.run(POD)
     assert (result.pre_score.code, result.scores) == (Code.SKIP, {})
-    assert PluginHarness(VolumeBinding).plugin.score_nodes(CycleState(), POD, None) == 0
+    assert harness.plugin.score_nodes(CycleState(), POD, None) == 0
 
 
 def test_without_pre_filter_it_is_an_error():
     harness = PluginHarness(VolumeBinding, nodes=NODES[:1])
     missing = Status.error("not found")
     assert harness.filter(CycleState(), POD, harness.nodes()) == {"a": missing}
+    assert harness.plugin.pre_score(CycleState(), POD, harness.nodes()) == missing
     assert harness.plugin.reserve(CycleState(), POD, "a") == missing
     assert harness.plugin.pre_bind(CycleState(), POD, "a") == missing
 

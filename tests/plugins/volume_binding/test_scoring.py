@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.plugins.shape_score import ShapePoint
-from mooring.plugins.volume_binding.scoring import StorageUse, storage_scorer
+from mooring.plugins.volume_binding.scoring import StorageScorer, StorageUse
 
 
 class TestScorer:
@@ -30,4 +30,4 @@ class TestScorer:
         ],
     )
     def test_scores(self, shape, uses, expected):
-        assert storage_scorer(shape)({name: StorageUse(*use) for name, use in uses.items()}) == expected
+        assert StorageScorer(shape).score({name: StorageUse(*use) for name, use in uses.items()}) == expected

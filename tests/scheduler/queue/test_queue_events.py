@@ -145,7 +145,7 @@ def test_an_update_in_flight_is_replayed_and_the_new_version_requeued() -> None:
     queued = queue.popped("p")
     new = make_pod("p").toleration("t").obj()
     queue.update(queued.pod, new)
-    assert queue.in_flight_events() == {"UnschedulablePodUpdatePodToleration": 1}
+    assert queue.in_flight_events() == {"TargetPodUpdatePodToleration": 1}
     queue.add_unschedulable(queued, unschedulable_plugins=["Fit"], pod=new)
     assert queued.pod is new
     assert queue.place("p") == "backoff"

@@ -9,6 +9,7 @@ import pytest
 from mooring.api.pod import Pod
 from mooring.framework import ActionType, ClusterEvent, Hint
 from mooring.framework.events import CATCH_ALL
+from mooring.releases import V1_36
 from mooring.scheduler.queue.queued_pod import QueueCounters, QueuedPod
 from mooring.scheduler.queue.queueing_hints import Event, Interests, Strategy
 from mooring.testing import make_node, make_pod
@@ -66,7 +67,7 @@ def test_an_event_is_of_interest_if_somebody_registered_for_it(
     ],
 )
 def test_who_wants_new_nodes_is_woken_by_changed_taints_too(events: list[ClusterEvent], woken: bool) -> None:
-    interests = make_interests({"Fit": events})
+    interests = make_interests({"Fit": events}, release=V1_36)
     event = Event(interests.of("Node", A.UPDATE_NODE_TAINT))
     assert (interests.strategy(rejected("Fit"), event) is LATER) is woken
 

@@ -278,7 +278,7 @@ def test_an_update_of_an_unknown_pod_adds_it() -> None:
     queue = QueueUnderTest()
     queue.update(make_pod("p").obj(), make_pod("p").label(a="b").obj())
     assert queue.drain() == ["p"]
-    assert queue.counters.incoming == {("active", "UnschedulablePodUpdate"): 1}
+    assert queue.counters.incoming == {("active", "UnscheduledPodAdd"): 1}
 
 
 def test_a_namesake_of_another_profile_is_woken_by_that_profiles_plugins() -> None:
@@ -331,8 +331,8 @@ def test_incoming_pods_are_counted_by_queue_and_event() -> None:
     gate.held.clear()
     queue.activate(["default/gated"])
     assert queue.counters.incoming == {
-        ("unschedulable", "UnschedulablePodAdd"): 1,
-        ("active", "UnschedulablePodAdd"): 2,
+        ("unschedulable", "UnscheduledPodAdd"): 1,
+        ("active", "UnscheduledPodAdd"): 2,
         ("unschedulable", "ScheduleAttemptFailure"): 1,
         ("backoff", "NodeAdd"): 1,
         ("active", "PopFromBackoffQ"): 1,

@@ -20,7 +20,9 @@ Mask = npt.NDArray[np.bool_]
 class Budgets:
     """The cluster's budgets, compiled. A budget with an empty or invalid selector covers no pod."""
 
-    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+    def __init__(self, budgets: Iterable[PodDisruptionBudget], *, stops_at_violation: bool = False) -> None:
+        """With ``stops_at_violation``, a pod uses up budgets only until it violates one, as since 1.37."""
+        self._stops = stops_at_violation
         self._budgets: list[tuple[PodDisruptionBudget, Selector]] = []
         for budget in budgets:
             try:
@@ -41,6 +43,8 @@ class Budgets:
                 if _covers(budget, selector, info.template) and info.name not in budget.status.disrupted_pods:
                     allowed[number] -= 1
                     violated = violated or allowed[number] < 0
+                    if violated and self._stops:
+                        break
             (violating if violated else fine).append(info)
         return violating, fine
 
@@ -54,6 +58,8 @@ class Budgets:
             gone = budget.status.disrupted_pods
             if gone:
                 covered &= victims.by_pod(functools.partial(_is_listed, gone)) == 0
+            if self._stops:
+                covered &= ~result
             result |= covered & (np.cumsum(covered, axis=1) > budget.status.disruptions_allowed)
         return result
 

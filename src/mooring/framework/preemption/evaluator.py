@@ -91,7 +91,12 @@ class Evaluator:
         # Terminating pods need not be evicted again, unless custom rules select them.
         told = self._rules is not None
         leaving = tuple(info.pod.uid for info in chosen.victims if told or not info.pod.is_terminating)
-        return PostFilterResult(name, leaving), Status()
+        status = Status()
+        if self._rules is None and self._handle.release.preemption_reports_success:
+            count = len(chosen.victims)
+            text = f"found a potential placement for pod on node {name}, preempting {count} victims"
+            status = Status(Code.SUCCESS, (text,))
+        return PostFilterResult(name, leaving), status
 
     def _ineligible(self, pod: Pod, statuses: NodeStatuses) -> str:
         if not pod.may_preempt:
@@ -118,7 +123,9 @@ class Evaluator:
             wanted = self._wanted(len(rows))
             offset = handle.random.randrange(len(rows))
             rows = np.concatenate((rows[offset:], rows[:offset]))
-        budgets = Budgets(handle.lister(PodDisruptionBudget).list())
+        budgets = Budgets(
+            handle.lister(PodDisruptionBudget).list(), stops_at_violation=handle.release.stops_at_violated_budget
+        )
         together = self._rules is None and can_search_together(handle.runner.filter_plugins(state))
         found: list[Candidate] = []
         count, harmless = 0, False

@@ -68,11 +68,20 @@ class Endpoints:
             await server.stop()
 
 
-def make_observer(clock: Callable[[], float], *, records: bool = True, tracer: AttemptTracer | None = None) -> Observer:
-    """Return the observer of a live scheduler; with ``records=False``, it does not record decisions."""
+def make_observer(
+    clock: Callable[[], float],
+    *,
+    records: bool = True,
+    entities: bool = False,
+    tracer: AttemptTracer | None = None,
+) -> Observer:
+    """Return the observer of a live scheduler; with ``records=False``, it does not record decisions.
+
+    With ``entities``, metrics also count the entities in the queue.
+    """
     return Observer(
         records=DecisionRecords() if records else None,
-        metrics=SchedulerMetrics(),
+        metrics=SchedulerMetrics(entities=entities),
         decision_log=DecisionLog.at(verbosity()),
         tracer=tracer,
         clock=clock,

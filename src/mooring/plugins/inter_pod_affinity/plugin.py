@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
@@ -138,7 +139,9 @@ class InterPodAffinity(Plugin[AffinityArgs]):
     def _after_pod_change(self, pod: object, old: object, new: object) -> Hint:
         waiting, before = cast(Pod, pod), cast("Pod | None", old)
         theirs = NO_TERMS if before is None else self.handle.template(before).affinity
-        return after_pod_change(waiting, self._readable_terms(waiting), before, cast("Pod | None", new), theirs)
+        meets = matches_any if self.handle.release.any_anti_affinity_term_requeues else matches_all
+        own = self._readable_terms(waiting)
+        return after_pod_change(waiting, own, before, cast("Pod | None", new), theirs, meets)
 
     def _after_node_change(self, pod: object, old: object, new: object) -> Hint:
         return after_node_change(self._readable_terms(cast(Pod, pod)), cast("Node | None", old), cast(Node, new))
@@ -153,35 +156,47 @@ class InterPodAffinity(Plugin[AffinityArgs]):
 Terms = tuple[AffinityTerm, ...]
 
 
-def means(terms: Terms, pod: Pod) -> bool:
+def matches_all(terms: Terms, pod: Pod) -> bool:
     """Return whether a pod matches all of some terms (and there are any), ignoring namespace labels."""
-    return bool(terms) and all(
-        (pod.namespace in term.pods.namespaces or term.pods.namespace_selector.matches({}))
-        and term.pods.selector.matches(pod.labels)
-        for term in terms
-    )
+    return bool(terms) and all(_matches(term, pod) for term in terms)
+
+
+def matches_any(terms: Terms, pod: Pod) -> bool:
+    """Return whether a pod matches any of some terms, ignoring namespace labels."""
+    return any(_matches(term, pod) for term in terms)
+
+
+def _matches(term: AffinityTerm, pod: Pod) -> bool:
+    covered = pod.namespace in term.pods.namespaces or term.pods.namespace_selector.matches({})
+    return covered and term.pods.selector.matches(pod.labels)
 
 
 def after_pod_change(
-    pod: Pod, own: PodAffinityTerms, old: Pod | None, new: Pod | None, theirs: PodAffinityTerms
+    pod: Pod,
+    own: PodAffinityTerms,
+    old: Pod | None,
+    new: Pod | None,
+    theirs: PodAffinityTerms,
+    violates: Callable[[Terms, Pod], bool] = matches_any,
 ) -> Hint:
     """Queue if a pod that satisfies affinity was added, or one that violates anti-affinity was deleted.
 
-    ``theirs`` are the terms of the old pod.
+    ``theirs`` are the terms of the old pod, and ``violates`` decides whether a pod violates anti-affinity terms: if it
+    matches any of them or, before 1.37, all of them.
     """
     if old is not None and new is not None and pod.uid == new.uid:
         return Hint.QUEUE  # its own labels changed, so that other pods' terms may no longer match it
     if any(other is not None and not _is_placed(other) for other in (old, new)):
         return Hint.SKIP
     if old is not None and new is not None:
-        joins = not means(own.required, old) and means(own.required, new)
-        leaves = means(own.required_anti, old) and not means(own.required_anti, new)
+        joins = not matches_all(own.required, old) and matches_all(own.required, new)
+        leaves = violates(own.required_anti, old) and not violates(own.required_anti, new)
         return _queue(joins or leaves)
     if new is not None:
-        return _queue(means(own.required, new))
+        return _queue(matches_all(own.required, new))
     if old is None:
         return Hint.SKIP
-    return _queue(means(own.required_anti, old) or means(theirs.required_anti, pod))
+    return _queue(violates(own.required_anti, old) or violates(theirs.required_anti, pod))
 
 
 def after_node_change(own: PodAffinityTerms, old: Node | None, new: Node) -> Hint:

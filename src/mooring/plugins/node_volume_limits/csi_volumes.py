@@ -29,8 +29,8 @@ class FaultyUseError(ValueError):
 class VolumeResolver:
     """Finds the CSI volumes of claims and pods.
 
-    The migrated in-tree plugins are the same on all relevant nodes: kube-scheduler assumes that migration is complete
-    on every node that has a CSINode object, and a node without one has no limits.
+    The migrated in-tree plugins are the same on all nodes that have a CSINode object: kube-scheduler assumes that
+    migration is complete there. A node without one has no limits.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -59,6 +59,17 @@ class VolumeResolver:
                 return None
             driver = DRIVERS[driver]
         return CSIVolume(driver, f"{_TO_BE_MADE}{claim.namespace}/{claim.name}")
+
+    def is_migrated(self, pod: Pod, use: Use) -> bool:
+        """Return whether an in-tree plugin serves the volume: it counts only on nodes with a CSINode object then."""
+        claim = self._claims.get(use.claim_name(pod), pod.namespace) if isinstance(use, ClaimUse) else None
+        if claim is None:
+            return True
+        volume = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+        if volume is not None:
+            return volume.spec.csi is None
+        storage_class = self._classes.get(claim_class(claim))
+        return storage_class is None or storage_class.provisioner in DRIVERS
 
     def of_pod(self, pod: Pod, uses: tuple[Use, ...]) -> set[CSIVolume]:
         """Return the volumes of a placed pod; claims that do not exist do not count."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
-from mooring.api.storage import CSINode, VolumeAttachment
+from mooring.api.storage import CSIDriver, CSINode, VolumeAttachment
 from mooring.columns.nodes import WhatIfNodes
 from mooring.framework import (
     ActionType,
@@ -46,6 +46,8 @@ class NewVolumes(NamedTuple):
     #: The error on any node, and the error on nodes that have a CSINode object.
     fault: Status | None
     fault_with_csi: Status | None
+    #: The drivers of volumes that also count on nodes without a CSINode object.
+    native: frozenset[str] = frozenset()
 
 
 class NodeVolumeLimits(Plugin):
@@ -55,6 +57,8 @@ class NodeVolumeLimits(Plugin):
         """Index the attached volumes and the limits."""
         self._attached = AttachedVolumes(self.handle)
         self._nodes = CSINodeColumns(self.handle)
+        self._requires_drivers = self.handle.release.enabled("VolumeLimitScaling")
+        self._drivers = self.handle.lister(CSIDriver)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Skip pods without volumes that are attached."""
@@ -67,6 +71,12 @@ class NodeVolumeLimits(Plugin):
         self._attached.sync()
         self._nodes.sync()
         new = self._new_volumes(pod)
+        found = self._filter_limits(new, nodes)
+        missing = self._missing_drivers(new, nodes)
+        return found if missing is None else missing.over(found)
+
+    def _filter_limits(self, new: NewVolumes, nodes: Nodes) -> Verdicts | None:
+        """Filter by faults and limits."""
         if new.fault is not None or new.fault_with_csi is not None:
             return self._faulty(new, nodes)
         if not new.by_driver or not self._nodes.limits:
@@ -83,8 +93,30 @@ class NodeVolumeLimits(Plugin):
             return self._existing_faults(rejected, nodes)
         return Verdicts.reject(rejected, TOO_MANY) if rejected is not None and rejected.any() else None
 
+    def _missing_drivers(self, new: NewVolumes, nodes: Nodes) -> MissingDrivers | None:
+        """Find the nodes without a driver that the pod needs and that asks not to schedule pods there."""
+        if not self._requires_drivers or not new.by_driver:
+            return None
+        names: list[str] = []
+        codes: Ints = np.zeros(len(nodes), dtype=np.int64)
+        exists = nodes.take(self._nodes.exists)
+        for name in new.by_driver:
+            driver = self._drivers.get(name)
+            if driver is None or not driver.spec.prevent_pod_scheduling_if_missing:
+                continue
+            installed = self._nodes.installed.get(name)
+            lacks = ~nodes.take(installed) if installed is not None else np.ones(len(nodes), dtype=np.bool_)
+            if name not in new.native:
+                lacks &= exists
+            if new.fault_with_csi is not None:  # the fault of another volume counts first
+                lacks &= ~exists
+            names.append(name)
+            codes[lacks & (codes == 0)] = len(names)
+        return MissingDrivers(codes, names) if codes.any() else None
+
     def _new_volumes(self, pod: Pod) -> NewVolumes:
         found: dict[str, list[CSIVolume]] = {}
+        native: set[str] = set()
         fault_with_csi: Status | None = None
         for use in volumes_of(self.handle.template(pod)).uses:
             try:
@@ -101,7 +133,9 @@ class NodeVolumeLimits(Plugin):
                 volumes = found.setdefault(volume.driver, [])
                 if volume not in volumes:
                     volumes.append(volume)
-        return NewVolumes(found, None, fault_with_csi)
+                if self._requires_drivers and not self._attached.resolver.is_migrated(pod, use):
+                    native.add(volume.driver)
+        return NewVolumes(found, None, fault_with_csi, frozenset(native))
 
     def _missing(self, pod: Pod, use: Use) -> Status | None:
         if not isinstance(use, ClaimUse):
@@ -195,7 +229,11 @@ class NodeVolumeLimits(Plugin):
         limited = self._limited(new)
         columns = [self._columns(driver, new, nodes) for driver in limited]
         model = LimitsModel(self._attached, limited, columns, nodes.take(self._nodes.limited), victims)
-        return model.what_if(lambda candidate: self._fault_on(nodes[candidate]), TOO_MANY)
+        found = model.what_if(lambda candidate: self._fault_on(nodes[candidate]), TOO_MANY)
+        missing = self._missing_drivers(new, nodes)
+        if missing is None:
+            return found
+        return WhatIf(found.values, found.effects, lambda now: missing.over(found.verdicts(now)))
 
     def events_to_register(self) -> list[ClusterEvent]:
         """Register for events that free a volume, raise a limit, or add a missing claim."""
@@ -227,6 +265,28 @@ def after_detached(pod: Pod, old: VolumeAttachment, _new: object) -> Hint:
         if volume.persistent_volume_claim is not None or inline_driver(volume) == old.spec.attacher:
             return Hint.QUEUE
     return Hint.SKIP
+
+
+class MissingDrivers(NamedTuple):
+    """Nodes without a driver: a code per node, which is the place in ``names`` plus 1, or 0."""
+
+    codes: Ints
+    names: list[str]
+
+    def over(self, others: Verdicts | None) -> Verdicts:
+        """Return these verdicts, and others where no driver is missing."""
+        first = len(self.names)
+        codes = self.codes
+        if others is not None:
+            codes = np.where(codes > 0, codes, np.where(others.codes > 0, others.codes + first, 0))
+
+        def status(code: int) -> Status:
+            if code <= first:
+                return Status.unschedulable(f"{self.names[code - 1]} CSI driver is not installed on the node")
+            assert others is not None  # it gave the code
+            return others.status(code - first)
+
+        return Verdicts(codes, status, may_fail=others is not None and others.may_fail)
 
 
 #: Verdict codes: too many volumes, or (higher codes, by position) a pod with an invalid volume.

@@ -7,22 +7,31 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mooring.api.quantity import value
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.framework import Handle, Nodes
 from mooring.plugins.volume_binding.assume_cache import AssumeCache
 from mooring.plugins.volume_binding.claims import SELECTED_NODE
-from mooring.plugins.volume_binding.matching import match_claims
+from mooring.plugins.volume_binding.matching import Match, match_claims
 from mooring.plugins.volume_binding.provisioning import Provisioner
+from mooring.plugins.volume_binding.scoring import StorageScorer, StorageUse
 from mooring.plugins.volume_binding.volume_index import Reach, VolumeIndex, reach_of
 from mooring.plugins.volumes.csi_nodes import CSINodeColumns
 from mooring.plugins.volumes.csi_translation import MIGRATED, TranslationError, csi_affinity, volume_plugin
 
 Codes = npt.NDArray[np.int16]
 
+Ints = npt.NDArray[np.int64]
+
 Mask = npt.NDArray[np.bool_]
 
 #: Verdicts on bound claims; higher codes stand for an error, by its index in the list of errors.
 FINE, CONFLICT, MISSING, FIRST_ERROR = 0, 1, 2, 3
+
+
+def rows_of(nodes: Nodes) -> npt.NDArray[np.intp]:
+    """Return the rows of the nodes."""
+    return np.arange(len(nodes)) if nodes.rows is None else nodes.rows
 
 
 class BoundClaims:
@@ -117,6 +126,24 @@ class WaitingClaims:
                     self._provisioner.check(claim, needed, codes, nodes)
         return codes
 
+    def scores(self, claims: list[PersistentVolumeClaim], nodes: Nodes, scorer: StorageScorer) -> Ints:
+        """Return a score per node that passed. Raises MatchError.
+
+        Where volumes match some claims, only these count; elsewhere the capacity for the claims to provision counts.
+        """
+        decided, undecided = _told_apart(claims)
+        groups, matches = match_claims(undecided, self._index, nodes)
+        scores: Ints = np.zeros(len(nodes), dtype=np.int64)
+        left = np.ones(len(nodes), dtype=np.bool_)
+        for group in set().union(*(match.volumes for match in matches)) & groups.present:
+            place = groups.spread([group])
+            scores[place] = scorer.score(_static_uses(matches, group))
+            left &= ~place
+        if left.any():
+            rest = Nodes(nodes.table, rows_of(nodes)[left])
+            scores[left] = scorer.score(self._provisioner.uses([*decided, *(each.claim for each in matches)], rest))
+        return scores
+
     def choose(self, claims: list[PersistentVolumeClaim], node: Nodes) -> Choice:
         """Return the volumes for the claims on a node that passed."""
         decided, undecided = _told_apart(claims)
@@ -129,6 +156,20 @@ class WaitingClaims:
             else:
                 choice.pairs.append((found.volume, match.claim))
         return choice
+
+
+def _static_uses(matches: list[Match], group: int) -> dict[str, StorageUse]:
+    """Return the storage of the volumes that match claims in a group of nodes, by class."""
+    found: dict[str, StorageUse] = {}
+    for match in matches:
+        entry = match.volumes.get(group)
+        if entry is not None:
+            name = entry.volume.spec.storage_class_name
+            requested, capacity = found.get(name, StorageUse(0, 0))
+            asked = match.claim.spec.resources.requests.get("storage", 0)
+            has = entry.volume.spec.capacity.get("storage", 0)
+            found[name] = StorageUse(requested + value(asked), capacity + value(has))
+    return found
 
 
 def _told_apart(

@@ -36,9 +36,10 @@ from mooring.framework.status import SKIP, SKIP_TEMPLATE
 from mooring.plugins.shape_score import ShapePoint
 from mooring.plugins.volume_binding.assume_cache import AssumeCache, AssumeError
 from mooring.plugins.volume_binding.claims import ClaimSorter, PodClaims
-from mooring.plugins.volume_binding.filtering import CONFLICT, FIRST_ERROR, MISSING, BoundClaims, WaitingClaims
+from mooring.plugins.volume_binding.filtering import CONFLICT, FIRST_ERROR, MISSING, BoundClaims, WaitingClaims, rows_of
 from mooring.plugins.volume_binding.matching import MatchError
 from mooring.plugins.volume_binding.provisioning import NO_SPACE, NO_VOLUME, volume_limit
+from mooring.plugins.volume_binding.scoring import StorageScorer
 from mooring.plugins.volume_binding.volume_binder import Assumptions, BindingError, PodVolumes, VolumeBinder
 from mooring.plugins.volume_binding.volume_index import VolumeIndex
 from mooring.plugins.volumes.csi_nodes import MIGRATED_PLUGINS, CSINodeColumns
@@ -53,6 +54,10 @@ REASON_NO_SPACE: Final = "node(s) did not have enough free storage"
 
 REASON_MISSING: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
+Ints = npt.NDArray[np.int64]
+
+#: The default shape of the scores.
+_EMPTIER_IS_BETTER: Final = (ShapePoint(utilization=0, score=10), ShapePoint(utilization=100, score=0))
 _NOT_FOUND: Final = Status.error("not found")
 #: A code is that of bound claims plus this factor times that of unbound ones; errors follow.
 _WAITING, _ERRORS = 3, 9
@@ -76,7 +81,7 @@ STATE: Final[StateKey[BindingState]] = StateKey("VolumeBinding")
 
 
 class VolumeBindingArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The bind timeout, and the shape of the scores (not used: see ``scoring``)."""
+    """The bind timeout, and the scores by utilization, which need the feature gate StorageCapacityScoring."""
 
     bind_timeout_seconds: int = 600
     shape: tuple[ShapePoint, ...] | None = None
@@ -101,6 +106,8 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         self._waiting = WaitingClaims(self._index, handle)
         self._assumptions = Assumptions(self._volumes, claims)
         self._binder = VolumeBinder(handle, self._assumptions)
+        scores = handle.release.enabled("StorageCapacityScoring")
+        self._scorer = StorageScorer(self.args.shape or _EMPTIER_IS_BETTER) if scores else None
 
     def _volume_changed(self, name: str, _namespace: str) -> None:
         self._index.set(name, self._volumes.get(name))
@@ -142,7 +149,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     ) -> npt.NDArray[np.int64] | None:
         """Return the codes for unbound claims; None if all nodes succeed."""
         places = self._waiting.candidates(claims, nodes)
-        candidates = nodes if places is None else Nodes(nodes.table, _rows(nodes)[places])
+        candidates = nodes if places is None else Nodes(nodes.table, rows_of(nodes)[places])
         try:
             found = self._waiting.check(claims, candidates).astype(np.int64) * _WAITING
         except MatchError as error:
@@ -159,12 +166,17 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return WhatIf.constant(self.filter_nodes(state, pod, victims.nodes), victims)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Skip: the feature gate StorageCapacityScoring is disabled."""
-        return SKIP_TEMPLATE
+        """Skip without the feature gate StorageCapacityScoring. With it, pods without claims have scores too: 0."""
+        if self._scorer is None:
+            return SKIP_TEMPLATE
+        return None if state.get(STATE) is not None or self.name in state.skip_filter else _NOT_FOUND
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> int:
-        """Return 0; see ``pre_score``."""
-        return 0
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
+        """Score nodes by the utilization of the storage that the pod's unbound claims request."""
+        known = state.get(STATE)
+        if self._scorer is None or known is None or not known.filtered or not known.claims.waiting:
+            return 0
+        return self._waiting.scores(known.claims.waiting, nodes, self._scorer)
 
     # Reserve and PreBind
 
@@ -243,10 +255,6 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 def _combined(bound: npt.NDArray[np.int64], waiting: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Combine both results; an error replaces them, and one about bound claims takes precedence."""
     return np.where(bound >= _ERRORS, bound, np.where(waiting >= _ERRORS, waiting, bound + waiting))
-
-
-def _rows(nodes: Nodes) -> npt.NDArray[np.intp]:
-    return np.arange(len(nodes)) if nodes.rows is None else nodes.rows
 
 
 def _no_volumes(node_name: str) -> Status:

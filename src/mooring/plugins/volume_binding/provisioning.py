@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from mooring.api.storage import (
 )
 from mooring.columns.interned import LabelColumn
 from mooring.framework import Handle, Lister, Nodes
+from mooring.plugins.volume_binding.scoring import StorageUse
 from mooring.plugins.volumes.pod_volumes import claim_class
 
 Ints = npt.NDArray[np.int64]
@@ -38,17 +40,29 @@ def volume_limit(capacity: CSIStorageCapacity) -> int | None:
     return None if capacity.capacity is None else value(capacity.capacity)
 
 
+class _Limit(NamedTuple):
+    """What one CSIStorageCapacity allows: the largest volume, and all free capacity (0 if it is not known)."""
+
+    largest: int
+    capacity: int
+
+
+def _limit_of(capacity: CSIStorageCapacity) -> _Limit | None:
+    largest = volume_limit(capacity)
+    return None if largest is None else _Limit(largest, 0 if capacity.capacity is None else value(capacity.capacity))
+
+
 class _Segment:
     """The capacities of one class for single values of one label: usually one for each node or zone."""
 
     __slots__ = ("_cached", "_columns_version", "limits")
 
     def __init__(self) -> None:
-        self.limits: dict[str, dict[_Name, int]] = {}
+        self.limits: dict[str, dict[_Name, _Limit]] = {}
         self._cached: Ints | None = None
         self._columns_version = -1
 
-    def put(self, label: str, name: _Name, limit: int | None) -> None:
+    def put(self, label: str, name: _Name, limit: _Limit | None) -> None:
         """Set one capacity; None removes it."""
         limits = self.limits.setdefault(label, {})
         if limit is None:
@@ -60,13 +74,16 @@ class _Segment:
         self._cached = None
 
     def by_code(self, column: LabelColumn) -> Ints:
-        """Return the limit for each code of the label; the last entry is for nodes without it."""
+        """Return the largest volume (first row) and the capacity (second row) for each code of the label.
+
+        The last column is for nodes without the label.
+        """
         if self._cached is None or self._columns_version != column.version:
-            self._cached = np.full(column.size + 1, _NONE, dtype=np.int64)
+            self._cached = np.full((2, column.size + 1), _NONE, dtype=np.int64)
             for label, limits in self.limits.items():
                 code = column.code_of.get(label)
                 if code is not None:
-                    self._cached[code] = max(limits.values())
+                    self._cached[:, code] = max(limits.values())
             self._columns_version = column.version
         return self._cached
 
@@ -79,7 +96,7 @@ class _ClassCapacities:
     def __init__(self) -> None:
         self.segments: dict[str, _Segment] = {}
         #: Capacities with any other selector.
-        self.others: dict[_Name, tuple[Selector, int]] = {}
+        self.others: dict[_Name, tuple[Selector, _Limit]] = {}
 
 
 class Capacities:
@@ -95,9 +112,9 @@ class Capacities:
         if old is not None:
             self._put(old, None)
         if new is not None:
-            self._put(new, volume_limit(new))
+            self._put(new, _limit_of(new))
 
-    def _put(self, capacity: CSIStorageCapacity, limit: int | None) -> None:
+    def _put(self, capacity: CSIStorageCapacity, limit: _Limit | None) -> None:
         if capacity.node_topology is None:
             return
         try:
@@ -118,20 +135,35 @@ class Capacities:
     def sufficient(self, class_name: str, size: int, nodes: Nodes) -> Mask:
         """Return which nodes have access to sufficient capacity of a class."""
         found: Mask = np.zeros(len(nodes), dtype=np.bool_)
+        for sufficient, _ in self._sufficient(class_name, size, nodes):
+            found |= sufficient
+        return found
+
+    def capacity(self, class_name: str, size: int, nodes: Nodes) -> Ints:
+        """Return the capacity of a class on nodes that have access to sufficient capacity.
+
+        If several objects are sufficient, kube-scheduler uses any of them.
+        """
+        found: Ints = np.zeros(len(nodes), dtype=np.int64)
+        undecided = np.ones(len(nodes), dtype=np.bool_)
+        for sufficient, capacities in self._sufficient(class_name, size, nodes):
+            np.copyto(found, capacities, where=sufficient & undecided)
+            undecided &= ~sufficient
+        return found
+
+    def _sufficient(self, class_name: str, size: int, nodes: Nodes) -> Iterator[tuple[Mask, Ints | int]]:
+        """Yield which nodes have access to sufficient capacity of a class, with the capacity."""
         known = self._classes.get(class_name)
         if known is None:
-            return found
+            return
         for key, segment in known.segments.items():
             column = nodes.label(key)
-            limits = segment.by_code(column)[nodes.codes(column)]
-            found |= (limits >= size) & (limits != _NONE)
+            largest, capacities = segment.by_code(column)[:, nodes.codes(column)]
+            yield (largest >= size) & (largest != _NONE), capacities
         for selector, limit in known.others.values():
-            if limit >= size:
-                if selector.is_empty:
-                    found[:] = True
-                else:
-                    found |= nodes.matches_term(NodeTerm(selector.requirements))
-        return found
+            if limit.largest >= size:
+                matches = nodes.matches_term(NodeTerm(selector.requirements)) if not selector.is_empty else None
+                yield np.ones(len(nodes), dtype=np.bool_) if matches is None else matches, limit.capacity
 
 
 Codes = npt.NDArray[np.int8]
@@ -163,6 +195,18 @@ class Provisioner:
         size = self._tracked_size(claim, storage_class.provisioner)
         if size is not None:
             codes[_undecided(needed, codes) & ~self._capacities.sufficient(name, size, nodes)] = NO_SPACE
+
+    def uses(self, claims: list[PersistentVolumeClaim], nodes: Nodes) -> dict[str, StorageUse]:
+        """Return the storage that claims to provision request by class, where the drivers report capacity."""
+        found: dict[str, StorageUse] = {}
+        for claim in claims:
+            name = claim_class(claim)
+            storage_class = self._classes.get(name)
+            size = None if storage_class is None else self._tracked_size(claim, storage_class.provisioner)
+            if size is not None:
+                before = found[name].requested if name in found else 0
+                found[name] = StorageUse(before + size, self._capacities.capacity(name, size, nodes))
+        return found
 
     def _tracked_size(self, claim: PersistentVolumeClaim, driver_name: str) -> int | None:
         """Return the requested size, if the driver reports capacity."""

@@ -1,4 +1,4 @@
-"""CSINode objects in columns: volume limits, and in-tree plugins migrated to CSI drivers."""
+"""CSINode objects in columns: installed drivers, volume limits, and in-tree plugins migrated to CSI drivers."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ class CSINodeColumns:
         self.limits: dict[str, Ints] = {}
         #: In-tree plugin -> rows where it is migrated.
         self.migrated: dict[str, Mask] = {}
+        #: Driver -> rows where it is installed.
+        self.installed: dict[str, Mask] = {}
 
     def _changed(self, old: CSINode | None, new: CSINode | None) -> None:
         changed = new or old
@@ -79,6 +81,11 @@ class CSINodeColumns:
             column[row] = limits.get(driver, NO_LIMIT)
         for plugin, mask in self.migrated.items():
             mask[row] = plugin in plugins
+        drivers = {driver.name for driver in node.spec.drivers} if node is not None else set()
+        for driver in drivers - self.installed.keys():
+            self.installed[driver] = np.zeros(len(self.exists), dtype=np.bool_)
+        for driver, mask in self.installed.items():
+            mask[row] = driver in drivers
 
     def _grow(self, size: int) -> None:
         more = size - len(self.exists)
@@ -86,5 +93,6 @@ class CSINodeColumns:
         self.limited = np.concatenate([self.limited, np.zeros(more, dtype=np.bool_)])
         for driver, column in self.limits.items():
             self.limits[driver] = np.concatenate([column, np.full(more, NO_LIMIT, dtype=np.int64)])
-        for plugin, mask in self.migrated.items():
-            self.migrated[plugin] = np.concatenate([mask, np.zeros(more, dtype=np.bool_)])
+        for masks in (self.migrated, self.installed):
+            for name, mask in masks.items():
+                masks[name] = np.concatenate([mask, np.zeros(more, dtype=np.bool_)])

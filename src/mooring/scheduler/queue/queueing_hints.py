@@ -17,6 +17,7 @@ from mooring.api.quantity import QuantityLike, parse_quantity
 from mooring.api.resources import pod_requests
 from mooring.framework.events import ActionType, ClusterEvent, QueueingHint
 from mooring.framework.plugin_errors import contain
+from mooring.releases import NEWEST, Release
 from mooring.scheduler.answers import hint_result
 from mooring.scheduler.queue.queued_pod import QueueCounters, QueuedPod
 
@@ -64,9 +65,16 @@ class Event(msgspec.Struct, frozen=True):
 class Interests:
     """The events that the plugins of all profiles registered for."""
 
-    def __init__(self, hint_map: HintMap, counters: QueueCounters, on_error: ErrorReport | None = None) -> None:
+    def __init__(
+        self,
+        hint_map: HintMap,
+        counters: QueueCounters,
+        on_error: ErrorReport | None = None,
+        release: Release = NEWEST,
+    ) -> None:
+        completed = _with_taints if release.taints_requeue_like_new_nodes else tuple
         self._registered = {
-            profile: {plugin: _with_taints(events) for plugin, events in plugins.items()}
+            profile: {plugin: completed(events) for plugin, events in plugins.items()}
             for profile, plugins in hint_map.items()
         }
         self._counters = counters
@@ -151,7 +159,7 @@ class Interests:
 
 
 def _with_taints(events: Sequence[ClusterEvent]) -> tuple[ClusterEvent, ...]:
-    """Return a plugin's events; one that registers for new nodes also gets taint updates, as in kube-scheduler."""
+    """Return a plugin's events; one that registers for new nodes also gets taint updates, as before 1.37."""
     actions = [event.actions for event in events if event.resource == "Node"]
     added = any(ActionType.ADD in action for action in actions)
     tainted = any(ActionType.UPDATE_NODE_TAINT in action for action in actions)
@@ -162,9 +170,8 @@ def _with_taints(events: Sequence[ClusterEvent]) -> tuple[ClusterEvent, ...]:
 
 # Labels of events, and the actions of an update
 
-#: The resources of events of pods with and without a node.
+#: The resource of events of pods with a node; `Release` has those of pods without one.
 ASSIGNED_POD = "AssignedPod"
-UNSCHEDULABLE_POD = "UnschedulablePod"
 
 #: Kinds that kube-scheduler names together with their API group in metrics.
 _GROUPS = {

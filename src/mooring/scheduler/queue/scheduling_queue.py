@@ -18,19 +18,18 @@ from typing import Any
 
 from mooring.api.pod import Pod
 from mooring.framework.events import ActionType
+from mooring.releases import NEWEST, Release
 from mooring.scheduler.queue.backoff_queue import BackoffQueue
 from mooring.scheduler.queue.in_flight_pods import InFlightPod, InFlightPods
 from mooring.scheduler.queue.lazy_heap import LazyHeap, key_from_less
 from mooring.scheduler.queue.queued_pod import Less, Place, QueueCounters, QueuedPod, SortKey, priority_key
 from mooring.scheduler.queue.queueing_hints import (
     ASSIGNED_POD,
-    UNSCHEDULABLE_POD,
     ErrorReport,
     Event,
     HintMap,
     Interests,
     Strategy,
-    event_label,
     pod_update_actions,
 )
 from mooring.scheduler.queue.unschedulable_pods import Gates, PreEnqueueMap, UnschedulablePods
@@ -47,8 +46,6 @@ _TIMEOUT = "UnschedulableTimeout"
 _RENEWED = "PluginsReloaded"
 _EVICTION_FAILED = "EvictionFailed"
 _RETRY = "PluginRetry"
-_ADDED = event_label(UNSCHEDULABLE_POD, ActionType.ADD)
-_UPDATED = event_label(UNSCHEDULABLE_POD, ActionType.UPDATE)
 
 _MOVED = frozenset((Place.ACTIVE, Place.BACKOFF))
 
@@ -69,8 +66,13 @@ class SchedulingQueue:
         max_in_unschedulable: float = 300.0,
         pop_from_backoff: bool = True,
         on_error: ErrorReport | None = None,
+        release: Release = NEWEST,
     ) -> None:
-        """Order pods by ``sort_key`` (faster) or by ``less``; by default as PrioritySort does."""
+        """Order pods by ``sort_key`` (faster) or by ``less``; by default as PrioritySort does.
+
+        ``release`` is the release of kube-scheduler to emulate.
+        """
+        self._release = release
         self._clock = clock
         self._on_error = on_error
         self._pop_from_backoff = pop_from_backoff
@@ -94,7 +96,7 @@ class SchedulingQueue:
         pod_max_backoff: float = 10.0,
     ) -> None:
         order = sort_key or (key_from_less(less) if less is not None else priority_key)
-        self._interests = Interests(hint_map or {}, self.counters, self._on_error)
+        self._interests = Interests(hint_map or {}, self.counters, self._on_error, self._release)
         self._gates = Gates(pre_enqueue or {}, self.counters, self._on_error)
         self._active = LazyHeap(order)
         self._backoff = BackoffQueue(
@@ -120,7 +122,7 @@ class SchedulingQueue:
         """Add a pod without a node."""
         queued = QueuedPod.new(pod, self._clock())
         present = self._get(queued.key)
-        self._to_active(queued, _ADDED)
+        self._to_active(queued, self._release.new_pod_event)
         if present is not None:  # A pod with the same name: only one of the two stays.
             self.counters.release(queued if self._get(queued.key) is present else present)
 
@@ -146,7 +148,7 @@ class SchedulingQueue:
             self._replace(queued, new)
             self._update_in_pool(queued, self._update_events(old, new))
         else:
-            self._to_active(QueuedPod.new(new, self._clock()), _UPDATED)
+            self._to_active(QueuedPod.new(new, self._clock()), self._release.unknown_pod_event)
 
     def _replace(self, queued: QueuedPod, pod: Pod) -> None:
         queued.pod = pod
@@ -350,7 +352,7 @@ class SchedulingQueue:
         return moved
 
     def _update_events(self, old: Pod, new: Pod) -> list[Event]:
-        resource = ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD
+        resource = ASSIGNED_POD if new.node_name else self._release.own_pod_event
         return [Event(self._interests.of(resource, action), old, new) for action in pod_update_actions(old, new)]
 
     def _update_in_pool(self, queued: QueuedPod, events: list[Event]) -> None:

@@ -9,6 +9,7 @@ from mooring.api.meta import ObjectMeta
 from mooring.api.node import Node
 from mooring.api.pod import Pod
 from mooring.framework import ActionType, ClusterEvent, Hint, Status
+from mooring.releases import V1_36
 from mooring.scheduler.queue import Place, QueuedPod, SchedulingQueue
 from mooring.testing import make_pod
 
@@ -45,6 +46,7 @@ class Replay:
         self.latest: dict[str, Pod] = {}
         self.gone: set[str] = set()
         self.queue = SchedulingQueue(
+            release=V1_36,  # the oracle's
             clock=lambda: self.now,
             pre_enqueue={
                 profile: {name: self.gate(name) for name in names} for profile, names in scenario["gates"].items()
