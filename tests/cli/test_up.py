@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from mooring.cli.main import main
 from mooring.kube import load_access
 
 MOORING = [sys.executable, "-m", "mooring.cli"]
@@ -296,3 +298,10 @@ def test_a_port_in_use_is_one_message(tmp_path: Path, arguments: tuple[str, ...]
     assert done.returncode == 1
     assert re.fullmatch(rf"Error: .*{port}: .*[Aa]ddress already in use; choose another.*\n", done.stderr), done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("value", ["gpu", "gpu=", "gpu=x", "=8", "GPU=8", "gpu=129", "a_b=1"])
+def test_devices_must_be_a_name_and_a_count(value: str) -> None:
+    done = CliRunner().invoke(main, ["up", "--devices", value])
+    assert done.exit_code == 2
+    assert "is not NAME=COUNT, such as gpu=8" in done.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -39,12 +40,35 @@ controllers_option = click.option(
 )
 
 
+def _device_counts(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    """Return the number of devices by name."""
+    found = {}
+    for value in values:
+        name, _, count = value.partition("=")
+        if not re.fullmatch(r"[a-z]([a-z0-9-]{0,40}[a-z0-9])?", name) or not count.isdecimal() or int(count) > 128:
+            raise click.BadParameter(
+                f"{value!r} is not NAME=COUNT, such as gpu=8, with at most 128 devices for each node"
+            )
+        found[name] = int(count)
+    return found
+
+
+devices_option = click.option(
+    "--devices",
+    multiple=True,
+    metavar="NAME=COUNT",
+    callback=_device_counts,
+    help="Devices of each fake node, and a DeviceClass for them, such as gpu=8. Repeatable.",
+)
+
+
 @click.group()
 def cluster() -> None:
     """Run a local Kubernetes API server with fake nodes."""
 
 
 @cluster.command()
+@devices_option
 @click.option("--nodes", type=click.IntRange(min=0), default=100, show_default=True, help="Number of fake nodes.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on. By default any free port.")
 @click.option(
@@ -68,7 +92,14 @@ def cluster() -> None:
 @controllers_option
 @click.option("--attached", is_flag=True, hidden=True, help="For a parent process: see cli/cluster_process.py.")
 def start(
-    nodes: int, port: int, data_dir: Path | None, kubeconfig_out: Path, batch: bool, controllers: str, attached: bool
+    nodes: int,
+    devices: dict[str, int],
+    port: int,
+    data_dir: Path | None,
+    kubeconfig_out: Path,
+    batch: bool,
+    controllers: str,
+    attached: bool,
 ) -> None:
     """Serve the Kubernetes API on 127.0.0.1 until Ctrl-C.
 
@@ -97,6 +128,7 @@ def start(
                 EmbeddedCluster(port, data_dir, definitions=definitions, controllers=controllers),
                 kubeconfig=kubeconfig,
                 nodes=nodes,
+                devices=devices,
                 ready=ready,
             )
         )

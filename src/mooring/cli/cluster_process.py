@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -32,9 +32,18 @@ class ChildCluster:
     input is closed, which happens however the parent ends. Ctrl-C reaches only the parent, which then stops the child.
     """
 
-    def __init__(self, *, nodes: int, port: int = 0, data_dir: Path | None = None, controllers: str = "*") -> None:
+    def __init__(
+        self,
+        *,
+        nodes: int,
+        port: int = 0,
+        data_dir: Path | None = None,
+        controllers: str = "*",
+        devices: Mapping[str, int] | None = None,
+    ) -> None:
         self._command = [sys.executable, "-m", "mooring.cli", "cluster", "start", "--attached"]
         self._command += [f"--nodes={nodes}", f"--port={port}", f"--controllers={controllers}"]
+        self._command += [f"--devices={name}={count}" for name, count in (devices or {}).items()]
         if data_dir is not None:
             self._command.append(f"--data-dir={data_dir}")
         self._process: subprocess.Popen[bytes] | None = None

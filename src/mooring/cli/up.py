@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.cluster import KUBECONFIG, controllers_option
+from mooring.cli.cluster import KUBECONFIG, controllers_option, devices_option
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -36,6 +36,7 @@ class _Up(click.Command):
 
 @click.command(cls=_Up, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 @click.option("--nodes", type=click.IntRange(min=0), default=100, show_default=True, help="Number of fake nodes.")
+@devices_option
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server. By default any free port."
 )
@@ -68,6 +69,7 @@ class _Up(click.Command):
 @click.argument("scheduler_options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF `mooring run`]...")
 def up(
     nodes: int,
+    devices: dict[str, int],
     port: int,
     data_dir: Path | None,
     kubeconfig_out: Path,
@@ -92,7 +94,7 @@ def up(
     except ForeignFileError as error:
         raise click.ClickException(f"{error.filename} {error.strerror}; give another --kubeconfig-out") from None
     with (
-        ChildCluster(nodes=nodes, port=port, data_dir=data_dir, controllers=controllers) as cluster,
+        ChildCluster(nodes=nodes, port=port, data_dir=data_dir, controllers=controllers, devices=devices) as cluster,
         tempfile.TemporaryDirectory(prefix="mooring-up-") as folder,
     ):
         secure_port = secure_port or _free_port()

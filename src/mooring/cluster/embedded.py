@@ -157,6 +157,20 @@ class EmbeddedCluster:
                 self.api.registry.create(resource, "", document, system_context())
         return names
 
+    def add_devices(self, nodes: Iterable[str], devices: Mapping[str, int]) -> None:
+        """Publish devices on nodes: name -> number of devices for each node. Each name is also a DeviceClass."""
+        for kind, count in devices.items():
+            driver = f"{kind}.example.com"
+            selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+            spec: Document = {"selectors": [selector], "extendedResourceName": f"example.com/{kind}"}
+            self._ensure("deviceclasses.resource.k8s.io", _device_document("DeviceClass", kind, spec))
+            for node in nodes:
+                listed = [{"name": f"{kind}-{n}", "attributes": {"index": {"int": n}}} for n in range(count)]
+                pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+                spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": listed}
+                name = f"{node}-{kind}"
+                self._ensure("resourceslices.resource.k8s.io", _device_document("ResourceSlice", name, spec))
+
     @property
     def keeps_data(self) -> bool:
         """Whether objects are stored on disk."""
@@ -301,3 +315,7 @@ def _tls(certificate: Certificate) -> ssl.SSLContext:
         file.flush()
         context.load_cert_chain(file.name)
     return context
+
+
+def _device_document(kind: str, name: str, spec: Document) -> Document:
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 
 from mooring.cluster.embedded import EmbeddedCluster
@@ -18,9 +18,14 @@ Ready = Callable[[EmbeddedCluster], None]
 
 
 async def serve(
-    cluster: EmbeddedCluster, *, nodes: int, kubeconfig: Path | None = None, ready: Ready | None = None
+    cluster: EmbeddedCluster,
+    *,
+    nodes: int,
+    devices: Mapping[str, int] | None = None,
+    kubeconfig: Path | None = None,
+    ready: Ready | None = None,
 ) -> None:
-    """Start the cluster with fake nodes, and stop it on SIGINT or SIGTERM.
+    """Start the cluster with fake nodes, which have devices, and stop it on SIGINT or SIGTERM.
 
     Without a kubeconfig the cluster belongs to the process that started it, and also stops when its standard input is
     closed.
@@ -38,7 +43,7 @@ async def serve(
     await cluster.start()
     text = cluster.kubeconfig()
     try:
-        cluster.add_nodes(nodes)
+        cluster.add_devices(cluster.add_nodes(nodes), devices or {})
         if kubeconfig is not None:
             write_kubeconfig(text, kubeconfig)
         if ready is not None:

@@ -6,6 +6,7 @@ from mooring.apiserver.documents import Document, nested_field
 from mooring.apiserver.resource_claims import set_claim_defaults
 from mooring.cluster.api_resource import Resource
 from mooring.cluster.kind import ALL_METADATA, Kind
+from mooring.cluster.kinds.resource_claim_controller import ResourceClaimController
 from mooring.cluster.selectors import field_reader
 from mooring.cluster.table_printer import age, columns
 
@@ -42,6 +43,7 @@ RESOURCE_CLAIM: Final = Kind(
     Resource(_GROUP, "v1", "resourceclaims", "ResourceClaim", subresources=("status",)),
     set_defaults=_set_resource_claim_defaults,
     columns=columns("Name State Age", _resource_claim_row),
+    controllers=(ResourceClaimController,),
     status_protects=ALL_METADATA,
     returns_deleted=True,
 )
