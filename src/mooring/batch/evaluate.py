@@ -13,6 +13,7 @@ import msgspec
 from mooring.api.codec import decode_object
 from mooring.api.core import Namespace
 from mooring.api.decode_errors import ManifestError
+from mooring.api.devices import ResourceClaim, ResourceClaimStatus
 from mooring.api.meta import Condition, KubeObject, parse_time
 from mooring.api.node import Node
 from mooring.api.pod import Pod
@@ -171,6 +172,8 @@ def _after(session: Session, outcome: Outcome, objects: list[KubeObject]) -> Ite
     bound = {task.uid: task.node_name for task in session.bindings}
     gone = {task.uid for task, _ in session.evictions}
     notes = {note.task.uid: note for note in outcome.pods}
+    reserved = session.kube.device_reservations
+    claims = {claim.uid: claim for uid in bound if uid in reserved for claim in reserved[uid].written_claims()}
     replace = msgspec.structs.replace
     for item in objects:
         if isinstance(item, Pod):
@@ -183,8 +186,23 @@ def _after(session: Session, outcome: Outcome, objects: list[KubeObject]) -> Ite
         elif isinstance(item, Queue):
             held = outcome.queues.get(item.name, {})
             yield replace(item, status=replace(item.status, allocated=dict(held)))
+        elif isinstance(item, ResourceClaim):
+            claim = _claim_after(claims.get(item.uid, item), gone)
+            if claim is not None:
+                yield claim
         else:
             yield item
+
+
+def _claim_after(claim: ResourceClaim, gone: set[str]) -> ResourceClaim | None:
+    """Return a claim without the pods that are gone; None if one of them owned it."""
+    if any(owner.uid in gone and owner.controller for owner in claim.metadata.owner_references):
+        return None
+    users = tuple(each for each in claim.status.reserved_for if each.uid not in gone)
+    if users == claim.status.reserved_for:
+        return claim
+    replace = msgspec.structs.replace
+    return replace(claim, status=replace(claim.status, reserved_for=users) if users else ResourceClaimStatus())
 
 
 def _pod_after(pod: Pod, node_name: str | None, note: PodNote | None) -> Pod:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.pod import Pod
+from mooring.batch.session_claims import DeviceReservation, SessionClaims
 from mooring.columns.counters import TermCounter
 from mooring.columns.counts import Counts
 from mooring.columns.nodes import Nodes
@@ -21,18 +22,12 @@ from mooring.columns.templates import PodTemplate
 from mooring.framework.handle import Handle
 from mooring.framework.plugin import Plugin
 from mooring.framework.state import CycleState
-from mooring.framework.status import Status
-from mooring.framework.verdicts import Verdicts
 from mooring.plugins.image_locality import ImageLocality, locality_score
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_resources.balanced_allocation import BalanceColumns, NodeResourcesBalancedAllocation, Plan
 from mooring.releases import V1_36
 
 Ints = npt.NDArray[np.int64]
-
-UNSUPPORTED_CLAIMS: Final = "pod has resourceClaims, for which batch sessions do not allocate devices yet"
-_CLAIMS_REJECTED: Final = Status.unresolvable(UNSUPPORTED_CLAIMS)
-
 
 #: Volcano 1.15 runs the plugins of Kubernetes 1.35; of the emulated releases, this one is the nearest.
 RELEASE: Final = V1_36
@@ -166,22 +161,6 @@ class ImagesOnArrival(ImageLocality):
         return scores if nodes.rows is None else scores[nodes.rows]
 
 
-class SessionClaims(Plugin):
-    """Rejects pods with resource claims, for which sessions do not allocate devices."""
-
-    name = "DynamicResources"
-
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status:
-        """Skip pods without claims."""
-        return _CLAIMS_REJECTED if pod.spec.resource_claims else Status.skip(template=True)
-
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdicts | None:
-        """Reject pods with claims on all nodes."""
-        if not pod.spec.resource_claims:
-            return None
-        return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), _CLAIMS_REJECTED)
-
-
 class KubePlugins:
     """The plugins, created once and used in all sessions."""
 
@@ -192,6 +171,8 @@ class KubePlugins:
         #: The ImageLocality class to use.
         self.image_locality: type[ImageLocality] = ImagesOnArrival if images_on_arrival else ImageLocality
         self.unseen = UnseenTerms(handle.table)
+        #: The devices that are reserved for pods, by uid, until the pods are bound.
+        self.device_reservations: dict[str, DeviceReservation] = {}
         self._made: dict[Hashable, Plugin] = {}
 
     def get(self, cls: type[Plugin], args: Any = None) -> Any:
@@ -202,4 +183,6 @@ class KubePlugins:
             plugin = self._made[key] = cls(args, self.handle)
             if isinstance(plugin, SessionPodAffinity):
                 plugin.unseen = self.unseen
+            elif isinstance(plugin, SessionClaims):
+                plugin.reservations = self.device_reservations
         return plugin

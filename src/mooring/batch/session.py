@@ -168,6 +168,8 @@ class Session(Registrations):
         self.invalid: list[InvalidObject] = []
         self.changes = ChangeLog()
         self._states: dict[str, CycleState] = {}
+        #: The tasks (by uid) for which volumes and devices may be reserved.
+        self._reserved: dict[str, TaskInfo] = {}
 
     @property
     def table(self) -> NodeTable:
@@ -323,6 +325,7 @@ class Session(Registrations):
         row = self.table.row_of.get(task.node_name)
         if row is None:
             return ""
+        self._reserved[task.uid] = task
         for _, reserve, _ in self._reservations:
             error = reserve(task)
             if error:
@@ -334,10 +337,25 @@ class Session(Registrations):
     def _leave_table(self, task: TaskInfo) -> None:
         if task.node_name not in self.table.row_of:
             return
-        for _, _, unreserve in self._reservations:
-            unreserve(task)
+        self._unreserve(task)
         self.kube.unseen.removed(task.uid)
         self.rollback.remove_pod(task.pod)
+
+    def _unreserve(self, task: TaskInfo) -> None:
+        self._reserved.pop(task.uid, None)
+        for _, _, unreserve in self._reservations:
+            unreserve(task)
+
+    def end(self, keep: Collection[str] = ()) -> None:
+        """Release what is reserved for tasks that are not bound, and restore the table but for pods to keep (by uid).
+
+        Pipelined tasks, and allocated ones of gangs that are not ready, get volumes and devices in a later session.
+        """
+        bound = {task.uid for task in self.bindings}
+        for uid, task in list(self._reserved.items()):
+            if uid not in bound and uid not in keep:
+                self._unreserve(task)
+        self.rollback.restore(keep)
 
     def dispatch(self, task: TaskInfo) -> None:
         """Decide to bind a task."""

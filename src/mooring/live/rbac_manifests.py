@@ -12,6 +12,7 @@ import msgspec
 
 from mooring.api.meta import KubeObject
 from mooring.api.volcano import PodGroup
+from mooring.batch.session_claims import SessionClaims
 from mooring.config import SchedulerConfiguration
 from mooring.framework.custom_resources import CustomResource
 from mooring.framework.declarations import READING, declared_kinds, rules_of
@@ -88,8 +89,9 @@ def batch_rules() -> list[Rule]:
         Rule(volcano, ("queues",), ("create",)),
         Rule(volcano, ("podgroups", "podgroups/status", "queues/status"), ("patch",)),
     ]
-    # Sessions bind pods and volumes and evict pods, independently of the profiles.
-    return [*rules, *(WRITING[name] for name in ("DefaultPreemption", "DefaultBinder", "VolumeBinding"))]
+    # Sessions bind pods, volumes and devices and evict pods, independently of the profiles.
+    rules += [WRITING[name] for name in ("DefaultPreemption", "DefaultBinder", "VolumeBinding")]
+    return [*rules, *plugin_rules([SessionClaims])]
 
 
 def plugin_rules(classes: Iterable[type[Plugin]]) -> list[Rule]:

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from mooring.api.meta import KubeObject
 from mooring.api.pod import Pod
 from mooring.batch.plugin import SessionGuards
 from mooring.config import SchedulerConfiguration
@@ -23,7 +24,7 @@ from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, EventRecorder, Leadership, LostLeaseError
 from mooring.live.api_adapters import ApiBinder, ApiVolumeWriter, LiveApiReader
 from mooring.live.background import Background
-from mooring.live.batch.batch_scheduler import BatchScheduler
+from mooring.live.batch.batch_scheduler import DEVICE_KINDS, BatchScheduler
 from mooring.live.batch.batch_settings import BatchSettings
 from mooring.live.cache_debugger import CacheDebugger
 from mooring.live.claim_writer import ApiClaimWriter
@@ -111,6 +112,7 @@ class LiveScheduler:
         self._events = EventRecorder(self._client, hold_back=self._draining)
         component = config.profiles[0].scheduler_name
         self._reporter = Reporter(self._client, self._events, clock, component=component)
+        claims = ApiClaimWriter(self._client, self._start)
         self.engine = Engine(
             config,
             plugins={**self.catalog.classes(), **(plugins or {})},
@@ -118,7 +120,7 @@ class LiveScheduler:
             rng=rng,
             binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
-            claims=ApiClaimWriter(self._client, self._start),
+            claims=claims,
             api=LiveApiReader(self._client),
             options=self.catalog.options(),
             warn=log.warning,
@@ -144,7 +146,7 @@ class LiveScheduler:
         self.engine.cache.objects.reports_failures = True
         self.informers.report_invalid = self._client.on_invalid = self._reporter.invalid
         #: The batch sessions; None if there are none.
-        self.batch = None if batch is None else self._make_batch(batch, clock, rng)
+        self.batch = None if batch is None else self._make_batch(batch, claims, clock, rng)
         self._background = Background()
         self._watchdog = Watchdog(self.engine.guards)
         self._file_watch = FileWatch()
@@ -171,7 +173,7 @@ class LiveScheduler:
             process.register(metrics.registry)
 
     def _make_batch(
-        self, settings: BatchSettings, clock: Callable[[], float], rng: random.Random | None
+        self, settings: BatchSettings, claims: ApiClaimWriter, clock: Callable[[], float], rng: random.Random | None
     ) -> BatchScheduler:
         metrics = self.engine.observer.metrics if self.engine.observer is not None else None
         batch = BatchScheduler(
@@ -182,6 +184,7 @@ class LiveScheduler:
             client=self._client,
             binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
+            claims=claims,
             reporter=self._reporter,
             lock=self.engine.lock,
             on_failed_eviction=self.engine.eviction_failed,
@@ -198,6 +201,10 @@ class LiveScheduler:
         )
         self.informers.listener = batch.changed
         return batch
+
+    def _additional_kinds(self) -> tuple[type[KubeObject], ...]:
+        """Return the kinds that plugins read, and the devices that batch sessions allocate."""
+        return (*self.engine.profiles.kinds, *(DEVICE_KINDS if self.batch is not None else ()))
 
     def _make_reloader(self, files: SetupFiles) -> Reloader:
         reloader = Reloader(
@@ -258,7 +265,7 @@ class LiveScheduler:
                 self._background.begin(tasks)
                 tasks.create_task(self._leadership.hold(self._client.failures), name="lease")
                 await self.informers.synced()
-                await self.informers.custom.watch(self.engine.profiles.kinds)
+                await self.informers.custom.watch(self._additional_kinds())
                 await self._background.keep(self.engine.profiles.plugins)
                 if self._whole_process:
                     _relieve_collector()

@@ -140,7 +140,7 @@ class Run:
     ) -> None:
         self._scenario = scenario
         self._now = scenario.start
-        writer = SimulatedClaimWriter()
+        writer = self._claims = SimulatedClaimWriter()
         self._engine = Engine(
             config,
             plugins=plugins,
@@ -218,6 +218,7 @@ class Run:
             self._engine.cache,
             clock=lambda: self._now,
             rng=random.Random(seed),
+            claims=self._claims,
             health=self._engine.guards.health,
             warn=self._warned,
         )

@@ -20,10 +20,13 @@ from mooring.batch.plugins.proportion import Proportion
 from mooring.batch.resource import Resource, share
 from mooring.batch.run import Outcome, action_steps, amounts, close_session, open_session
 from mooring.batch.session import Session
+from mooring.batch.task import TaskInfo
+from mooring.framework.api_clients import ClaimWriter
 from mooring.framework.handle import Handle
 from mooring.loading.circuit_breaker import Log
 from mooring.observe.plugin_metrics import PluginHealth
 from mooring.scheduler.cache import Cache, placed
+from mooring.simulation.device_cases import run_at_once
 from mooring.simulation.session_settings import SessionSettings
 
 _replace = msgspec.structs.replace
@@ -54,6 +57,7 @@ class Sessions:
         *,
         clock: Callable[[], float],
         rng: random.Random,
+        claims: ClaimWriter,
         health: PluginHealth,
         warn: Log,
     ) -> None:
@@ -66,6 +70,7 @@ class Sessions:
             objects=cache.objects,
             clock=clock,
             rng=rng,
+            claims=claims,
             release=RELEASE,
         )
         self._cluster = BatchCluster(
@@ -108,17 +113,25 @@ class Sessions:
             for _ in action_steps(session, self._actions):
                 for task in session.bindings[done:]:
                     self._cache.assume(task.pod, task.node_name)
+                    self._write_claims(task)
                 done = len(session.bindings)
             outcome = close_session(session, opened)
             self._publish(session, outcome, [plugin for plugin, _ in opened])
         finally:
-            session.rollback.restore(keep=self._cache.assumed)
+            session.end(keep=self._cache.assumed)
         return SessionResult(
             bound=[placed(task.pod, task.node_name) for task in session.bindings],
             evicted=[(task.pod, reason) for task, reason in session.evictions],
             reasons={note.task.uid: _shared_text(note.task.pod, note.reason.message) for note in outcome.pods},
             warnings=session.warnings,
         )
+
+    def _write_claims(self, task: TaskInfo) -> None:
+        """Write the claims of a task that is bound; simulated writes do not fail."""
+        devices = self._cluster.kube.device_reservations.pop(task.uid, None)
+        writes = devices.pre_bind() if devices is not None else None
+        if writes is not None:
+            run_at_once(writes)
 
     def _publish(self, session: Session, outcome: Outcome, plugins: list[Any]) -> None:
         """Store the statuses that a live scheduler would write."""

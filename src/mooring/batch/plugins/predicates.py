@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.batch.fit_errors import SEVERE, Verdict
-from mooring.batch.kube_plugins import SessionClaims, SessionPodAffinity
+from mooring.batch.kube_plugins import SessionPodAffinity
 from mooring.batch.plugin import BatchPlugin
 from mooring.batch.queue import QueueInfo
 from mooring.batch.registrations import UNCACHEABLE
 from mooring.batch.session import Session
+from mooring.batch.session_claims import SessionClaims
 from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.columns.nodes import Nodes
@@ -31,6 +32,7 @@ from mooring.plugins.volume_zone import VolumeZone
 
 Mask = npt.NDArray[np.bool_]
 
+_FILTER_TIMEOUT_SECONDS = 10
 _FULL = Status.unschedulable("node(s) pod number exceeded")
 #: Filters in their order, with the argument that disables them.
 _FILTERS: tuple[tuple[type[Plugin], str], ...] = (
@@ -89,7 +91,7 @@ class Filtered:
 
 
 class Predicates(BatchPlugin):
-    """Runs kube-scheduler's filters, and reserves volumes for placed tasks."""
+    """Runs kube-scheduler's filters, and reserves volumes and devices for placed tasks."""
 
     name = "predicates"
 
@@ -99,9 +101,11 @@ class Predicates(BatchPlugin):
         self._table = session.table
         arguments = self.arguments
         chosen = [cls for cls, switch in _FILTERS if not switch or arguments.boolean(switch, True)]
-        self._filters: list[Any] = [session.kube.get(cls) for cls in chosen]
+        timeout = arguments.integer("dynamicresources.filterTimeoutSeconds", _FILTER_TIMEOUT_SECONDS)
+        args: dict[type[Plugin], Any] = {SessionClaims: {"filterTimeout": f"{max(timeout, 0)}s"}}
+        self._filters: list[Any] = [session.kube.get(cls, args.get(cls)) for cls in chosen]
         self._pre_filters = [each for each in self._filters if hasattr(each, "pre_filter")]
-        self._reserving = [each for each in self._filters if isinstance(each, VolumeBinding)]
+        self._reserving = [each for each in self._filters if isinstance(each, VolumeBinding | SessionClaims)]
         self._affinity = next((each for each in self._filters if isinstance(each, SessionPodAffinity)), None)
         #: Filters that depend on other nodes too, unless they are skipped for a task.
         self._not_local = {each.name for each in self._filters} - _LOCAL
@@ -158,7 +162,7 @@ class Predicates(BatchPlugin):
             return Verdicts.reject(np.ones(len(nodes), dtype=np.bool_), Status.error(str(error)))
         return verdicts
 
-    # Volumes
+    # Volumes and devices
 
     def _reserve(self, task: TaskInfo) -> str | None:
         prepared = task.uid in self._prepared
@@ -166,14 +170,14 @@ class Predicates(BatchPlugin):
             # Volcano reserves volumes and claims for every task, also when an eviction is rolled back, and fails if
             # PreFilter has not run for the task: the filters do not see the pod for the rest of the session.
             return "the filters were not prepared for the task"
-        for plugin in self._reserving if prepared and task.pod.spec.volumes else ():
+        for plugin in self._reserving if prepared and _reserves(task) else ():
             answer = plugin.reserve(self._session.state_of(task), task.pod, task.node_name)
             if answer is not None and not answer.is_success:
                 return str(answer.message)
         return None
 
     def _unreserve(self, task: TaskInfo) -> None:
-        for plugin in self._reserving if task.pod.spec.volumes else ():
+        for plugin in reversed(self._reserving) if _reserves(task) else ():
             plugin.unreserve(self._session.state_of(task), task.pod, task.node_name)
 
     # Dry runs of preemption evaluate inter-pod affinity only
@@ -184,6 +188,11 @@ class Predicates(BatchPlugin):
     def affinity_trial(self) -> tuple[SessionPodAffinity | None, Session]:
         """Return the affinity plugin and the session for a dry run."""
         return self._affinity, self._session
+
+
+def _reserves(task: TaskInfo) -> bool:
+    """Return whether a task may need volumes or devices."""
+    return bool(task.pod.spec.volumes or task.pod.spec.resource_claims)
 
 
 class _AffinityTrial:

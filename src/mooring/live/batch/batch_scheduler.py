@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
@@ -32,12 +33,12 @@ from mooring.batch.resource import Resource
 from mooring.batch.run import Outcome, action_steps, close_session, open_session
 from mooring.batch.session import Session
 from mooring.batch.task import PENDING, TaskInfo
-from mooring.framework.api_clients import VolumeWriter
+from mooring.framework.api_clients import ClaimWriter, VolumeWriter
 from mooring.framework.handle import Handle
 from mooring.kube import AlreadyExists, Backoff, Change, Client, KubeError, NotFound
 from mooring.live.api_adapters import ApiBinder
 from mooring.live.batch.batch_settings import BatchSettings, ConfFile, session_actions, session_plugins
-from mooring.live.batch.batch_writer import INVALID, BatchWriter
+from mooring.live.batch.batch_writer import INVALID, BatchWriter, PreBind
 from mooring.live.batch.session_records import SessionRecords
 from mooring.live.custom import CustomInformers
 from mooring.live.reporter import Reporter
@@ -55,6 +56,8 @@ log = get_logger("mooring.batch")
 
 #: Kinds that sessions read in addition to those of the pod-by-pod engine.
 KINDS: Final = (PriorityClass, ResourceQuota, Queue, PodGroup)
+#: Kinds that the pod-by-pod engine reads too, if a profile enables DynamicResources.
+DEVICE_KINDS: Final = (DeviceClass, ResourceSlice, ResourceClaim)
 #: How long a session decides before it yields to the event loop.
 _SLICE_SECONDS: Final = 0.02
 #: How long changes are collected before a session starts.
@@ -88,6 +91,7 @@ class BatchScheduler:
         client: Client,
         binder: ApiBinder,
         volumes: VolumeWriter,
+        claims: ClaimWriter | None = None,
         reporter: Reporter,
         lock: DecisionLock,
         on_failed_eviction: Callable[[Pod], None],
@@ -126,6 +130,7 @@ class BatchScheduler:
             rng=rng,
             binder=binder,
             volumes=volumes,
+            claims=claims,
             release=RELEASE,
         )
         self.cluster = BatchCluster(
@@ -140,7 +145,7 @@ class BatchScheduler:
             reporter,
             clock=clock,
             component=settings.scheduler_names[0],
-            on_bound=self._records.bound,
+            on_bound=self._bound,
             on_failed_bind=self._bind_failed,
             on_failed_eviction=on_failed_eviction,
         )
@@ -201,13 +206,17 @@ class BatchScheduler:
             return new.spec != old.spec or new.status.state != old.status.state
         if isinstance(new, Node) and isinstance(old, Node):
             return new.spec != old.spec or new.labels != old.labels or new.status.allocatable != old.status.allocatable
-        return isinstance(new, PriorityClass | ResourceQuota)
+        if isinstance(new, ResourceClaim) and isinstance(old, ResourceClaim):
+            return (new.status.allocation is None) != (old.status.allocation is None)
+        return isinstance(new, PriorityClass | ResourceQuota | DeviceClass | ResourceSlice)
 
     def _pod_may_help(self, old: Pod | None, new: Pod | None) -> bool:
-        """Return whether a pod of these schedulers was created, or a placed pod releases its resources."""
+        """Return whether a pod of these schedulers was created or got claims, or a placed pod releases resources."""
         if new is None or new.is_finished or (new.is_terminating and old is not None and not old.is_terminating):
             return old is not None and bool(old.node_name)
-        return not new.node_name and new.scheduler_name in self.cluster.scheduler_names and old is None
+        if new.node_name or new.scheduler_name not in self.cluster.scheduler_names:
+            return False
+        return old is None or old.status.resource_claim_statuses != new.status.resource_claim_statuses
 
     # Sessions
 
@@ -310,7 +319,7 @@ class BatchScheduler:
             self._publish(session, close_session(session, opened))
             self.guards.end_attempt()
         finally:
-            session.rollback.restore(keep=self._cache.assumed)
+            session.end(keep=self._cache.assumed)
             self._report_invalid(session)
         for warning in session.warnings:
             self._warn_once(warning)
@@ -355,23 +364,38 @@ class BatchScheduler:
             if job is not None:
                 self.writer.group_event(job.group, "Normal", "Evict", reason)
 
-    def _pre_bind(self, session: Session, task: TaskInfo) -> Any:
-        """Return the function that binds a pod's volumes before the pod is bound; None if it has no claims."""
-        if not any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in task.pod.spec.volumes):
-            return None
-        plugin, state, node_name = self.cluster.kube.get(VolumeBinding), session.state_of(task), task.node_name
+    def _pre_bind(self, session: Session, task: TaskInfo) -> PreBind | None:
+        """Return the function that writes a pod's volumes and devices before the pod is bound; None without any."""
+        calls: list[Callable[[], Any]] = []
+        if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in task.pod.spec.volumes):
+            plugin, state, node_name = self.cluster.kube.get(VolumeBinding), session.state_of(task), task.node_name
+            calls.append(lambda: plugin.pre_bind(state, task.pod, node_name))
+        devices = self.cluster.kube.device_reservations.get(task.uid)
+        if devices is not None:
+            calls.append(devices.pre_bind)
 
         async def pre_bind() -> str:
-            result = plugin.pre_bind(state, task.pod, node_name)
-            status = await result if hasattr(result, "__await__") else result
-            return "" if status is None or status.is_success else str(status.message)
+            for call in calls:
+                result = call()
+                status = await result if hasattr(result, "__await__") else result
+                if status is not None and not status.is_success:
+                    return str(status.message)
+            return ""
 
-        return pre_bind
+        return pre_bind if calls else None
+
+    def _bound(self, pod: Pod) -> None:
+        """Record a bind: the claims of the pod are written."""
+        self.cluster.kube.device_reservations.pop(pod.uid, None)
+        self._records.bound(pod)
 
     async def _bind_failed(self, pod: Pod, problem: str) -> None:
-        """Undo the assumption of a pod whose bind failed. The next session retries it."""
+        """Undo the assumption of a pod whose bind failed, and release its devices. The next session retries it."""
         self._records.failed(pod, problem)
         async with self._lock:
+            devices = self.cluster.kube.device_reservations.pop(pod.uid, None)
+            if devices is not None:
+                devices.release()
             self._cache.forget(pod)
         self._wake.set()
 

@@ -28,7 +28,7 @@ INVALID: Final = "Invalid"
 #: How many binds, and how many statuses, are written concurrently.
 _BINDERS, _STATUS_WRITERS = 64, 8
 
-#: The work before a pod is bound (volumes). Returns an error, or "" on success.
+#: The work before a pod is bound (volumes and devices). Returns an error, or "" on success.
 PreBind = Callable[[], Awaitable[str]]
 #: Called when a bind failed, with the error.
 Failed = Callable[[Pod, str], Awaitable[None]]
