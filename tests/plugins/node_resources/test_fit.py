@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.api.node import Node
 from mooring.api.pod import Pod
-from mooring.framework import CycleState, Hint, Status
+from mooring.framework import CycleState, Hint, NodeTable, Status
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.testing import PluginHarness, make_node, make_pod, run_plugin
 from tests.plugins.agreement import FORMS, Agreement, events, play, squeezed
@@ -112,6 +113,36 @@ def test_many_resources_have_a_bit_each() -> None:
     wanted = {f"example.com/r{number}": 1 for number in range(12)}
     result = run_plugin(NodeResourcesFit, make_pod("p").req({**wanted, "cpu": 9}).obj(), nodes=[NODE.obj()])
     assert set(result.filter["n"].reasons) == {"Insufficient cpu", *(f"Insufficient {name}" for name in wanted)}
+
+
+@pytest.mark.parametrize("offered", [0, 40, 61, 62, 100])
+def test_a_hundred_resources(offered: int) -> None:
+    """Nodes that lack various of them, for ever or for now: all reasons, in order, and none that does not apply."""
+    names = [f"example.com/r{number:03d}" for number in range(100)]
+    agreement = Agreement(NodeResourcesFit, Fit)
+    for index in range(12):
+        amounts = {name: 1 + (place * index) % 3 for place, name in enumerate(names[:offered]) if (place + index) % 4}
+        full = dict.fromkeys(names[:offered], 9)
+        agreement.put(
+            make_node(f"n{index}").allocatable({"pods": 3 * (index != 5), **(amounts if index else full)}).obj()
+        )
+    busy = make_pod("busy").req({names[0]: 9, names[50]: 8, names[99]: 8}).node("n0").obj()
+    agreement.put(busy, make_pod("other").req(dict.fromkeys(names[10:90:7], 1)).node("n3").obj())
+    pod = make_pod("p").req(dict.fromkeys(names, 2)).obj()
+    agreement.check(pod)
+    agreement.check_what_if(pod)
+    agreement.remove(busy)  # n0 has room if it offers all of them
+    agreement.check(pod)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_made_up_resources_do_not_scan_the_pods(form: Any) -> None:
+    """The cost of a resource that no node offers does not depend on the number of pods."""
+    harness = PluginHarness(NodeResourcesFit, nodes=[NODE.obj()], pods=[BUSY])
+    pod = make_pod("p").req({f"example.com/r{number}": 1 for number in range(50)}).obj()
+    with patch.object(NodeTable, "requested_by_row", side_effect=AssertionError("a scan")):
+        status = harness.run(pod, form=form, names=["n"]).filter["n"]
+    assert len(status.reasons) == 50
 
 
 @pytest.mark.parametrize("form", FORMS)

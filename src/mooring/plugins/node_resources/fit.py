@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -32,7 +33,7 @@ from mooring.framework import (
 )
 from mooring.framework.what_if import Ints
 from mooring.plugins.dynamic_resources.device_state import extended_resources
-from mooring.plugins.dynamic_resources.extended_resources import is_device_resource
+from mooring.plugins.dynamic_resources.extended_resources import ExtendedResources, is_device_resource
 from mooring.plugins.node_resources.columns import FreeColumns
 from mooring.plugins.node_resources.device_scoring import DeviceScoring
 from mooring.plugins.node_resources.resource_allocation import (
@@ -49,43 +50,79 @@ from mooring.plugins.node_resources.scoring import ScoringStrategy
 
 Mask = npt.NDArray[np.bool_]
 
-#: The bits of a verdict code: unresolvable, too many pods, and from _FIRST on one bit per resource.
+#: The bits of a verdict code: unresolvable, too many pods, and from _FIRST_RESOURCE on one bit per offered resource.
 _UNRESOLVABLE, _TOO_MANY_PODS, _FIRST_RESOURCE = 0, 1, 2
+#: The number of bits of a code that fit in an int64.
+_CODE_BITS = 63
 
 _UNPREPARED = Status.error('error reading "PreFilterNodeResourcesFit" from cycleState: not found')
 
 
 class Demand:
-    """The requests of a pod, and the statuses of nodes where they do not fit."""
+    """The requests of a pod, and the statuses of nodes where they do not fit.
 
-    __slots__ = ("_narrow", "_statuses", "amounts", "by_class", "resources")
+    A tenant can request thousands of resources that no node offers. They are insufficient on all nodes, or a
+    DeviceClass provides them; they have no bit in the codes and no column.
+    """
+
+    __slots__ = ("_absent", "_narrow", "_resolved", "_statuses", "amounts", "names", "places", "resources")
 
     def __init__(self, resources: list[str], amounts: list[tuple[int, int]]) -> None:
         self.resources = resources
-        #: For each resource its slot in the table, and the request.
-        self.amounts = amounts
-        #: The places of resources that a DeviceClass may provide.
-        self.by_class = [place for place, name in enumerate(resources) if is_device_resource(name)]
-        self._narrow = len(resources) + _FIRST_RESOURCE <= 8
-        self._statuses: dict[int, Status] = {}
+        #: The places in ``resources`` of those that a node offers, their names, and their slots and requests.
+        self.places = [place for place, (slot, _) in enumerate(amounts) if slot != NOT_OFFERED]
+        self.names = [resources[place] for place in self.places]
+        self.amounts = [amounts[place] for place in self.places]
+        self._absent = frozenset(place for place, (slot, _) in enumerate(amounts) if slot == NOT_OFFERED)
+        self._narrow = len(self.places) + _FIRST_RESOURCE <= 8
+        #: The version of the classes, and what they mean for the requests.
+        self._resolved: tuple[int, Provided] = (-1, Provided(frozenset(), self._absent))
+        self._statuses: dict[tuple[int, Provided], Status] = {}
+
+    def provided(self, classes: ExtendedResources) -> Provided:
+        """Return which resources DeviceClasses provide."""
+        version, found = self._resolved
+        if version != classes.version:
+            delegated = frozenset(
+                place
+                for place, name in enumerate(self.resources)
+                if classes.get(name) is not None and is_device_resource(name)
+            )
+            found = Provided(delegated, self._absent - delegated)
+            self._resolved = classes.version, found
+            self._statuses.clear()
+        return found
 
     def code(self, mask: Mask, number: int) -> npt.NDArray[np.integer]:
         """Return codes with one bit set where the mask is true."""
         return mask.view(np.uint8) * np.uint8(1 << number) if self._narrow else mask.astype(np.int64) << number
 
-    def status(self, code: int) -> Status:
+    def status(self, provided: Provided, code: int) -> Status:
         """Return the status that the bits of a code stand for, with all reasons."""
-        status = self._statuses.get(code)
+        status = self._statuses.get((code, provided))
         if status is None:
             reasons = ["Too many pods"] if code >> _TOO_MANY_PODS & 1 else []
-            reasons += [
-                f"Insufficient {name}"
-                for number, name in enumerate(self.resources, start=_FIRST_RESOURCE)
-                if code >> number & 1
-            ]
+            bits = enumerate(self.places, start=_FIRST_RESOURCE)
+            lacking = provided.missing.union(place for number, place in bits if code >> number & 1)
+            reasons += [f"Insufficient {self.resources[place]}" for place in sorted(lacking)]
             make = Status.unresolvable if code >> _UNRESOLVABLE & 1 else Status.unschedulable
-            status = self._statuses[code] = make(*reasons)
+            status = self._statuses[code, provided] = make(*reasons)
         return status
+
+
+class Provided:
+    """Which of a pod's resources DeviceClasses provide.
+
+    Attributes:
+        delegated: The places of resources that a class provides on nodes where no device plugin does.
+        missing: The places of resources that neither a node nor a class provides.
+    """
+
+    __slots__ = ("delegated", "missing")
+
+    def __init__(self, delegated: frozenset[int], missing: frozenset[int]) -> None:
+        self.delegated = delegated
+        self.missing = missing
 
 
 _DEMAND: StateKey[Demand] = StateKey("PreFilterNodeResourcesFit")
@@ -123,12 +160,6 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             for name in tuple(self.handle.table.row_of):
                 self.handle.touch(name)
 
-    def _delegated(self, demand: Demand) -> tuple[int, ...]:
-        """Return the places of resources that a DeviceClass provides where no device plugin does."""
-        if not demand.by_class or not self._extended:
-            return ()
-        return tuple(place for place in demand.by_class if self._extended.get(demand.resources[place]) is not None)
-
     # Filter
 
     @depends_on("template")
@@ -148,19 +179,19 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         demand = state.get(_DEMAND)
         if demand is None:
             return Verdicts(np.ones(len(nodes), dtype=np.int8), lambda _code: _UNPREPARED, may_fail=True)
+        provided = demand.provided(self._extended)
         if nodes.rows is not None:
-            room = [nodes.free(name) for name in demand.resources]
-            allocatable = [nodes.allocatable(name) for name in demand.resources]
-            pods = nodes.allowed_pods - nodes.pod_count
-            return _compare(demand, pods, room, allocatable, self._delegated(demand))
+            room = [nodes.free(name) for name in demand.names]
+            allocatable = [nodes.allocatable(name) for name in demand.names]
+            return _compare(demand, provided, nodes.allowed_pods - nodes.pod_count, room, allocatable)
         self._room.refresh()
-        if self._room.fits_everywhere(demand.amounts):
+        if not provided.missing and self._room.fits_everywhere(demand.amounts):
             return None
         self._room.flush()
         table, columns, count = nodes.table, self._room.amounts, len(nodes)
         room = [columns[slot] for slot, _ in demand.amounts]
         allocatable = [table.allocatable[slot, :count] for slot, _ in demand.amounts]
-        return _compare(demand, self._room.pods, room, allocatable, self._delegated(demand))
+        return _compare(demand, provided, self._room.pods, room, allocatable)
 
     @depends_on("node", "pods")
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
@@ -170,29 +201,32 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             return _UNPREPARED
         table, row = node.table, node.row
         live = type(node) is NodeInfo
-        delegated = self._delegated(demand)
+        provided = demand.provided(self._extended)
         code = 1 << _TOO_MANY_PODS if node.pod_count >= table.allowed_pods.item(row) else 0
-        for number, (slot, wanted) in enumerate(demand.amounts, start=_FIRST_RESOURCE):
+        if provided.missing:
+            code |= 1 << _UNRESOLVABLE
+        for index, (slot, wanted) in enumerate(demand.amounts):
             allocatable = table.allocatable.item(slot, row)
-            name = demand.resources[number - _FIRST_RESOURCE]
-            if allocatable <= 0 and number - _FIRST_RESOURCE in delegated:
+            if allocatable <= 0 and demand.places[index] in provided.delegated:
                 continue
-            if wanted > allocatable - (table.requested.item(slot, row) if live else node.requested(name)):
-                code |= 1 << number | (wanted > allocatable) << _UNRESOLVABLE
-        return demand.status(code) if code else None
+            used = table.requested.item(slot, row) if live else node.requested(demand.names[index])
+            if wanted > allocatable - used:
+                code |= 1 << _FIRST_RESOURCE + index | (wanted > allocatable) << _UNRESOLVABLE
+        return demand.status(provided, code) if code else None
 
     def what_if(self, state: CycleState, pod: Pod, victims: Victims) -> WhatIf:
         """Count pods and requests; a victim frees its requests."""
         demand, nodes = state.read(_DEMAND), victims.nodes
-        allocatable = [nodes.allocatable(name) for name in demand.resources]
-        values = np.stack([nodes.pod_count, *(nodes.requested(name) for name in demand.resources)])
-        effects = np.stack([victims.present.astype(np.int64), *(victims.amounts(slot) for slot, _ in demand.amounts)])
+        allocatable = [nodes.allocatable(name) for name in demand.names]
+        values = np.stack([nodes.pod_count, *(nodes.requested(name) for name in demand.names)])
+        freed = (victims.amounts(slot) for slot, _ in demand.amounts)
+        effects = np.stack([victims.present.astype(np.int64), *freed])
         offered = np.stack([nodes.allowed_pods, *allocatable])
-        delegated = self._delegated(demand)
+        provided = demand.provided(self._extended)
 
         def verdicts(taken: Ints) -> Verdicts | None:
             room = offered - taken
-            return _compare(demand, room[0], list(room[1:]), allocatable, delegated)
+            return _compare(demand, provided, room[0], list(room[1:]), allocatable)
 
         return WhatIf(values, effects, verdicts)
 
@@ -204,9 +238,8 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return Demand(resources, [(table.slots.get(name, NOT_OFFERED), asked[name]) for name in resources])
 
     def _is_ignored(self, name: str) -> bool:
-        if not is_extended(name):
-            return False
-        return name in self._ignored or name.split("/", 1)[0] in self._ignored_groups
+        ignored = name in self._ignored or name.split("/", 1)[0] in self._ignored_groups
+        return ignored and is_extended(name)
 
     # Score
 
@@ -261,29 +294,42 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
 
 def _compare(
-    demand: Demand, pods: Ints, room: list[Ints], allocatable: list[Ints], delegated: tuple[int, ...] = ()
+    demand: Demand, provided: Provided, pods: Ints, room: list[Ints], allocatable: list[Ints]
 ) -> Verdicts | None:
-    """Return verdicts from the free pods, the free amounts of each resource, and the nodes' capacities.
-
-    ``delegated`` are the places of resources that do not count on nodes whose capacity is 0.
-    """
+    """Return verdicts from the free pods, and the free amounts and capacities of each offered resource."""
     rejected = full = pods < 1
     lacking: list[Mask] = []
-    for place, (left, (_, wanted)) in enumerate(zip(room, demand.amounts, strict=True)):
+    for index, (left, (_, wanted)) in enumerate(zip(room, demand.amounts, strict=True)):
         lack = left < wanted
-        if place in delegated:
-            lack &= allocatable[place] > 0
+        if demand.places[index] in provided.delegated:  # does not count on nodes whose capacity is 0
+            lack &= allocatable[index] > 0
         lacking.append(lack)
         rejected = rejected | lack
-    if not np.count_nonzero(rejected):
+    if not provided.missing and not np.count_nonzero(rejected):
         return None
+    hopeless = np.full(len(full), bool(provided.missing))
+    for lack, offered, (_, wanted) in zip(lacking, allocatable, demand.amounts, strict=True):
+        hopeless |= lack & (offered < wanted)
+    masks = [hopeless, full, *lacking]
+    if len(masks) > _CODE_BITS:
+        return _compare_wide(demand, provided, masks)
     codes = demand.code(full, _TOO_MANY_PODS)
-    for index, lack in enumerate(lacking):
+    codes |= hopeless.view(np.uint8)  # bit _UNRESOLVABLE
+    for number, lack in enumerate(lacking, start=_FIRST_RESOURCE):
         if np.count_nonzero(lack):
-            codes |= demand.code(lack, _FIRST_RESOURCE + index)
-            hopeless = lack & (allocatable[index] < demand.amounts[index][1])
-            codes |= hopeless.view(np.uint8)  # bit _UNRESOLVABLE
-    return Verdicts(codes, demand.status)
+            codes |= demand.code(lack, number)
+    return Verdicts(codes, partial(demand.status, provided))
+
+
+def _compare_wide(demand: Demand, provided: Provided, masks: list[Mask]) -> Verdicts:
+    """Return verdicts whose codes have more bits than an integer: number the combinations that occur."""
+    packed = np.packbits(np.stack(masks, axis=1), axis=1, bitorder="little")
+    found, codes = np.unique(packed, axis=0, return_inverse=True)
+    bits = [int.from_bytes(each.tobytes(), "little") for each in found]
+    if bits and bits[0]:  # there is no feasible node, whose code is 0 and the first
+        bits.insert(0, 0)
+        codes = codes + 1
+    return Verdicts(codes.reshape(-1), lambda code: demand.status(provided, bits[code]))
 
 
 def _room_left(pod: Pod, old: Pod, new: Pod | None) -> Hint:
