@@ -59,6 +59,27 @@ TIMES: Final = (
     "1970-01-01T00:00:00+14:00",
 )
 INTEGERS: Final = (0, 1, 2, -1, 100, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
+#: Expressions that select devices. All but the first are long, nested, slow, invalid or fail.
+EXPRESSIONS: Final = (
+    'device.driver == "driver"',
+    "",
+    "true" + " && true" * 3000,
+    "(" * 2000 + "true" + ")" * 2000,
+    "[" * 500 + "]" * 500,
+    "device",
+    "device.nothing",
+    'device.attributes["none"].model == "a"',
+    '"a" * 3 == device.driver',
+    "1 / 0 == 1",
+    "9223372036854775807 + 1 > 0",
+    'device.driver.matches("(a+)+$")',
+    'device.driver.matches("(")',
+    'quantity("1e99999").isGreaterThan(quantity("1"))',
+    'device.capacity["driver"].memory.compareTo(quantity("1e1.5")) > 0',
+    'semver("9999999999999999999999.0.0").isGreaterThan(semver("1.0.0"))',
+    "[1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(b, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(c, a > 0)))",
+    "'" + "a" * 9000 + "' == device.driver",
+)
 #: Values that lead further into the code than random ones, by field name.
 USUAL: Final[dict[str, tuple[Any, ...]]] = {
     "operator": ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Equal"),
@@ -77,6 +98,14 @@ USUAL: Final[dict[str, tuple[Any, ...]]] = {
     "provisioner": ("driver",),
     "type": ("Node", "Ready", "PodScheduled"),
     "nominatedNodeName": ("node-0",),
+    "resourceClaimName": ("object",),
+    "deviceClassName": ("object",),
+    "expression": EXPRESSIONS,
+    "allocationMode": ("ExactCount", "All", ""),
+    "matchAttribute": ("driver/model",),
+    "distinctAttribute": ("driver/model",),
+    "extendedResourceName": ("nvidia.com/gpu", "x"),
+    "counterSet": ("a",),
 }
 RESOURCES: Final = (
     "cpu",

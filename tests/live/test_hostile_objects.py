@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mooring.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
@@ -28,7 +29,7 @@ from mooring.plugins.coscheduling.pod_group import PodGroup
 from mooring.plugins.node_resource_topology.zones import NodeResourceTopology
 from mooring.scheduler.attempt_results import AssumedPod, FailedAttempt, PendingAttempt
 from mooring.scheduler.engine import Engine
-from tests.hostile import EXTREME_AMOUNTS, RESOURCES, Hostile, nested
+from tests.hostile import AMOUNTS, EXPRESSIONS, EXTREME_AMOUNTS, RESOURCES, Hostile, nested
 
 CONFIG: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -46,11 +47,15 @@ profiles:
       disabled:
       - name: PrioritySort
 """
-ALL: Final = (*KINDS, ElasticQuota, PodGroup, NodeResourceTopology)
+DEVICES: Final = (DeviceClass, ResourceSlice, ResourceClaim)
+#: Pods are last, as in ``KINDS``.
+ALL: Final = (*DEVICES, ElasticQuota, PodGroup, NodeResourceTopology, *KINDS)
 NODE: Final = {
     "metadata": {"name": "ordinary", "uid": "ordinary", "resourceVersion": "1", "labels": {"zone": "a"}},
     "status": {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "1000", "ephemeral-storage": "1Ti"}},
 }
+#: The beginnings of the expressions that are true for a device of the driver.
+MATCHING: Final = ("device.driver ==", "true &&", 'quantity("1e99999")', "[1, 2, 3")
 #: The longest that all attempts about one hostile object of each kind may take, in seconds of CPU.
 LIMIT: Final = 2.0
 
@@ -67,8 +72,19 @@ def unscheduled(hostile: Hostile) -> dict[str, Any]:
     spec = document.get("spec")
     spec = spec if isinstance(spec, dict) else {}
     document["spec"] = {**spec, "nodeName": "", "schedulerName": "default-scheduler"}
-    for field in ("schedulingGates", "resourceClaims"):
-        document["spec"].pop(field, None)
+    document["spec"].pop("schedulingGates", None)
+    document["spec"]["resourceClaims"] = [{"name": "devices", "resourceClaimName": "object"}]
+    return document
+
+
+def documents(hostile: Hostile, kind: type[KubeObject]) -> dict[str, Any]:
+    """Return a hostile object that affects decisions: pods are to be scheduled, and slices reach the ordinary node."""
+    if kind is Pod:
+        return unscheduled(hostile)
+    document = hostile.document(kind)
+    if kind is ResourceSlice and isinstance(document.get("spec"), dict):
+        pool = {"name": "pool", "generation": 2**63 - 1, "resourceSliceCount": 1}
+        document["spec"] |= {"driver": "driver", "pool": pool, "nodeName": "ordinary"}
     return document
 
 
@@ -95,6 +111,7 @@ class Fed:
             )
         config = load_config(CONFIG, source="test")
         self.scheduler = LiveScheduler(config, Access("http://127.0.0.1:1"), rng=random.Random(1), whole_process=False)
+        monkeypatch.setattr("mooring.live.claim_writer.ApiClaimWriter.start", lambda _self, work, _what: work.close())
         self.put(Node, NODE)
 
     def put(self, kind: type[KubeObject], document: dict[str, Any]) -> None:
@@ -136,7 +153,7 @@ def test_no_object_stops_the_scheduler(seed: int) -> None:
         hostile = Hostile(seed)
         started = time.process_time()
         for kind in ALL:
-            fed.put(kind, unscheduled(hostile) if kind is Pod else hostile.document(kind))
+            fed.put(kind, documents(hostile, kind))
         fed.put(Pod, hostile.document(Pod, "placed"))
         fed.put(Pod, ordinary("usual"))
         placed = fed.schedule()
@@ -168,6 +185,81 @@ def test_amounts_that_the_api_server_accepts_come_and_go(text: str, monkeypatch:
     assert fed.schedule() == {"last": "ordinary"}
     assert fed.failures == []
     assert not fed.scheduler.engine.cache.table.requested[:3, 1:].any()
+
+
+def put_devices(fed: Fed, requests: list[dict[str, Any]], amount: str = "1Gi", slices: int = 1) -> None:
+    """Add a class, slices of 128 devices each on the ordinary node, a claim, and a pod that names the claim."""
+    fed.put(DeviceClass, {"metadata": {"name": "gpu", "uid": "gpu"}, "spec": {}})
+    for number in range(slices):
+        capacity = {"memory": {"value": amount}}
+        devices = [{"name": f"d{number}-{i}", "capacity": capacity} for i in range(128)]
+        pool = {"name": "pool", "generation": 1, "resourceSliceCount": slices}
+        spec = {"driver": "driver", "pool": pool, "nodeName": "ordinary", "devices": devices}
+        fed.put(ResourceSlice, {"metadata": {"name": f"s{number}", "uid": f"s{number}"}, "spec": spec})
+    metadata = {"name": "claim", "namespace": "ordinary", "uid": "claim", "resourceVersion": "1"}
+    fed.put(ResourceClaim, {"metadata": metadata, "spec": {"devices": {"requests": requests}}})
+    document = ordinary("with-devices")
+    document["spec"]["resourceClaims"] = [{"name": "devices", "resourceClaimName": "claim"}]
+    fed.put(Pod, document)
+    fed.put(Pod, ordinary("usual"))
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda text: text[:20])
+def test_expressions_about_devices(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed = Fed(monkeypatch)
+    selectors = [{"cel": {"expression": expression}}]
+    started = time.process_time()
+    put_devices(
+        fed,
+        [
+            {
+                "name": "r",
+                "exactly": {
+                    "deviceClassName": "gpu",
+                    "allocationMode": "ExactCount",
+                    "selectors": selectors,
+                    "count": 1,
+                },
+            }
+        ],
+    )
+    placed = fed.schedule()
+    assert time.process_time() - started < LIMIT
+    assert placed["usual"] == "ordinary"
+    assert ("with-devices" in placed) == expression.startswith(MATCHING)
+    assert fed.failures == []
+
+
+@pytest.mark.parametrize("text", AMOUNTS, ids=lambda text: text[:20])
+def test_amounts_of_devices(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed = Fed(monkeypatch)
+    compared = f'device.capacity["driver"].memory.isGreaterThan(quantity("{text}"))'
+    exactly = {
+        "deviceClassName": "gpu",
+        "allocationMode": "ExactCount",
+        "count": 1,
+        "capacity": {"requests": {"memory": text}},
+        "selectors": [{"cel": {"expression": compared}}],
+    }
+    started = time.process_time()
+    put_devices(fed, [{"name": "r", "exactly": exactly}], text)
+    assert fed.schedule()["usual"] == "ordinary"
+    assert time.process_time() - started < LIMIT
+    for error in fed.failures:
+        if not isinstance(error, QuantityError):
+            raise error
+
+
+@pytest.mark.parametrize("count", [-1, 0, 33, 4_000, 2**63 - 1])
+@pytest.mark.parametrize("mode", ["ExactCount", "All", "Odd"])
+def test_counts_of_thousands_of_devices(count: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed = Fed(monkeypatch)
+    exactly = {"deviceClassName": "gpu", "allocationMode": mode, "count": count}
+    started = time.process_time()
+    put_devices(fed, [{"name": f"r{i}", "exactly": exactly} for i in range(3)], slices=32)
+    assert fed.schedule()["usual"] == "ordinary"
+    assert time.process_time() - started < LIMIT
+    assert fed.failures == []
 
 
 def test_deep_nesting_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

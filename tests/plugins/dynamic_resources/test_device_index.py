@@ -116,3 +116,16 @@ def check(world: World) -> None:
         solution = Search([plan], pools, world.tracker.usage.view, lambda: None).run()
         places = solution and [each.position for each in solution[0].devices]
         assert outcomes.setdefault(int(world.index.column[row]), places) == places
+
+
+def test_contents_that_no_slice_has_any_more_are_dropped() -> None:
+    world = World(1)
+    for number in range(20):
+        attributes = {"serial": {"string": f"number-{number}"}}
+        world.slices.put(gpu_slice("n0", devices=[{"name": "gpu-0", "attributes": attributes}]))
+        world.signatures()
+    contents = world.index._contents
+    assert len(contents) <= 2
+    world.slices.remove("slice-n0")
+    world.signatures()
+    assert len(contents) == 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -34,6 +36,7 @@ class DeviceContent:
     """What a device is, apart from its name: devices with the same content are interchangeable."""
 
     __slots__ = (
+        "__weakref__",
         "attributes",
         "binding_conditions",
         "binds_to_node",
@@ -77,10 +80,15 @@ class DeviceContent:
 
 
 class DeviceContents:
-    """All device contents, each once."""
+    """The contents of the devices of slices, each once. A content that no slice has any more is dropped."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, bytes], DeviceContent] = {}
+        self._known: WeakValueDictionary[tuple[str, bytes], DeviceContent] = WeakValueDictionary()
+        #: Numbers are not used again, since answers are cached by number.
+        self._numbers = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def of(self, driver: str, device: Device) -> DeviceContent:
         """Return the content of a device."""
@@ -88,7 +96,7 @@ class DeviceContents:
         key = (driver, _encode(plain))
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = DeviceContent(len(self._known), driver, device)
+            found = self._known[key] = DeviceContent(next(self._numbers), driver, device)
         return found
 
 
