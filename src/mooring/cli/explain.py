@@ -104,7 +104,7 @@ def pod(
             _print_gang(_with_plugins(gang, address.client(choice)), output)
             return
         reason = answer
-        minor = _server_minor(choice) if emulated.named is None else None
+        minor = server_minor(choice) if emulated.named is None else None
         setup = read_setup(config_file, requested, emulated.release(minor))
         objects = objects_in_cluster(choice, setup, reason)
     _print_pod(_simulated(objects, key, setup, reason), output)
@@ -177,7 +177,7 @@ def _gang(choice: ClusterChoice, key: str) -> Facts | None:
         return None
 
 
-def _server_minor(choice: ClusterChoice) -> int | None:
+def server_minor(choice: ClusterChoice) -> int | None:
     """Return the minor version of the API server; None if it cannot be read."""
     import asyncio
 

@@ -11,13 +11,22 @@ import click
 from mooring.api.decode_errors import ManifestError
 from mooring.cli.cluster_access import ClusterChoice
 from mooring.cli.input_files import fail, read_setup
-from mooring.cli.options import cluster_options, config_option, namespace_option, output_option, plugin_options
+from mooring.cli.options import (
+    ReleaseChoice,
+    cluster_options,
+    config_option,
+    namespace_option,
+    output_option,
+    plugin_options,
+    release_options,
+)
 from mooring.config import ConfigError
 from mooring.loading import Requested, Setup
 from mooring.scheduler.profile import ProfileError
 from mooring.simulation.sources import Given, InputError, read
 
 if TYPE_CHECKING:
+    from mooring.releases import Release
     from mooring.simulation.outcome import Outcome
     from mooring.simulation.report import Cell, Part
     from mooring.simulation.scenario import Scenario
@@ -64,6 +73,7 @@ _ROWS = 20
 @click.option("--limit", default=10_000, show_default=True, help="The maximum number of copies to try.")
 @config_option
 @plugin_options
+@release_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed for breaking ties.")
 @output_option("table", "wide", "json", "yaml")
 def what_if(
@@ -82,6 +92,7 @@ def what_if(
     limit: int,
     config_file: str | None,
     requested: Requested,
+    emulated: ReleaseChoice,
     seed: int,
     output: str,
 ) -> None:
@@ -104,7 +115,8 @@ def what_if(
     pairs = [_pair(each, "--add-nodes", "TYPE=COUNT") for each in add_nodes]
     sizes = [_pair(each, "--scale", "KIND/NAME=COUNT") for each in scaled]
     ranks = [_pair(each, "--weight", "PLUGIN=WEIGHT") for each in weights]
-    setup, standard = read_setup(config_file, requested), read_setup(None, Requested())
+    release = _release(emulated, choice, files)
+    setup, standard = read_setup(config_file, requested, release), read_setup(None, Requested(), release)
 
     from mooring.cli.output import print_result
     from mooring.simulation.what_if import Changes, compare, fit, settle, unassign_all
@@ -163,6 +175,12 @@ def _pair(text: str, option: str, form: str) -> tuple[str, int]:
     if not separator or not name or not number.isdecimal() or len(number) > 9:
         raise click.UsageError(f"{option} {text}: give {form}")
     return name, int(number)
+
+
+def _release(emulated: ReleaseChoice, choice: ClusterChoice, files: tuple[str, ...]) -> Release:
+    from mooring.cli.explain import server_minor
+
+    return emulated.release(server_minor(choice) if emulated.named is None and not files else None)
 
 
 def _namespace(choice: ClusterChoice, files: tuple[str, ...]) -> str:
