@@ -83,14 +83,20 @@ class Selector:
     matches_nothing: bool
 
     def __init__(self, requirements: Iterable[Requirement] = (), *, nothing: bool = False) -> None:
-        ordered = () if nothing else tuple(sorted(set(requirements), key=lambda each: each.order))
+        unique = () if nothing else set(requirements)
+        ordered = tuple(unique) if len(unique) < 2 else tuple(sorted(unique, key=lambda each: each.order))
         self.requirements = ordered
         self.matches_nothing = nothing
         # Most requirements compare one label with one value, which needs no call.
-        self._equals: tuple[tuple[str, str], ...] = tuple(
-            (each.key, next(iter(each.values))) for each in ordered if _is_equality(each)
-        )
-        self._others = tuple(each for each in ordered if not _is_equality(each))
+        equals: list[tuple[str, str]] = []
+        others: list[Requirement] = []
+        for each in ordered:
+            if each.operator == IN and len(each.values) == 1:
+                equals.append((each.key, next(iter(each.values))))
+            else:
+                others.append(each)
+        self._equals = tuple(equals)
+        self._others = tuple(others)
         self._hash = hash((ordered, nothing))
 
     @property
@@ -142,11 +148,15 @@ def compile_selector(selector: LabelSelector | None) -> Selector:
     """Compile a label selector. None matches nothing, an empty one everything. Raises SelectorError."""
     if selector is None:
         return NOTHING
-    labels = selector.match_labels
-    if not labels and not selector.match_expressions:
-        return EVERYTHING
+    labels, expressions = selector.match_labels, selector.match_expressions
+    if not expressions:
+        if not labels:
+            return EVERYTHING
+        if len(labels) == 1:
+            ((key, value),) = labels.items()
+            return _compile_label(key, value)
     pairs = tuple(labels.items()) if len(labels) < 2 else tuple(sorted(labels.items()))
-    return _compile(pairs, tuple((each.key, each.operator, each.values) for each in selector.match_expressions))
+    return _compile(pairs, tuple((each.key, each.operator, each.values) for each in expressions))
 
 
 def selector_from_labels(labels: Mapping[str, str] | None) -> Selector:
@@ -175,7 +185,7 @@ def requirement_errors(key: str, operator: str, values: Collection[str] = (), *,
     for index, value in enumerate(values):
         if faults := label_value_errors(value):
             errors.append(f"{prefix}values[{index}][{key}]: Invalid value: {quote(value)}: {'; '.join(faults)}")
-    return list(dict.fromkeys(errors))
+    return list(dict.fromkeys(errors)) if errors else errors
 
 
 def aggregate(errors: Iterable[str]) -> str:
@@ -218,10 +228,6 @@ def _escape(char: str) -> str:
     if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _is_equality(each: Requirement) -> bool:
-    return each.operator == IN and len(each.values) == 1
 
 
 def _invalid_values(values: Collection[str], text: str) -> str:
@@ -268,6 +274,13 @@ def cache_small(is_small: Callable[P, bool], maxsize: int = 16384) -> Callable[[
 @cache_small(lambda pairs: len(pairs) <= _MOST_CACHED)
 def _from_pairs(pairs: tuple[tuple[str, str], ...]) -> Selector:
     return Selector(Requirement(key, IN, frozenset((value,))) for key, value in pairs)
+
+
+@functools.lru_cache(maxsize=16384)
+def _compile_label(key: str, value: str) -> Selector:
+    """Compile the most frequent selector, one label."""
+    checkpoint()
+    return Selector((requirement(key, IN, (value,)),))
 
 
 @cache_small(

@@ -96,7 +96,7 @@ class UnseenTerms:
 
 
 def _reduced(term: TermCounter, unseen: Counts) -> TermCounter:
-    reduced = TermCounter(term.kind, term.term, term._column)
+    reduced = TermCounter(term.kind, term.term, term._columns)
     for code, count in term.counts.items():
         left = count - unseen.get(code)
         if left:

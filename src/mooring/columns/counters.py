@@ -11,8 +11,8 @@ There are two kinds:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, Protocol
 
 from mooring.checkpoints import checkpoint
 from mooring.columns.counts import Counts
@@ -22,7 +22,17 @@ from mooring.columns.templates import PodTemplate
 from mooring.columns.terms import AffinityTerm, PodTerm, SelectorIndex, label_pairs
 
 TermKind = Literal["required", "required_anti", "preferred"]
-ColumnOf = Callable[[str], LabelColumn]
+
+
+class LabelColumns(Protocol):
+    """Returns the columns of labels; the node table does."""
+
+    def label(self, key: str) -> LabelColumn:
+        """Return the column of a label."""
+
+    def has_label_key(self, key: str) -> bool:
+        """Return whether a node has a label."""
+
 
 #: The maximum number of counters. Beyond it, the least recently used ones are dropped.
 _KEEP_COUNTERS = 4096
@@ -53,7 +63,7 @@ class PodCounter:
 
     __slots__ = ("_columns", "_domains", "alive", "living_only", "rows", "terms", "used")
 
-    def __init__(self, terms: tuple[PodTerm, ...], *, living_only: bool, columns: ColumnOf) -> None:
+    def __init__(self, terms: tuple[PodTerm, ...], *, living_only: bool, columns: LabelColumns) -> None:
         self.terms = terms
         #: Whether terminating pods are not counted, as for spread constraints.
         self.living_only = living_only
@@ -87,10 +97,9 @@ class PodCounter:
             within = None
         known = self._domains.get((key, within))
         if known is None:
-            column = self._columns(key)
-            if not column.distinct:
+            if not self._columns.has_label_key(key):
                 return Counts()  # not stored: a tenant can name any number of keys that no node has
-            known = self._domains[key, within] = DomainCounts(column, within)
+            known = self._domains[key, within] = DomainCounts(self._columns.label(key), within)
             known.recount(self.rows)
         elif within is not None and known.version != within.version:
             known.recount(self.rows)
@@ -119,19 +128,26 @@ class NoPods(PodCounter):
 class TermCounter:
     """The number of placed pods that have a term, by the code of its topology key."""
 
-    __slots__ = ("_column", "counts", "kind", "templates", "term")
+    __slots__ = ("_column", "_columns", "counts", "kind", "templates", "term")
 
-    def __init__(self, kind: TermKind, term: AffinityTerm, column: LabelColumn) -> None:
+    def __init__(self, kind: TermKind, term: AffinityTerm, columns: LabelColumns) -> None:
         self.kind = kind
         self.term = term
         self.counts = Counts()
         #: The number of templates with placed pods that have the term.
         self.templates = 0
-        self._column = column
+        self._columns = columns
+        #: The column of the topology key; None until a node has the key.
+        self._column: LabelColumn | None = None
 
     def add(self, row: int, delta: int) -> None:
         """Add ``delta`` pods that have the term on a row."""
-        code = int(self._column.codes[row])
+        column = self._column
+        if column is None:
+            if not self._columns.has_label_key(self.term.topology_key):
+                return
+            column = self._column = self._columns.label(self.term.topology_key)
+        code = int(column.codes[row])
         if code >= 0:
             self.counts.add(code, delta)
 
@@ -139,7 +155,7 @@ class TermCounter:
 class CounterRegistry:
     """All counters of a table, and the placed templates that they count."""
 
-    def __init__(self, columns: ColumnOf, namespaces: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, columns: LabelColumns, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         self._columns = columns
         self._namespaces = namespaces
         self._counters: dict[tuple[tuple[PodTerm, ...], bool], PodCounter] = {}
@@ -309,7 +325,7 @@ class CounterRegistry:
     def _acquire(self, kind: TermKind, term: AffinityTerm) -> TermCounter:
         counter = self._terms.get((kind, term))
         if counter is None:
-            counter = self._terms[kind, term] = TermCounter(kind, term, self._columns(term.topology_key))
+            counter = self._terms[kind, term] = TermCounter(kind, term, self._columns)
             self._term_index.add(term.pods.selector, counter)
             self.terms_epoch += 1
         counter.templates += 1

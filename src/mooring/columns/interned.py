@@ -28,9 +28,9 @@ class CodeColumn(Generic[V]):
 
     __slots__ = ("_free", "_uses", "code_of", "codes", "values", "version")
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, codes: Codes | None = None) -> None:
         #: The code of each row of the node table; -1 without a value. ``nodes.codes(column)`` returns those of a view.
-        self.codes: Codes = np.full(capacity, ABSENT, dtype=np.int32)
+        self.codes: Codes = np.full(capacity, ABSENT, dtype=np.int32) if codes is None else codes
         #: Values by code; None if the code is free.
         self.values: list[V | None] = []
         #: Codes by value.
@@ -102,8 +102,8 @@ class LabelColumn(CodeColumn[str]):
 
     __slots__ = ("__weakref__", "_numbers", "_numbers_version")
 
-    def __init__(self, capacity: int) -> None:
-        super().__init__(capacity)
+    def __init__(self, capacity: int, codes: Codes | None = None) -> None:
+        super().__init__(capacity, codes)
         self._numbers: tuple[npt.NDArray[np.int64], Mask] | None = None
         self._numbers_version = -1
 

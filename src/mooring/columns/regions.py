@@ -89,12 +89,13 @@ class Region:
         table = self._table
         nodes = Nodes(table)
         self.version += 1
-        columns = [table.label(key) for key in self._keys]
-        self._missing = next((column for column in columns if not column.distinct), None)
+        missing = next((key for key in self._keys if not table.has_label_key(key)), None)
+        self._missing = None if missing is None else table.label(missing)
         if self._missing is not None:
             self.mask, self.everything, self._codes = np.zeros(len(nodes), dtype=np.bool_), not len(nodes), ()
             return
         mask: Mask = np.ones(len(nodes), dtype=np.bool_)
+        columns = [table.label(key) for key in self._keys]
         for column in columns:
             mask &= nodes.codes(column) >= 0
         if self._affinity is not None:

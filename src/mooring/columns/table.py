@@ -88,7 +88,7 @@ class NodeTable:
         self.ports = PortIndex()
         #: Namespace -> its labels.
         self.namespaces: dict[str, dict[str, str]] = {}
-        self.counters = CounterRegistry(self.label, self.namespaces)
+        self.counters = CounterRegistry(self, self.namespaces)
         self.templates = TemplateRegistry(self._prepare, release)
         self.pods: dict[str, PodInfo] = {}
         #: Pods, by uid, whose binding was decided but not observed yet, and pods whose eviction is in progress.
@@ -380,13 +380,16 @@ class NodeTable:
         if key not in self._label_uses:
             column = self._unused_labels.get(key)
             if column is None:
-                column = self._unused_labels[key] = LabelColumn(0)
-                column.codes = self._no_codes
+                column = self._unused_labels[key] = LabelColumn(0, self._no_codes)
             return column
         column = self._labels[key] = LabelColumn(len(self.pod_count))
         for row, info in enumerate(self.nodes):
             column.set(row, info.labels.get(key))
         return column
+
+    def has_label_key(self, key: str) -> bool:
+        """Return whether a node has a label. Cheaper than its column, for the keys that a tenant invents."""
+        return key in self._label_uses
 
     def _label_keys_added(self, node: Node) -> None:
         """Count the label keys of a node, before it is written."""

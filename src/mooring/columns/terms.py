@@ -20,7 +20,7 @@ T = TypeVar("T")
 Labels = Mapping[str, str]
 
 
-class PodTerm(msgspec.Struct, frozen=True):
+class PodTerm(msgspec.Struct, frozen=True, cache_hash=True):
     """The pods of some namespaces that match a selector, as in pod (anti-)affinity and spread constraints."""
 
     namespaces: frozenset[str]
@@ -54,7 +54,7 @@ class PodTerm(msgspec.Struct, frozen=True):
         return may_match_none and selector.matches({})
 
 
-class AffinityTerm(msgspec.Struct, frozen=True):
+class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
     """One compiled term of pod affinity or anti-affinity."""
 
     pods: PodTerm

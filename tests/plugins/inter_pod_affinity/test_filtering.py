@@ -53,6 +53,29 @@ def elsewhere(namespace, labels=WEB):
     return make_pod(f"in-{namespace}", namespace).label(labels)
 
 
+def test_a_node_gets_a_topology_key_that_no_node_had() -> None:
+    """The terms of placed pods, and of the pod, take effect with the key, and no more without it."""
+    alone = make_pod("alone").label(WEB).pod_anti_affinity("rack", WEB)
+    plain = [make_node(name) for name in ("n1", "n2", "n3")]
+    harness = PluginHarness(InterPodAffinity, nodes=[node.obj() for node in plain], pods=on("n1", alone))
+
+    def rejected(incoming):
+        found = harness.run(incoming.obj()).filter
+        return {name: status for name, status in found.items() if status != SUCCESS}
+
+    second = make_pod("second").label(WEB)
+    assert rejected(second) == rejected(second.pod_anti_affinity("rack", WEB)) == {}
+    for node in plain[:2]:
+        harness.add(node.label(rack="r").obj())
+    assert rejected(second) == {"n1": UNWANTED, "n2": UNWANTED}
+    assert rejected(second.label(app="other").pod_anti_affinity("rack", WEB)) == {"n1": UNWILLING, "n2": UNWILLING}
+    assert harness.table.check() == []
+    for node in plain[:2]:
+        harness.add(node.obj())
+    assert rejected(second) == rejected(second.pod_anti_affinity("rack", WEB)) == {}
+    assert harness.table.check() == []
+
+
 REQUIRED_CASES = {
     "near a pod: its zone": (pod.pod_affinity(ZONE, WEB), on("a1", web), everywhere(LONELY, "a1", "a2")),
     "near a pod: its node": (pod.pod_affinity(HOST, WEB), on("a1", web), everywhere(LONELY, "a1")),

@@ -7,7 +7,8 @@ simple per-node form is in ``tests/plugins/reference/inter_pod_affinity.py``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -27,11 +28,13 @@ class Counted:
     __slots__ = ("_counter", "_registry", "_terms", "keys", "weight")
 
     def __init__(self, terms: tuple[AffinityTerm, ...], registry: CounterRegistry) -> None:
-        self._terms: tuple[PodTerm, ...] = tuple(term.pods for term in terms)
+        self._terms: tuple[PodTerm, ...] = (terms[0].pods,) if len(terms) == 1 else tuple(term.pods for term in terms)
         self._registry = registry
         self._counter: PodCounter | None = None
         #: Each topology key once.
-        self.keys = tuple(dict.fromkeys(term.topology_key for term in terms))
+        self.keys = (
+            (terms[0].topology_key,) if len(terms) == 1 else tuple(dict.fromkeys(term.topology_key for term in terms))
+        )
         self.weight = terms[0].weight
 
     @property
@@ -160,24 +163,22 @@ class AffinityState:
         required = self._own.required
         return int(required is not None and required.matches(other, self._table.namespaces))
 
-    def _unwilling(self, other: PodTemplate, key: str) -> int:
-        return sum(term.keys[0] == key and term.matches(other, self._table.namespaces) for term in self._own.anti)
+    def _unwilling(self, other: PodTemplate) -> Counter[str]:
+        """Return how many anti-affinity terms of this pod match another pod, by key."""
+        return Counter(term.keys[0] for term in self._own.anti if term.matches(other, self._table.namespaces))
 
-    def _unwanted(self, other: PodTemplate, key: str) -> int:
-        return self._unwanted_keys(other).count(key)
-
-    def _unwanted_keys(self, other: PodTemplate) -> list[str]:
-        """Return the keys of another pod's anti-affinity terms that match this pod."""
-        return [
+    def _unwanted(self, other: PodTemplate) -> Counter[str]:
+        """Return how many anti-affinity terms of another pod match this pod, by key."""
+        return Counter(
             term.topology_key
             for term in other.affinity.required_anti
             if term.pods.selector.matches(self._template.labels)
             and term.pods.covers_namespace(self._template.namespace, self._table.namespaces, must_exist=False)
-        ]
+        )
 
     def shift(self, other: PodTemplate, row: int, delta: int) -> None:
         """Add (+1) or remove (-1) a pod of a template on a row, hypothetically."""
-        near, unwanted = self._near(other), self._unwanted_keys(other)
+        near, unwanted, unwilling = self._near(other), self._unwanted(other), self._unwilling(other)
         for key in dict.fromkeys((*self._keys, *unwanted)):
             counts = self._keys.get(key) or KeyCounts(self._table.label(key))
             code = int(counts.column.codes[row])
@@ -185,9 +186,7 @@ class AffinityState:
                 continue
             if near and counts.affinity is not None:
                 self._total += delta
-            self._keys[key] = counts.plus(
-                code, delta * near, delta * self._unwilling(other, key), delta * unwanted.count(key)
-            )
+            self._keys[key] = counts.plus(code, delta * near, delta * unwilling[key], delta * unwanted[key])
 
     # Verdicts
 
@@ -213,18 +212,36 @@ class AffinityState:
         total, anti, existing = (np.zeros(shape[0], dtype=np.int64) for _ in range(3))
         total += self._total
         by_anti, by_existing = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        unwilling, unwanted = _ByTemplate(self._unwilling), _ByTemplate(self._unwanted)
         for key, counts in self._keys.items():
             present = (nodes.codes(counts.column) >= 0)[:, None]
             anti += counts.at(counts.anti, nodes)
             existing += counts.at(counts.existing, nodes)
-            by_anti += present * victims.by_template(partial(self._unwilling, key=key))
-            by_existing += present * victims.by_template(partial(self._unwanted, key=key))
+            by_anti += present * victims.by_template(partial(unwilling.count, key=key))
+            by_existing += present * victims.by_template(partial(unwanted.count, key=key))
         rule = _Rule(labelled, shape[0], matches_self=self._near(self._template) == 1)
         return WhatIf(
             np.stack([*values, total, anti, existing]),
             np.stack([*effects, sum(effects, np.zeros(shape, dtype=np.int64)), by_anti, by_existing]),
             rule.judge,
         )
+
+
+class _ByTemplate:
+    """Counts of terms by key, evaluated once for each template and not for each key."""
+
+    __slots__ = ("_counts", "_evaluate")
+
+    def __init__(self, evaluate: Callable[[PodTemplate], Counter[str]]) -> None:
+        self._evaluate = evaluate
+        self._counts: dict[int, Counter[str]] = {}
+
+    def count(self, template: PodTemplate, key: str) -> int:
+        """Return the count of one key."""
+        known = self._counts.get(id(template))
+        if known is None:
+            known = self._counts[id(template)] = self._evaluate(template)
+        return known[key]
 
 
 class _Rule:
@@ -274,6 +291,9 @@ def affinity_state(
             counts.affinity = by_domain.array(counts.column.size)
             total += by_domain.total
     for term in own.anti:
+        if not table.has_label_key(term.keys[0]):
+            checkpoint()
+            continue  # a node without the key never rejects the pod
         counts, by_domain = counts_of(term.keys[0]), term.counter.by_domain(term.keys[0])
         if by_domain.total:
             found = by_domain.array(counts.column.size)

@@ -56,6 +56,9 @@ def affinity_scores(
         counts.add_to(known[1], weight)
 
     for term in own.preferred:
+        if not table.has_label_key(term.keys[0]):
+            checkpoint()
+            continue  # no node is in a domain of the key
         add(term.keys[0], term.counter.by_domain(term.keys[0]), term.weight)
     for carried in existing:
         checkpoint()

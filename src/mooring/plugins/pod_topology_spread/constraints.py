@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from mooring.api.affinity import TopologySpreadConstraint
 from mooring.api.label_selectors import Selector, compile_selector, selector_from_labels
+from mooring.checkpoints import checkpoint
 from mooring.columns.counters import CounterRegistry, PodCounter
 from mooring.columns.regions import Region, Regions
 from mooring.columns.terms import PodTerm
@@ -47,17 +48,19 @@ def compile_constraints(
 
 
 def _compile(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> Constraint:
+    checkpoint()
     selector = compile_selector(constraint.label_selector)
-    alike = {key: labels[key] for key in constraint.match_label_keys if key in labels}
-    if alike:
-        selector = selector.with_requirements(*selector_from_labels(alike).requirements)
+    if constraint.match_label_keys:
+        alike = {key: labels[key] for key in constraint.match_label_keys if key in labels}
+        if alike:
+            selector = selector.with_requirements(*selector_from_labels(alike).requirements)
     return Constraint(
-        max_skew=constraint.max_skew,
-        topology_key=constraint.topology_key,
-        selector=selector,
-        min_domains=1 if constraint.min_domains is None else constraint.min_domains,
-        honor_affinity=constraint.node_affinity_policy in {None, "Honor"},
-        honor_taints=constraint.node_taints_policy == "Honor",
+        constraint.max_skew,
+        constraint.topology_key,
+        selector,
+        1 if constraint.min_domains is None else constraint.min_domains,
+        constraint.node_affinity_policy in {None, "Honor"},
+        constraint.node_taints_policy == "Honor",
     )
 
 
@@ -67,19 +70,24 @@ class Target:
     __slots__ = ("_counter", "_registry", "_term", "constraint", "namespace", "region", "self_match")
 
     def __init__(
-        self, constraint: Constraint, template: PodTemplate, region: Region, registry: CounterRegistry
+        self,
+        constraint: Constraint,
+        namespace: str,
+        labels: Mapping[str, str],
+        region: Region,
+        registry: CounterRegistry,
     ) -> None:
         selector = constraint.selector
         self.constraint = constraint
-        self.namespace = template.namespace
+        self.namespace = namespace
         self.region = region
         #: 1 if the pod matches its own selector.
-        self.self_match = int(selector.matches(template.labels))
+        self.self_match = int(selector.matches(labels))
         self._registry = registry
         self._counter: PodCounter | None = None
         # An empty selector counts no pods, although it matches every pod.
         countless = selector.is_empty or selector.matches_nothing
-        self._term = None if countless else PodTerm(frozenset((template.namespace,)), selector)
+        self._term = None if countless else PodTerm(frozenset((namespace,)), selector)
 
     @property
     def counter(self) -> PodCounter | None:
@@ -97,7 +105,7 @@ class Target:
 class Plan:
     """The constraints of one kind of a template."""
 
-    __slots__ = ("keyed", "keys", "targets")
+    __slots__ = ("_make_targets", "_targets", "constraints", "keyed", "keys")
 
     def __init__(
         self,
@@ -120,6 +128,17 @@ class Plan:
             )
             for kind in {(each.honor_affinity, each.honor_taints) for each in constraints}
         }
-        self.targets = tuple(
-            Target(each, template, found[each.honor_affinity, each.honor_taints], registry) for each in constraints
+        self.constraints = constraints
+        self._targets: tuple[Target, ...] | None = None
+        namespace, labels = template.namespace, template.labels  # the template keeps the plan: do not refer to it
+        self._make_targets: Callable[[], tuple[Target, ...]] = lambda: tuple(
+            Target(each, namespace, labels, found[each.honor_affinity, each.honor_taints], registry)
+            for each in constraints
         )
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """A target per constraint. They are created on first use: no node may have the keys that a tenant wrote."""
+        if self._targets is None:
+            self._targets = self._make_targets()
+        return self._targets

@@ -178,7 +178,7 @@ class PodTopologySpread(Plugin[SpreadArgs]):
 
     def _hard_constraints(self, pod: Pod) -> tuple[Constraint, ...]:
         plan = self._plan(self.handle.template(pod), HARD)
-        return () if plan is None else tuple(target.constraint for target in plan.targets)
+        return () if plan is None else plan.constraints
 
 
 class _Kept:
