@@ -13,6 +13,7 @@ from mooring.framework.custom_resources import CustomResource, event_name
 from mooring.framework.events import ActionType, ClusterEvent, Hint, QueueingHint
 from mooring.framework.listers import Lister
 from mooring.framework.plugin import Plugin, Rule
+from mooring.releases import Release
 
 #: (apiVersion, kind) -> the classes that its objects are decoded into; several if several plugins declare the kind.
 CustomKinds = Mapping[tuple[str, str], tuple[type[CustomResource], ...]]
@@ -30,9 +31,13 @@ def declared_listers(cls: type) -> dict[str, Lister[Any]]:
     return found
 
 
-def declared_kinds(classes: Iterable[type[Plugin]]) -> tuple[type[KubeObject], ...]:
-    """Return the kinds that plugin classes read through listers, without duplicates."""
-    kinds = (lister.kind for cls in classes for lister in declared_listers(cls).values())
+def declared_kinds(classes: Iterable[type[Plugin]], release: Release | None = None) -> tuple[type[KubeObject], ...]:
+    """Return the kinds that plugin classes read through listers, without duplicates.
+
+    With a release, kinds whose feature gate is off are omitted.
+    """
+    listers = (lister for cls in classes for lister in declared_listers(cls).values())
+    kinds = (each.kind for each in listers if release is None or not each.gate or release.enabled(each.gate))
     return tuple(dict.fromkeys(kind for kind in kinds if kind is not None))
 
 

@@ -82,14 +82,18 @@ class Lister(Generic[T]):
         kind: The kind of the objects, if the lister is a declaration.
         events: The changes that retry pods; by default all. An empty set disables the retries.
         hint: The method that ``queueing_hint`` decorated, if there is one.
+        gate: The feature gate that must be on for the kind to be read; empty if it is always read.
         version: A number that increases with every change; compare it to find out whether derived data is stale.
     """
 
-    __slots__ = ("_attribute", "_by_namespace", "_indexes", "_listeners", "_store", "events", "hint", "kind", "version")
+    __slots__ = ("_attribute", "_by_namespace", "_indexes", "_listeners", "_store", "events", "gate", "hint", "kind", "version")
 
-    def __init__(self, kind: type[T] | None = None, *, events: ActionType = ActionType.ALL) -> None:
+    def __init__(
+        self, kind: type[T] | None = None, *, events: ActionType = ActionType.ALL, gate: str = ""
+    ) -> None:
         self.kind = kind
         self.events = events
+        self.gate = gate
         self.hint: Callable[..., Any] | None = None
         self._attribute = ""
         self._by_namespace: dict[str, dict[str, T]] = {}

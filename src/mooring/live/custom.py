@@ -13,7 +13,7 @@ from typing import Any
 
 from mooring.api.meta import KubeObject
 from mooring.framework.custom_resources import CustomResource
-from mooring.kube import Backoff, Change, Client, Forbidden, KubeError, NotFound, Reflector, Resource, resource_of
+from mooring.kube import RESOURCES, Backoff, Change, Client, Forbidden, KubeError, NotFound, Reflector, Resource, resource_of
 from mooring.logs import get_logger
 from mooring.unexpected_errors import report_unexpected
 
@@ -211,6 +211,8 @@ class Informer:
 
 
 def _plugin_hint(kind: str) -> str:
+    if kind in _BUILT_IN:
+        return f"plugins find no {kind}. Upgrade the API server, or enable this API"
     return (
         f"plugins find no {kind} until its CustomResourceDefinition is applied; "
         "`mooring plugin manifests FILE --crd` prints it"
@@ -218,6 +220,8 @@ def _plugin_hint(kind: str) -> str:
 
 
 _FIRST = asyncio.FIRST_COMPLETED
+#: Kinds that need no CustomResourceDefinition.
+_BUILT_IN = frozenset(each.kind for each in RESOURCES.values() if each.group.endswith("k8s.io"))
 
 
 def resource_for(kind: type[KubeObject]) -> Resource[Any]:

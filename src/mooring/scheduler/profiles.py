@@ -55,7 +55,7 @@ def enabled_kinds(
     config: SchedulerConfiguration, plugins: Mapping[str, type[Plugin]] | None
 ) -> tuple[type[KubeObject], ...]:
     """Return the additional kinds that the enabled plugins read."""
-    return declared_kinds(enabled_classes(config, plugins))
+    return declared_kinds(enabled_classes(config, plugins), config.release)
 
 
 def _reusable(
@@ -176,7 +176,7 @@ class Profiles:
     @property
     def kinds(self) -> tuple[type[KubeObject], ...]:
         """The additional kinds that the plugins read."""
-        return declared_kinds(type(plugin) for plugin in self.plugins)
+        return declared_kinds((type(plugin) for plugin in self.plugins), self.first.handle.release)
 
     @property
     def first(self) -> PluginRunner:

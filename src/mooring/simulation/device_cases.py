@@ -7,7 +7,14 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.api.devices import AllocationResult, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from mooring.api.devices import (
+    AllocationResult,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from mooring.api.meta import KubeObject, format_time
 from mooring.api.pod import Pod
 from mooring.framework.custom_resources import event_name
@@ -21,7 +28,7 @@ from mooring.scheduler.engine import Engine
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.simulation.cases import CaseError, object_of, pod_of
 
-DEVICE_KINDS: Final = (DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice)
+DEVICE_KINDS: Final = (DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, DeviceTaintRule)
 #: What random and current values read in answers.
 _SHARE, _NOW = "SHARE", "NOW"
 

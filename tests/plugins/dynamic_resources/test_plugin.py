@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from mooring.framework import CycleState, Status
+from mooring.api.codec import fit
+from mooring.api.devices import DeviceTaintRule
+from mooring.framework import CycleState, Hint, Status
+from mooring.framework.declarations import declared_kinds
 from mooring.framework.status import Code
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.dynamic_resources.plugin import DEVICES
-from mooring.releases import V1_36
+from mooring.releases import V1_36, V1_37
 from mooring.testing import PluginHarness, make_node, make_pod, run_plugin
 from tests.plugins.device_world import allocated, claim, exactly, gpu_class, gpu_slice
 
@@ -163,3 +166,36 @@ def test_timeouts_are_durations() -> None:
     args = {"filterTimeout": "1m30s", "bindingTimeout": "1h0m0.5s"}
     plugin = PluginHarness(DynamicResources, nodes=NODES, args=args).plugin
     assert (plugin._filter_timeout, plugin._binding_timeout) == (90.0, 3600.5)
+
+
+TAINT_RULE = fit(
+    {
+        "metadata": {"name": "rule"},
+        "spec": {"deviceSelector": {"pool": "n0"}, "taint": {"key": "bad", "effect": "NoSchedule"}},
+    },
+    DeviceTaintRule,
+)
+
+
+def test_taint_rules_are_obeyed_since_1_37() -> None:
+    objects = [claim(), gpu_class(), gpu_slice("n0"), gpu_slice("n1"), TAINT_RULE]
+    for release, feasible in ((V1_36, ["n0", "n1"]), (V1_37, ["n1"])):
+        world = PluginHarness(DynamicResources, nodes=NODES, objects=objects, release=release)
+        state = CycleState()
+        world.pre_filter(state, CLAIMING)
+        verdicts = world.filter(state, CLAIMING, world.nodes())
+        assert [name for name, status in verdicts.items() if status.is_success] == feasible
+        watched = DeviceTaintRule in declared_kinds([DynamicResources], release)
+        registered = "DeviceTaintRule" in {event.resource for event in world.plugin.events_to_register()}
+        assert watched == registered == (release is V1_37)
+
+
+def test_a_taint_rule_requeues_pods_if_a_device_changes() -> None:
+    world = PluginHarness(DynamicResources, nodes=NODES, objects=[gpu_slice("n0")], release=V1_37)
+    hint = next(each.hint for each in world.plugin.events_to_register() if each.resource == "DeviceTaintRule")
+    assert hint is not None
+    elsewhere = fit({"metadata": {"name": "rule"}, "spec": {"deviceSelector": {"pool": "n9"}}}, DeviceTaintRule)
+    changes = [(None, TAINT_RULE), (TAINT_RULE, None), (TAINT_RULE, elsewhere), (TAINT_RULE, TAINT_RULE)]
+    expected = [Hint.QUEUE, Hint.QUEUE, Hint.QUEUE, Hint.SKIP]
+    assert [hint(CLAIMING, old, new) for old, new in changes] == expected
+    assert hint(CLAIMING, elsewhere, None) is Hint.SKIP

@@ -145,7 +145,7 @@ class Reloader:
             log.warning(note)
         changed = list(_changes(before, setup))
         devices = DEVICE_KINDS if self._batch is not None else ()
-        kinds = (*declared_kinds(enabled_classes(config, setup.plugins)), *devices)
+        kinds = (*declared_kinds(enabled_classes(config, setup.plugins), config.release), *devices)
         try:
             async with asyncio.timeout(_READ_SECONDS):
                 await custom.watch(kinds)

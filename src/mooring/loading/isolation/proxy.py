@@ -200,7 +200,7 @@ def isolated(found: FoundPlugin, *, seconds: float, memory: int) -> type[Isolate
         if original is not None:
             members[name] = _declared(call, original)
     listers = declared_listers(cls)
-    members |= {name: Lister(each.kind, events=each.events) for name, each in listers.items()}
+    members |= {name: Lister(each.kind, events=each.events, gate=each.gate) for name, each in listers.items()}
     single = any(
         callable(getattr(cls, one, None)) and not callable(getattr(cls, many, None))
         for one, many in (("filter", "filter_nodes"), ("score", "score_nodes"))

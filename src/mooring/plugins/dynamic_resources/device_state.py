@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mooring.api.devices import DeviceClass, ResourceClaim, ResourceClaimSpec, ResourceSlice
+from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimSpec, ResourceSlice
 from mooring.framework import Handle
 from mooring.framework.listers import ObjectStore
 from mooring.plugins.dynamic_resources.allocator import Search, SearchLimitError, Solution
@@ -21,6 +21,7 @@ from mooring.plugins.dynamic_resources.claim_tracker import ClaimTracker
 from mooring.plugins.dynamic_resources.device_index import DeviceIndex, NodePools
 from mooring.plugins.dynamic_resources.extended_resources import ExtendedResources
 from mooring.plugins.dynamic_resources.selectors import Selectors
+from mooring.plugins.dynamic_resources.taint_rules import TaintedSlices
 
 Ints = npt.NDArray[np.int64]
 
@@ -121,7 +122,11 @@ class DeviceState:
     def __init__(self, handle: Handle) -> None:
         objects = handle.objects
         self.tracker = ClaimTracker(objects.lister(ResourceClaim))
-        self.index = DeviceIndex(handle.table, objects.lister(ResourceSlice), self.tracker.usage)
+        #: The slices as the allocator sees them.
+        self.slices = objects.lister(ResourceSlice)
+        if handle.release.enabled("DRADeviceTaintRules"):
+            self.slices = TaintedSlices(self.slices, objects.lister(DeviceTaintRule)).slices
+        self.index = DeviceIndex(handle.table, self.slices, self.tracker.usage)
         self.classes = objects.lister(DeviceClass)
         self.extended = extended_resources(objects)
         self.selectors = Selectors()

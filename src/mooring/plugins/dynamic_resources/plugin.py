@@ -15,6 +15,7 @@ from mooring.api.devices import (
     AllocationResult,
     DeviceClass,
     DeviceRequest,
+    DeviceTaintRule,
     ResourceClaim,
     ResourceClaimSpec,
     ResourceSlice,
@@ -62,6 +63,7 @@ from mooring.plugins.dynamic_resources.extended_resources import (
     special_claim,
 )
 from mooring.plugins.dynamic_resources.pod_claims import ClaimsNotReadyError, claims_of
+from mooring.plugins.dynamic_resources.taint_rules import taints_a_device
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -174,6 +176,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     claims = Lister(ResourceClaim, events=ActionType(0))
     slices = Lister(ResourceSlice, events=ActionType(0))
     classes = Lister(DeviceClass, events=ActionType(0))
+    taint_rules = Lister(DeviceTaintRule, events=ActionType(0), gate="DRADeviceTaintRules")
 
     def setup(self) -> None:
         """Read the claims and devices."""
@@ -203,13 +206,17 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if self.handle.release.claim_deletion_requeues:
             claim |= ActionType.DELETE
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
-        return [
+        events = [
             ClusterEvent("Node", node),
             ClusterEvent("ResourceClaim", claim, self._after_claim_changed),
             ClusterEvent("Pod", ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_changed),
             ClusterEvent("DeviceClass", change),
             ClusterEvent("ResourceSlice", change),
         ]
+        if self.handle.release.enabled("DRADeviceTaintRules"):
+            any_change = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
+            events.append(ClusterEvent("DeviceTaintRule", any_change, self._after_taint_rule_changed))
+        return events
 
     def _after_claim_changed(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> Hint:
         if new is None:
@@ -232,6 +239,14 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         except ClaimsNotReadyError:
             return Hint.SKIP
         return Hint.QUEUE
+
+    def _after_taint_rule_changed(self, _pod: Pod, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> Hint:
+        """Queue all pods if the taints of a device change."""
+        if old is not None and new is not None and old.spec == new.spec:
+            return Hint.SKIP
+        rules = [rule for rule in (old, new) if rule is not None]
+        changes = any(taints_a_device(rule, each) for each in self._state.slices.list() for rule in rules)
+        return Hint.QUEUE if changes else Hint.SKIP
 
     # PreFilter
 

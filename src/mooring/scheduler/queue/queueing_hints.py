@@ -193,6 +193,8 @@ _ACTIONS = {
 
 def event_label(resource: str, action: ActionType) -> str:
     """Return the label of an event in metrics and logs: ``NodeUpdateNodeLabel``, ``AssignedPodDelete``."""
+    if resource == "DeviceTaintRule":  # kube-scheduler sees the slices change
+        resource, action = "ResourceSlice", ActionType.UPDATE
     return f"{_GROUPS.get(resource, '')}{resource}{_ACTIONS.get(int(action), '')}"
 
 

@@ -1,0 +1,70 @@
+"""DeviceTaintRules: the ResourceSlices with the taints that rules add to their devices."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mooring.api.devices import Device, DeviceTaintRule, ResourceSlice
+from mooring.framework import Lister
+
+_replace = msgspec.structs.replace
+
+
+def may_match(rule: DeviceTaintRule, value: ResourceSlice) -> bool:
+    """Return whether a rule selects the driver and the pool of a slice. A rule without a selector selects nothing."""
+    selector, spec = rule.spec.device_selector, value.spec
+    return (
+        selector is not None
+        and (selector.driver is None or selector.driver == spec.driver)
+        and (selector.pool is None or selector.pool == spec.pool.name)
+    )
+
+
+def taints_a_device(rule: DeviceTaintRule, value: ResourceSlice) -> bool:
+    """Return whether a rule selects a device of a slice."""
+    return may_match(rule, value) and any(_selects(rule, device) for device in value.spec.devices)
+
+
+def _selects(rule: DeviceTaintRule, device: Device) -> bool:
+    """Return whether a rule that selects the slice selects a device of it."""
+    selector = rule.spec.device_selector
+    return selector is not None and selector.device in (None, device.name)
+
+
+class TaintedSlices:
+    """Keeps ``slices`` up to date: the published slices, with the taints of all rules."""
+
+    def __init__(self, published: Lister[ResourceSlice], rules: Lister[DeviceTaintRule]) -> None:
+        self.slices: Lister[ResourceSlice] = Lister()
+        self._published = published
+        self._rules = rules
+        for each in published.list():
+            self._slice_changed(None, each)
+        published.listen(self._slice_changed)
+        rules.listen(self._rule_changed)
+
+    def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        if new is not None:
+            self.slices.put(self._tainted(new))
+        elif old is not None:
+            self.slices.remove(old.name)
+
+    def _rule_changed(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return
+        for each in list(self._published.list()):
+            if any(rule is not None and taints_a_device(rule, each) for rule in (old, new)):
+                self.slices.put(self._tainted(each))
+
+    def _tainted(self, value: ResourceSlice) -> ResourceSlice:
+        rules = [rule for rule in self._rules.list() if may_match(rule, value)]
+        if not rules:
+            return value
+        rules.sort(key=lambda rule: rule.name)
+        devices = tuple(_with_taints(device, rules) for device in value.spec.devices)
+        return _replace(value, spec=_replace(value.spec, devices=devices))
+
+
+def _with_taints(device: Device, rules: list[DeviceTaintRule]) -> Device:
+    added = tuple(rule.spec.taint for rule in rules if _selects(rule, device))
+    return _replace(device, taints=(*device.taints, *added)) if added else device
