@@ -152,7 +152,7 @@ async def test_a_kind_that_is_not_served_yet_is_picked_up(world: World) -> None:
             await world.ticket("late")
             await world.pod("late")
             await until(lambda: world.node_of("late"))
-    warned = [each["event"] for each in logs if "does not serve" in each["event"]]
+    warned = [each["event"] for each in logs if "does not serve tickets" in each["event"]]
     assert 1 <= len(warned) <= 2
     assert "mooring plugin manifests FILE --crd" in warned[0]
 
