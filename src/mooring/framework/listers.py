@@ -86,11 +86,20 @@ class Lister(Generic[T]):
         version: A number that increases with every change; compare it to find out whether derived data is stale.
     """
 
-    __slots__ = ("_attribute", "_by_namespace", "_indexes", "_listeners", "_store", "events", "gate", "hint", "kind", "version")
+    __slots__ = (
+        "_attribute",
+        "_by_namespace",
+        "_indexes",
+        "_listeners",
+        "_store",
+        "events",
+        "gate",
+        "hint",
+        "kind",
+        "version",
+    )
 
-    def __init__(
-        self, kind: type[T] | None = None, *, events: ActionType = ActionType.ALL, gate: str = ""
-    ) -> None:
+    def __init__(self, kind: type[T] | None = None, *, events: ActionType = ActionType.ALL, gate: str = "") -> None:
         self.kind = kind
         self.events = events
         self.gate = gate

@@ -13,7 +13,18 @@ from typing import Any
 
 from mooring.api.meta import KubeObject
 from mooring.framework.custom_resources import CustomResource
-from mooring.kube import RESOURCES, Backoff, Change, Client, Forbidden, KubeError, NotFound, Reflector, Resource, resource_of
+from mooring.kube import (
+    RESOURCES,
+    Backoff,
+    Change,
+    Client,
+    Forbidden,
+    KubeError,
+    NotFound,
+    Reflector,
+    Resource,
+    resource_of,
+)
 from mooring.logs import get_logger
 from mooring.unexpected_errors import report_unexpected
 
