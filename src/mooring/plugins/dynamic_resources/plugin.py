@@ -63,7 +63,7 @@ from mooring.plugins.dynamic_resources.extended_resources import (
     special_claim,
 )
 from mooring.plugins.dynamic_resources.pod_claims import ClaimsNotReadyError, claims_of
-from mooring.plugins.dynamic_resources.taint_rules import taints_a_device
+from mooring.plugins.dynamic_resources.taint_rules import changes_taints
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -241,12 +241,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return Hint.QUEUE
 
     def _after_taint_rule_changed(self, _pod: Pod, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> Hint:
-        """Queue all pods if the taints of a device change."""
-        if old is not None and new is not None and old.spec == new.spec:
-            return Hint.SKIP
-        rules = [rule for rule in (old, new) if rule is not None]
-        changes = any(taints_a_device(rule, each) for each in self._state.slices.list() for rule in rules)
-        return Hint.QUEUE if changes else Hint.SKIP
+        return Hint.QUEUE if changes_taints(old, new, self._state.slices.list()) else Hint.SKIP
 
     # PreFilter
 

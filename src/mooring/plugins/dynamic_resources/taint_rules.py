@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from mooring.api.devices import Device, DeviceTaintRule, ResourceSlice
@@ -20,9 +22,16 @@ def may_match(rule: DeviceTaintRule, value: ResourceSlice) -> bool:
     )
 
 
-def taints_a_device(rule: DeviceTaintRule, value: ResourceSlice) -> bool:
-    """Return whether a rule selects a device of a slice."""
-    return may_match(rule, value) and any(_selects(rule, device) for device in value.spec.devices)
+def changes_taints(old: DeviceTaintRule | None, new: DeviceTaintRule | None, slices: Iterable[ResourceSlice]) -> bool:
+    """Return whether the change of a rule changes the taints of a device in some slices."""
+    if old is not None and new is not None and old.spec == new.spec:
+        return False
+    rules = [rule for rule in (old, new) if rule is not None]
+    return any(
+        may_match(rule, each) and any(_selects(rule, device) for device in each.spec.devices)
+        for each in slices
+        for rule in rules
+    )
 
 
 def _selects(rule: DeviceTaintRule, device: Device) -> bool:
@@ -50,10 +59,8 @@ class TaintedSlices:
             self.slices.remove(old.name)
 
     def _rule_changed(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
-        if old is not None and new is not None and old.spec == new.spec:
-            return
         for each in list(self._published.list()):
-            if any(rule is not None and taints_a_device(rule, each) for rule in (old, new)):
+            if changes_taints(old, new, (each,)):
                 self.slices.put(self._tainted(each))
 
     def _tainted(self, value: ResourceSlice) -> ResourceSlice:
