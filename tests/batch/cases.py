@@ -21,6 +21,9 @@ from mooring.batch.task import TaskInfo
 
 Object = dict[str, Any]
 _numbers = itertools.count(1)
+#: A class of devices, and their driver.
+DRIVER = "gpu.example.com"
+CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
 PLUGINS = ("priority", "gang", "conformance"), ("drf", "predicates", "proportion", "nodeorder", "binpack")
 
 
@@ -74,6 +77,41 @@ def gang(name: str, pods: int, least: int = -1, *, queue: str = "default", cpu: 
     """A group and its pods, which wait."""
     members = [pod(f"{name}-task-{number}", name, cpu=cpu) for number in range(pods)]
     return [group(name, pods if least < 0 else least, queue=queue, **rest), *members]
+
+
+def gpus(place: str, count: int) -> dict[str, Any]:
+    """The devices of a node."""
+    body = {
+        "driver": DRIVER,
+        "nodeName": place,
+        "pool": {"name": place, "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": f"gpu-{number}"} for number in range(count)],
+    }
+    head = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
+    return {**head, "metadata": {"name": f"slice-{place}"}, "spec": body}
+
+
+def claim(name: str, count: int = 1, device: str = "") -> dict[str, Any]:
+    """A claim; with a device of node a, an allocated one."""
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+    result = {"request": "r", "driver": DRIVER, "pool": "a", "device": device}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": metadata(name),
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+        "status": {"allocation": {"devices": {"results": [result]}}} if device else {},
+    }
+
+
+def claiming(name: str, pods: int, least: int = -1, count: int = 1, **rest: Any) -> list[dict[str, Any]]:
+    """A gang whose pods have a claim each."""
+    made, claims = gang(name, pods, least, **rest), []
+    for each in made[1:]:
+        own = f"{each['metadata']['name']}-gpu"
+        each["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": own}]
+        claims.append(claim(own, count))
+    return [*made, *claims]
 
 
 def running(name: str, nodes: list[str], least: int = 1, *, queue: str = "default", cpu: str = "1") -> list[Object]:

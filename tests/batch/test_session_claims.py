@@ -15,45 +15,22 @@ from mooring.batch.search import ErrorCache, find_nodes, pre_predicate
 from mooring.batch.session import Session
 from mooring.batch.task import PENDING, TaskInfo
 from mooring.plugins.dynamic_resources.device_state import device_state
-from tests.batch.cases import conf, decide, gang, metadata, node, opened, pod, queue, running, tasks_of
-
-DRIVER = "gpu.example.com"
-CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
-
-
-def gpus(place: str, count: int) -> dict[str, Any]:
-    """The devices of a node."""
-    body = {
-        "driver": DRIVER,
-        "nodeName": place,
-        "pool": {"name": place, "generation": 1, "resourceSliceCount": 1},
-        "devices": [{"name": f"gpu-{number}"} for number in range(count)],
-    }
-    head = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
-    return {**head, "metadata": {"name": f"slice-{place}"}, "spec": body}
-
-
-def claim(name: str, count: int = 1, device: str = "") -> dict[str, Any]:
-    """A claim; with a device of node a, an allocated one."""
-    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
-    result = {"request": "r", "driver": DRIVER, "pool": "a", "device": device}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": metadata(name),
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
-        "status": {"allocation": {"devices": {"results": [result]}}} if device else {},
-    }
-
-
-def claiming(name: str, pods: int, least: int = -1, count: int = 1, **rest: Any) -> list[dict[str, Any]]:
-    """A gang whose pods have a claim each."""
-    made, claims = gang(name, pods, least, **rest), []
-    for each in made[1:]:
-        own = f"{each['metadata']['name']}-gpu"
-        each["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": own}]
-        claims.append(claim(own, count))
-    return [*made, *claims]
+from tests.batch.cases import (
+    CLASS,
+    DRIVER,
+    claim,
+    claiming,
+    conf,
+    decide,
+    gang,
+    gpus,
+    node,
+    opened,
+    pod,
+    queue,
+    running,
+    tasks_of,
+)
 
 
 def used(session: Session) -> Counter[tuple[str, str, str]]:

@@ -10,6 +10,7 @@ from mooring.api.quantity import format_quantity
 from mooring.api.volcano import PodGroupStatus
 from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.arguments import Arguments
+from mooring.batch.device_quota import Demands, DeviceDemands, device_counts
 from mooring.batch.job import INQUEUE, RUNNING_PHASE, JobInfo
 from mooring.batch.pending_reasons import UNAVAILABLE, Reason, job_message, task_reason
 from mooring.batch.plugin import FAILED, PluginGuard, SessionGuards, build, guards_for
@@ -145,19 +146,24 @@ def phase_of(job: JobInfo, session: str) -> str:
 def _queue_amounts(session: Session) -> dict[str, dict[str, str]]:
     """Return what each queue has allocated, including its child queues."""
     totals = {name: Resource() for name in session.queues}
+    demands = DeviceDemands(session.handle)
+    devices: dict[str, list[Demands]] = {}
     for job in session.jobs.values():
-        held = [task.request for status in HOLDING for task in job.by_status.get(status, {}).values()]
+        held = [task for status in HOLDING for task in job.by_status.get(status, {}).values()]
         if not held:
             continue
+        claimed = [found for task in held if (found := demands.of(task))]
         name, seen = job.queue, set()
         while name in totals and name not in seen:
             seen.add(name)
-            for request in held:
-                totals[name].add(request)
+            for task in held:
+                totals[name].add(task.request)
+            if claimed:
+                devices.setdefault(name, []).extend(claimed)
             if name == ROOT or ROOT not in session.queues:
                 break
             name = session.queues[name].parent
-    return {name: amounts(total) for name, total in totals.items()}
+    return {name: {**amounts(total), **device_counts(devices.get(name, ()))} for name, total in totals.items()}
 
 
 def amounts(total: Resource) -> dict[str, str]:

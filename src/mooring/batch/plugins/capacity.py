@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mooring.batch.callbacks import PERMIT, REJECT
+from mooring.batch.device_quota import EXCEEDED, DeviceDemands, DeviceQuota, device_quota
 from mooring.batch.eviction import EvictionContext
 from mooring.batch.job import JobInfo
 from mooring.batch.plugin import BatchPlugin
@@ -24,7 +25,7 @@ from mooring.batch.queue import ROOT, QueueInfo
 from mooring.batch.resource import PODS, UNLIMITED, UNLIMITED_SCALAR, Resource, exceeded_part, highest, shared_names
 from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode
-from mooring.batch.task import TaskInfo
+from mooring.batch.task import HOLDING, TaskInfo
 
 
 class Capacity(BatchPlugin):
@@ -46,6 +47,7 @@ class Capacity(BatchPlugin):
         else:
             self.queues = flat_queues(session)
             session.add_queue_order(self._compare)
+        self._count_devices()
         session.add_reclaimable(self._reclaimable)
         session.add_unified_evictable(self._evictable)
         session.add_preemptive(self._preemptive)
@@ -101,7 +103,13 @@ class Capacity(BatchPlugin):
         leaf = self.leaf(queue)
         if not queue.is_open or leaf is None:
             return False
-        return all(fits_in(each.allocated, each.limit, [task]) for each in self.chain(leaf))
+        demands = self.devices.of(task)
+        for each in self.chain(leaf):
+            if each.devices is not None and not each.devices.allows_task(demands):
+                return False
+            if not fits_in(each.allocated, each.limit, [task]):
+                return False
+        return True
 
     def _preemptive(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Return whether a queue may reclaim: within its limit, and within what it or an ancestor deserves."""
@@ -131,16 +139,22 @@ class Capacity(BatchPlugin):
         leaf = self.leaf(queue)
         if leaf is None or not queue.is_open:
             return REJECT
-        if job.min_resources is None:
+        chain = self.chain(leaf)
+        devices = self.devices.minimum(job) if any(each.devices is not None for each in chain) else {}
+        if job.min_resources is None and not devices:
             return PERMIT
-        for each in self.chain(leaf):
+        for each in chain:
             short = each.short_of(job)
+            if not short and each.devices is not None and not each.devices.allows_job(devices):
+                short = [EXCEEDED]
             if short:
                 session.notes.append((job, named_resources(QUOTA, "insufficient", short)))
                 return REJECT
-        wanted = job.without_gated(job.min_resources)
-        for each in self.chain(leaf) if self._hierarchical else [leaf]:
+        wanted = job.without_gated(job.minimum())
+        for each in chain:
             each.inqueue.add(wanted)
+            if each.devices is not None:
+                each.devices.admit(devices)
         return PERMIT
 
     def _changed(self, task: TaskInfo, sign: int) -> None:
@@ -150,7 +164,26 @@ class Capacity(BatchPlugin):
             return
         for each in self.chain(own) if self._hierarchical else [own]:
             (each.allocated.add if sign > 0 else each.allocated.sub)(task.request)
+            if each.devices is not None:
+                (each.devices.take if sign > 0 else each.devices.give_back)(self.devices.of(task))
         own.update_share()
+
+    def _count_devices(self) -> None:
+        """Count the devices that tasks with a node have claimed, if a queue limits devices."""
+        arguments = self.arguments
+        enabled = arguments.boolean("capacity.DynamicResourceAllocationEnable", True)
+        capacity = arguments.boolean("capacity.DRAConsumableCapacityEnable", False)
+        self.devices = DeviceDemands(self._session.handle, capacity=capacity)
+        for queue in self.queues.values() if enabled else ():
+            queue.devices = device_quota(self._session.queues[queue.name].queue.spec.capability)
+        if all(queue.devices is None for queue in self.queues.values()):
+            return
+        for job in self._session.jobs.values():
+            limited = [each.devices for each in self.chain(self.queues[job.queue]) if each.devices is not None]
+            for status in HOLDING if limited else ():
+                for task in job.by_status.get(status, {}).values():
+                    for quota in limited:
+                        quota.take(self.devices.of(task))
 
     # Victims
 
@@ -259,6 +292,9 @@ class _Trial:
     def __init__(self, owner: Capacity) -> None:
         self._owner = owner
         self._allocated = {name: queue.allocated.clone() for name, queue in owner.queues.items()}
+        self._devices = {
+            name: queue.devices.copy() for name, queue in owner.queues.items() if queue.devices is not None
+        }
 
     def remove(self, task: TaskInfo, node: SessionNode) -> bool:
         """Simulate the removal of a task."""
@@ -275,6 +311,9 @@ class _Trial:
         for each in self._owner.chain(queue):
             amounts = self._allocated[each.name]
             (amounts.add if sign > 0 else amounts.sub)(task.request)
+            quota = self._devices.get(each.name)
+            if quota is not None:
+                (quota.take if sign > 0 else quota.give_back)(self._owner.devices.of(task))
         return True
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
@@ -282,7 +321,14 @@ class _Trial:
         leaf = self._owner.leaf(queue)
         if leaf is None:
             return False
-        return all(fits_in(self._allocated[each.name], each.limit, [task]) for each in self._owner.chain(leaf))
+        demands = self._owner.devices.of(task)
+        for each in self._owner.chain(leaf):
+            quota = self._devices.get(each.name)
+            if quota is not None and not quota.allows_task(demands):
+                return False
+            if not fits_in(self._allocated[each.name], each.limit, [task]):
+                return False
+        return True
 
     def predicate(self, task: TaskInfo, node: SessionNode) -> bool:
         """Return True: capacity has no predicate."""
@@ -292,7 +338,7 @@ class _Trial:
 class CapacityQueue(QueueAccount):
     """A queue and its place in the tree."""
 
-    __slots__ = ("ancestors", "capability", "children")
+    __slots__ = ("ancestors", "capability", "children", "devices")
 
     def __init__(self, queue: QueueInfo) -> None:
         super().__init__(queue.name)
@@ -303,6 +349,8 @@ class CapacityQueue(QueueAccount):
         #: The names of the ancestors, the root first.
         self.ancestors: list[str] = []
         self.children: list[CapacityQueue] = []
+        #: The device quota; None if there is none.
+        self.devices: DeviceQuota | None = None
 
     @property
     def is_leaf(self) -> bool:

@@ -15,7 +15,7 @@ def claims_of(pod: Pod, tracker: ClaimTracker) -> list[ResourceClaim]:
     """Return the claims of a pod, in order. Raises ClaimsNotReadyError."""
     found = []
     for entry in pod.spec.resource_claims:
-        name = _claim_name(pod, entry)
+        name = claim_name(pod, entry)
         if name is None:
             continue
         claim = tracker.get(name, pod.namespace)
@@ -30,7 +30,7 @@ def claims_of(pod: Pod, tracker: ClaimTracker) -> list[ResourceClaim]:
     return found
 
 
-def _claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
+def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
     """Return the name of the claim of an entry; None if no claim is needed."""
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
