@@ -32,6 +32,7 @@ from mooring.batch.queue import standing_queues
 from mooring.batch.resource import Resource
 from mooring.batch.run import Outcome, action_steps, close_session, open_session
 from mooring.batch.session import Session
+from mooring.batch.session_claims import DeviceReservation
 from mooring.batch.task import PENDING, TaskInfo
 from mooring.framework.api_clients import ClaimWriter, VolumeWriter
 from mooring.framework.handle import Handle
@@ -62,6 +63,8 @@ DEVICE_KINDS: Final = (DeviceClass, ResourceSlice, ResourceClaim)
 _SLICE_SECONDS: Final = 0.02
 #: How long changes are collected before a session starts.
 _GATHER_SECONDS: Final = 0.02
+#: How long a pod whose bind failed waits for the removal of its reservations.
+_RELEASE_SECONDS: Final = 10.0
 #: The period if nothing changed and the last session decided nothing.
 _IDLE_SECONDS: Final = 10.0
 #: The pauses after sessions that failed.
@@ -392,12 +395,24 @@ class BatchScheduler:
     async def _bind_failed(self, pod: Pod, problem: str) -> None:
         """Undo the assumption of a pod whose bind failed, and release its devices. The next session retries it."""
         self._records.failed(pod, problem)
-        async with self._lock:
-            devices = self.cluster.kube.device_reservations.pop(pod.uid, None)
-            if devices is not None:
+        devices = self.cluster.kube.device_reservations.pop(pod.uid, None)
+        if devices is not None:
+            async with self._lock:
                 devices.release()
+            await self._until_released(devices)
+        async with self._lock:
             self._cache.forget(pod)
         self._wake.set()
+
+    @staticmethod
+    async def _until_released(devices: DeviceReservation) -> None:
+        """Wait until the watch shows that the pod is removed from its claims: the next bind must add it again."""
+        try:
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                while devices.is_written():
+                    await asyncio.sleep(_GATHER_SECONDS)
+        except TimeoutError:
+            log.warning("claims of a pod whose bind failed are still reserved for it", pod=devices.pod.key)
 
     # Statuses
 
