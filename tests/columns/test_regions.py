@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mooring.api.label_selectors import compile_selector
+from mooring.api.node_selectors import required_node_affinity
 from mooring.columns.regions import Regions
 from mooring.columns.terms import PodTerm
 from mooring.framework import NodeTable
@@ -76,3 +77,25 @@ def test_equal_conditions_share_a_region():
     somewhere = table.template(make_pod("p").node_selector(disk="ssd").obj()).node_requirement
     assert regions.of(frozenset({ZONE})) is regions.of(frozenset({ZONE}), anywhere)
     assert regions.of(frozenset({ZONE})) is not regions.of(frozenset({ZONE}), somewhere)
+
+
+def test_regions_with_thousands_of_keys_are_dropped_early() -> None:
+    regions = Regions(zoned("a", "b"))
+    for number in range(40):
+        regions.of(frozenset({"zone"}), None, ()).refresh()
+        regions.of(frozenset(f"key-{number}-{each}" for each in range(2_000)), None, ())
+    assert len(regions) <= 9
+    small = regions.of(frozenset({"zone"}), None, ())
+    huge = regions.of(frozenset(f"key-{each}" for each in range(100_000)), None, ())
+    assert len(regions) == 1
+    assert regions.of(frozenset(huge._keys), None, ()) is huge
+    assert regions.of(frozenset({"zone"}), None, ()) is not small
+    assert regions._parts < 100_010
+
+
+def test_regions_with_thousands_of_values_are_dropped_early() -> None:
+    regions = Regions(zoned("a", "b"))
+    for number in range(40):
+        pod = make_pod("p").node_affinity_in("zone", [f"value-{number}-{each}" for each in range(2_000)]).obj()
+        regions.of(frozenset({"zone"}), required_node_affinity(pod), ())
+    assert len(regions) <= 9

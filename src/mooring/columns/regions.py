@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 _FEW = 32
 #: The maximum number of regions. Beyond it, the least recently used ones are dropped.
 _KEEP = 512
+#: The maximum number of keys, values and tolerations in the conditions of all regions, since a tenant can write
+#: thousands of them for one region.
+_KEEP_PARTS = 16_384
 
 Tolerations = tuple[Toleration, ...]
+Conditions = tuple[frozenset[str], RequiredNodeAffinity | None, Tolerations | None]
 _NO_DOMAINS: tuple[Mask, int] = (np.zeros(0, dtype=np.bool_), 0)
 
 
@@ -89,13 +93,12 @@ class Region:
         table = self._table
         nodes = Nodes(table)
         self.version += 1
-        missing = next((key for key in self._keys if not table.has_label_key(key)), None)
-        self._missing = None if missing is None else table.label(missing)
+        columns = [table.label(key) for key in self._keys]
+        self._missing = next((column for column in columns if not column.distinct), None)
         if self._missing is not None:
             self.mask, self.everything, self._codes = np.zeros(len(nodes), dtype=np.bool_), not len(nodes), ()
             return
         mask: Mask = np.ones(len(nodes), dtype=np.bool_)
-        columns = [table.label(key) for key in self._keys]
         for column in columns:
             mask &= nodes.codes(column) >= 0
         if self._affinity is not None:
@@ -155,7 +158,8 @@ class Regions:
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._regions: OrderedDict[object, Region] = OrderedDict()
+        self._regions: OrderedDict[Conditions, Region] = OrderedDict()
+        self._parts = 0
 
     def of(
         self,
@@ -170,8 +174,26 @@ class Regions:
         region = self._regions.get(conditions)
         if region is None:
             region = self._regions[conditions] = Region(self._table, keys, affinity, tolerations)
-            if len(self._regions) > _KEEP:
-                self._regions.popitem(last=False)
+            self._parts += _parts(conditions)
+            while len(self._regions) > _KEEP or (self._parts > _KEEP_PARTS and len(self._regions) > 1):
+                oldest, _ = self._regions.popitem(last=False)
+                self._parts -= _parts(oldest)
         else:
             self._regions.move_to_end(conditions)
         return region
+
+    def __len__(self) -> int:
+        return len(self._regions)
+
+
+def _parts(conditions: Conditions) -> int:
+    """Return the number of keys, values and tolerations in the conditions of a region."""
+    keys, affinity, tolerations = conditions
+    parts = 1 + len(keys) + len(tolerations or ())
+    if affinity is None:
+        return parts
+    requirements = [] if affinity.selector is None else list(affinity.selector.requirements)
+    if affinity.affinity is not None:
+        for term in affinity.affinity.terms:
+            requirements += [*term.expressions, *term.fields]
+    return parts + sum(1 + len(each.values) for each in requirements)
