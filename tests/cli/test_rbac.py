@@ -52,6 +52,13 @@ def test_what_the_default_configuration_needs() -> None:
         ("events.events.k8s.io", "patch"),
         ("tokenreviews.authentication.k8s.io", "create"),
         ("subjectaccessreviews.authorization.k8s.io", "create"),
+        ("resourceclaims.resource.k8s.io", "create"),
+        ("resourceclaims.resource.k8s.io", "delete"),
+        ("resourceclaims.resource.k8s.io", "patch"),
+        ("resourceclaims/binding.resource.k8s.io", "patch"),
+        ("resourceclaims/binding.resource.k8s.io", "update"),
+        ("resourceclaims/status.resource.k8s.io", "patch"),
+        ("resourceclaims/status.resource.k8s.io", "update"),
     }
     assert allowed(found, "Role") == {
         ("leases.coordination.k8s.io", "create", ""),

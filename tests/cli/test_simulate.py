@@ -139,7 +139,7 @@ def test_old_plugins_and_extenders_are_noted(tmp_path: Path) -> None:
     result = simulate("-f", manifests(tmp_path, node("n"), pod("p")), "--config", config)
     assert result.exit_code == 0, result.stderr
     assert "note: extenders are not called in a simulation\n" in result.stderr
-    assert "ignored, because they have no effect in kube-scheduler 1.36 by default: AzureDiskLimits" in result.stderr
+    assert "ignored, because they have no effect in kube-scheduler by default: AzureDiskLimits" in result.stderr
 
 
 # Bad input

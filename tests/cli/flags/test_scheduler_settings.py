@@ -111,9 +111,8 @@ def test_the_release_and_its_gates() -> None:
     gates = [("kube:StorageCapacityScoring", "true"), ("MemoryQoS", "true")]
     assert gated_release(V1_36, gates).enabled("StorageCapacityScoring")
     assert gate_notes(V1_36, gates) == ["--feature-gates: MemoryQoS=true has no effect on a scheduler"]
-    # Which release is emulated is not known yet: both gates are refused in one of them, but not in the other.
+    # Which release is emulated is not known yet: the gate is refused in one of them, but not in the other.
     assert gate_notes(None, [("SidecarContainers", "true")]) == []
-    assert gate_notes(None, [("DRAFractionalCapacityRange", "true")]) == []
     with pytest.raises(click.BadParameter, match="unrecognized feature gate: NoSuchGate"):
         gated_release(V1_36, [("NoSuchGate", "true")])
     with pytest.raises(click.BadParameter, match="neither true nor false"):
