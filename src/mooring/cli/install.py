@@ -81,7 +81,6 @@ def _absolute(path: str | Path) -> str:
 def _notes(setup: Setup) -> list[str]:
     """Return warnings for the administrator who replaces kube-scheduler."""
     from mooring.live.rbac_manifests import plugin_rules
-    from mooring.plugins.registry import BUILTIN
     from mooring.scheduler.profiles import enabled_classes
 
     config, found = setup.config, list(setup.notes)
@@ -101,9 +100,9 @@ def _notes(setup: Setup) -> list[str]:
             f"the lease {election.resource_namespace}/{election.resource_name} is not kube-scheduler's: while some "
             "nodes still run kube-scheduler, both would bind pods; remove leaderElection.resourceName"
         )
-    # kube-scheduler's role has the rules of DynamicResources, but not those of the community's plugins.
-    others = [each for each in enabled_classes(config, setup.plugins) if each is not BUILTIN["DynamicResources"]]
-    if plugin_rules(others):
+    # kube-scheduler's role has the rules of its default plugins, but not those of the community's plugins.
+    defaults = {each.partition(":")[0] for each in config.release.default_plugins.split()}
+    if plugin_rules(each for each in enabled_classes(config, setup.plugins) if each.name not in defaults):
         found.append(
             f"the plugins need more permissions than {_USER} has: apply the output of `mooring rbac --user {_USER}` "
             "with the same options"
