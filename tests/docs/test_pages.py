@@ -114,9 +114,8 @@ def test_the_first_plugins_that_a_newcomer_runs_do_not_delay_pods(page: str) -> 
 
 def test_pytest_works_after_make_demo(tmp_path: Path) -> None:
     """The environment of `make demo` has all that the settings of pytest in this repository need."""
-    setup = runpy.run_path(str(ROOT / "scripts" / "setup_env.py"))
-    _, group = setup["KINDS"]["run"]
-    packages = [re.split(r"[<>=]", each)[0] for each in setup["group"](group)]
+    pinned = runpy.run_path(str(ROOT / "scripts" / "pinned.py"))
+    packages = [re.split(r"[<>=]", each)[0] for each in pinned["group"]("test")]
     assert "pytest" in packages
     (tmp_path / "test_mine.py").write_text("def test_mine() -> None:\n    assert True\n")
     plugins = [part for each in packages if each != "pytest" for part in ("-p", each.removeprefix("pytest-"))]

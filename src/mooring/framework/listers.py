@@ -14,6 +14,7 @@ from mooring.unexpected_errors import report_unexpected
 
 T = TypeVar("T", bound=KubeObject)
 F = TypeVar("F", bound=Callable[..., Any])
+D = TypeVar("D")
 #: Returns an object's key in an index: one key, several, or None to leave the object out.
 IndexKey = Callable[[T], "Hashable | None"]
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -271,6 +272,17 @@ class ObjectStore:
         self._listers: dict[type, Lister[KubeObject]] = {}
         #: Whether an exception of a listener is reported, so that the others see the change; otherwise it is raised.
         self.reports_failures = False
+        self._derived: dict[type, object] = {}
+
+    def derived(self, kind: type[D], make: Callable[[], D]) -> D:
+        """Return the state of a kind that is derived from the objects; ``make`` creates it on first use.
+
+        All plugins on the store share it. It lives as long as the store.
+        """
+        found = self._derived.get(kind)
+        if found is None:
+            found = self._derived[kind] = make()
+        return cast("D", found)
 
     def lister(self, kind: type[T]) -> Lister[T]:
         """Return the lister of a kind."""

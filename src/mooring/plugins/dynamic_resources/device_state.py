@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from time import perf_counter
@@ -191,21 +190,11 @@ def new_budget(filter_timeout: float) -> Budget:
     return Budget(int(_MOST_STEPS * share / _MOST_SECONDS), share)
 
 
-_STATES: weakref.WeakKeyDictionary[ObjectStore, DeviceState] = weakref.WeakKeyDictionary()
-_EXTENDED: weakref.WeakKeyDictionary[ObjectStore, ExtendedResources] = weakref.WeakKeyDictionary()
-
-
 def device_state(handle: Handle) -> DeviceState:
     """Return the state that all profiles on a cache share."""
-    found = _STATES.get(handle.objects)
-    if found is None:
-        found = _STATES[handle.objects] = DeviceState(handle)
-    return found
+    return handle.objects.derived(DeviceState, lambda: DeviceState(handle))
 
 
 def extended_resources(objects: ObjectStore) -> ExtendedResources:
     """Return the extended resources that classes provide; all plugins on a cache share them."""
-    found = _EXTENDED.get(objects)
-    if found is None:
-        found = _EXTENDED[objects] = ExtendedResources(objects.lister(DeviceClass))
-    return found
+    return objects.derived(ExtendedResources, lambda: ExtendedResources(objects.lister(DeviceClass)))
