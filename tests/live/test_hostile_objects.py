@@ -77,10 +77,18 @@ def unscheduled(hostile: Hostile) -> dict[str, Any]:
     return document
 
 
+def without_usage(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod without what the kubelet reports of a resize: a pod that uses a whole node leaves no room on it."""
+    if isinstance(status := pod.get("status"), dict):
+        usage = ("allocatedResources", "containerStatuses", "initContainerStatuses", "resources")
+        pod["status"] = {key: value for key, value in status.items() if key not in usage}
+    return pod
+
+
 def documents(hostile: Hostile, kind: type[KubeObject]) -> dict[str, Any]:
     """Return a hostile object that affects decisions: pods are to be scheduled, and slices reach the ordinary node."""
     if kind is Pod:
-        return unscheduled(hostile)
+        return without_usage(unscheduled(hostile))
     document = hostile.document(kind)
     if kind is ResourceSlice and isinstance(document.get("spec"), dict):
         pool = {"name": "pool", "generation": 2**63 - 1, "resourceSliceCount": 1}
@@ -154,7 +162,7 @@ def test_no_object_stops_the_scheduler(seed: int) -> None:
         started = time.process_time()
         for kind in ALL:
             fed.put(kind, documents(hostile, kind))
-        fed.put(Pod, hostile.document(Pod, "placed"))
+        fed.put(Pod, without_usage(hostile.document(Pod, "placed")))
         fed.put(Pod, ordinary("usual"))
         placed = fed.schedule()
         fed.remove_all()
