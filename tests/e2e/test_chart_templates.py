@@ -16,7 +16,8 @@ import yaml
 
 from mooring import __version__
 from mooring.config import default_config
-from mooring.live.rbac_manifests import Grantee, manifests
+from mooring.live.rbac_manifests import Grantee, manifests, plugin_rules
+from mooring.scheduler.profiles import enabled_classes
 from tests.e2e.controlplane import Object
 from tests.e2e.helm import CHART, VALUES, Helm, HelmError, of_kind
 
@@ -94,7 +95,8 @@ def template(objects: list[Object]) -> Object:
 def test_roles_are_those_of_mooring_rbac(helm: Helm) -> None:
     ours = helm.template()
     grantee = Grantee(service_account="mooring", namespace="mooring", name="mooring-mooring")
-    theirs = manifests(default_config(), grantee)
+    extra = plugin_rules(enabled_classes(default_config(), {}))
+    theirs = manifests(default_config(), grantee, extra=extra)
     assert _rules(rules(ours)) == _rules(theirs[0]["rules"])
     binding = of_kind(ours, "ClusterRoleBinding")
     assert (binding["roleRef"], binding["subjects"]) == (theirs[1]["roleRef"], theirs[1]["subjects"])
