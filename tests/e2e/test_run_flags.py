@@ -103,6 +103,10 @@ def tls_version(port: int) -> str | None:
         return secure.version()
 
 
+#: --write-config-to does not ask the API server for its version, and the default is the newest release.
+OLDER = "--emulated-version=1.36"
+
+
 @pytest.mark.parametrize("given", [{}, PROFILES], ids=["defaults", "profiles"])
 def test_both_write_the_same_configuration(cluster: Cluster, tmp_path: Path, given: Object) -> None:
     """--write-config-to writes what is in force, defaults and flags included, and ends."""
@@ -110,7 +114,7 @@ def test_both_write_the_same_configuration(cluster: Cluster, tmp_path: Path, giv
     flags = [f"--config={config}", "--leader-elect-resource-name=mine", "--leader-elect-retry-period=1s"]
     flags.append("--secure-port=0")
     found = []
-    for name, program in (("theirs", [str(binary("kube-scheduler"))]), ("ours", [str(MOORING), "run"])):
+    for name, program in (("theirs", [str(binary("kube-scheduler"))]), ("ours", [str(MOORING), "run", OLDER])):
         file = tmp_path / name
         done = run(*program, *flags, f"--write-config-to={file}")
         assert done.returncode == 0, done.stderr
@@ -149,7 +153,7 @@ def test_logs_are_lines_as_klog_writes_them(cluster: Cluster) -> None:
     [
         ("--leader-elct=true", 2, "unknown flag: --leader-elct. Did you mean --leader-elect?"),
         ("--policy-config-file=x", 2, "was removed from kube-scheduler 1.23; write a --config file"),
-        ("--feature-gates=GangScheduling=true", 2, "GangScheduling=true changes how kube-scheduler decides"),
+        ("--feature-gates=GenericWorkload=true", 2, "GenericWorkload=true changes how kube-scheduler decides"),
         ("--config=nowhere.yaml", 1, "nowhere.yaml: no such file"),
         ("--kubeconfig=nowhere", 1, "nowhere: no such file"),
     ],
