@@ -25,9 +25,19 @@ from tests.e2e.mooring_process import MOORING, mooring_command
 GRANTED, BARE = "granted", "bare"
 #: (API group, resource with its subresource, verb)
 Permission = tuple[str, str, str]
+_DEVICES: Final = "resource.k8s.io"
+_CLAIMS: Final = "pods with claims or devices, see test_devices_live.py"
 #: What is allowed though this test never sees it used, and when it is used.
 CONDITIONAL: Final[dict[Permission, str]] = {
     ("", "pods", "get"): "the answer to a bind was lost, so the pod itself is asked",
+    **{(_DEVICES, "resourceclaims", verb): _CLAIMS for verb in ("create", "delete", "get", "patch")},
+    **{
+        (_DEVICES, f"resourceclaims/{part}", verb): _CLAIMS
+        for part in ("binding", "status")
+        for verb in ("patch", "update")
+    },
+    **{(_DEVICES, resource, "get"): "the rule for reading" for resource in ("deviceclasses", "resourceslices")},
+    **{(_DEVICES, "devicetaintrules", verb): "a server of 1.37" for verb in ("get", "watch")},
 }
 #: Streamed lists are watches; a server that does not stream is asked for pages.
 PAGED: Final = "list"
