@@ -19,8 +19,11 @@ def test_it_measures_schedulers_side_by_side(built: None) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
-    rates = [(each["scheduler"], each["nodes"], each["bound"], each["events"]) for each in results["rates"]]
-    assert rates == [("kube-scheduler", 20, 60, 60), ("null", 20, 60, 0), ("null+events", 20, 60, 60)]
+    rates = [(each["scheduler"], each["nodes"], each["bound"]) for each in results["rates"]]
+    assert rates == [("kube-scheduler", 20, 60), ("null", 20, 60), ("null+events", 20, 60)]
+    # On a busy machine there may be another event, about a pod that was tried twice.
+    counts = [each["events"] for each in results["rates"]]
+    assert (counts[0] >= 60, counts[1], counts[2] >= 60) == (True, 0, True)
     for each in results["rates"]:
         assert each["cpu_ms_per_pod"] > 0
         assert each["peak_mib"] > 0
