@@ -16,14 +16,19 @@ def _names(text: str) -> frozenset[str]:
 
 
 #: Gates that a profile obeys in both states. Built-in plugins read them with ``handle.release.enabled``.
-SUPPORTED: Final = frozenset({"NodeDeclaredFeatures", "StorageCapacityScoring", "VolumeLimitScaling"})
+SUPPORTED: Final = _names(
+    """
+    DRADeviceTaints DRAExtendedResource DRAPrioritizedList DRASchedulerFilterTimeout NodeDeclaredFeatures
+    StorageCapacityScoring VolumeLimitScaling
+    """
+)
 #: Other gates that change the decisions of kube-scheduler. Only their defaults are supported.
 _DECISIVE: Final = _names(
     """
     CompositePodGroup CoordinatedLeaderElection DRAConsumableCapacity DRADerivedAttributes DRADeviceBindingConditions
-    DRADeviceCompatibilityGroups DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAFractionalCapacityRange
-    DRAListTypeAttributes DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevices
-    DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DRAWorkloadResourceClaims GangScheduling
+    DRADeviceCompatibilityGroups DRADeviceTaintRules DRAFractionalCapacityRange DRAListTypeAttributes
+    DRANodeAllocatableResources DRAOptionalNodeOperations DRAPartitionableDevices
+    DRAResourceClaimDeviceStatus DRAWorkloadResourceClaims GangScheduling
     GenericWorkload InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingSchedulerPreemption
     MatchLabelKeysInPodTopologySpread NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodLevelResources
     TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling WorkloadAwarePreemption

@@ -13,7 +13,7 @@ from mooring.framework.declarations import declared_kinds
 from mooring.framework.status import Code
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.dynamic_resources.plugin import DEVICES
-from mooring.releases import V1_36, V1_37
+from mooring.releases import V1_36, V1_37, with_gates
 from mooring.testing import PluginHarness, make_node, make_pod, run_plugin
 from tests.plugins.device_world import allocated, claim, exactly, gpu_class, gpu_slice
 
@@ -199,3 +199,41 @@ def test_a_taint_rule_requeues_pods_if_a_device_changes() -> None:
     expected = [Hint.QUEUE, Hint.QUEUE, Hint.QUEUE, Hint.SKIP]
     assert [hint(CLAIMING, old, new) for old, new in changes] == expected
     assert hint(CLAIMING, elsewhere, None) is Hint.SKIP
+
+
+def gated(gate: str, *objects: Any) -> PluginHarness:
+    """A world in which a feature gate of 1.36 is off."""
+    release, _ = with_gates(V1_36, {gate: False})
+    return PluginHarness(DynamicResources, nodes=NODES[:1], objects=[*objects, gpu_class()], release=release)
+
+
+def test_without_device_taints_tainted_devices_are_allocated() -> None:
+    tainted = [{"name": "gpu-0", "taints": [{"key": "k", "effect": "NoSchedule"}]}]
+    objects = (claim(), gpu_slice("n0", tainted))
+    for world, success in (
+        (harness(*objects, gpu_class(), nodes=NODES[:1]), False),
+        (gated("DRADeviceTaints", *objects), True),
+    ):
+        state = CycleState()
+        world.pre_filter(state, CLAIMING)
+        assert world.filter(state, CLAIMING, world.nodes())["n0"].is_success is success
+
+
+def test_without_prioritized_lists_a_claim_with_a_list_is_refused() -> None:
+    alternatives = [{"name": "s", **exactly()["exactly"]}]
+    listed = claim({"name": "r", "firstAvailable": alternatives})
+    status, _ = gated("DRAPrioritizedList", listed, gpu_slice("n0")).pre_filter(CycleState(), CLAIMING)
+    problem = "has subrequests, but the DRAPrioritizedList feature is disabled"
+    assert status == Status.unresolvable(f"resource claim default/c, request r: {problem}")
+
+
+def test_without_extended_resources_classes_provide_none() -> None:
+    pod = make_pod("p").req({"deviceclass.resource.kubernetes.io/gpu": 1}).obj()
+    for world, code in ((harness(gpu_class()), Code.SUCCESS), (gated("DRAExtendedResource"), Code.SKIP)):
+        status, _ = world.pre_filter(CycleState(), pod)
+        assert status.code is code
+
+
+def test_without_the_filter_timeout_its_argument_is_ignored() -> None:
+    assert gated("DRASchedulerFilterTimeout").plugin._filter_timeout == 0
+    assert harness().plugin._filter_timeout == 10

@@ -12,15 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimSpec, ResourceSlice
-from mooring.framework import Handle
-from mooring.framework.listers import ObjectStore
+from mooring.framework import Handle, Lister
 from mooring.plugins.dynamic_resources.allocator import Search, SearchLimitError, Solution
 from mooring.plugins.dynamic_resources.claim_plan import MOST_ALTERNATIVES, AllocationError, ClaimPlan
 from mooring.plugins.dynamic_resources.claim_tracker import ClaimTracker
 from mooring.plugins.dynamic_resources.device_index import DeviceIndex, NodePools
 from mooring.plugins.dynamic_resources.extended_resources import ExtendedResources
 from mooring.plugins.dynamic_resources.selectors import Selectors
-from mooring.plugins.dynamic_resources.taint_rules import TaintedSlices
+from mooring.plugins.dynamic_resources.taint_rules import TaintedSlices, UntaintedSlices
 
 Ints = npt.NDArray[np.int64]
 
@@ -125,9 +124,11 @@ class DeviceState:
         self.slices = objects.lister(ResourceSlice)
         if handle.release.enabled("DRADeviceTaintRules"):
             self.slices = TaintedSlices(self.slices, objects.lister(DeviceTaintRule)).slices
+        elif not handle.release.enabled("DRADeviceTaints"):
+            self.slices = UntaintedSlices(self.slices).slices
         self.index = DeviceIndex(handle.table, self.slices, self.tracker.usage)
         self.classes = objects.lister(DeviceClass)
-        self.extended = extended_resources(objects)
+        self.extended = extended_resources(handle)
         self.selectors = Selectors()
         self._version: tuple[int, int] = (-1, -1)
         self._claim_plans: dict[bytes, ClaimPlan] = {}
@@ -195,6 +196,8 @@ def device_state(handle: Handle) -> DeviceState:
     return handle.objects.derived(DeviceState, lambda: DeviceState(handle))
 
 
-def extended_resources(objects: ObjectStore) -> ExtendedResources:
+def extended_resources(handle: Handle) -> ExtendedResources:
     """Return the extended resources that classes provide; all plugins on a cache share them."""
-    return objects.derived(ExtendedResources, lambda: ExtendedResources(objects.lister(DeviceClass)))
+    is_on = handle.release.enabled("DRAExtendedResource")
+    classes = handle.objects.lister(DeviceClass) if is_on else Lister[DeviceClass]()
+    return handle.objects.derived(ExtendedResources, lambda: ExtendedResources(classes))

@@ -185,7 +185,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._index = self._state.index
         self._extended = self._state.extended
         self._binder = ClaimBinder(self.handle, self._tracker)
-        self._filter_timeout = _seconds(self.args.filter_timeout)
+        self._has_lists = self.handle.release.enabled("DRAPrioritizedList")
+        has_timeout = self.handle.release.enabled("DRASchedulerFilterTimeout")
+        self._filter_timeout = _seconds(self.args.filter_timeout) if has_timeout else 0.0
         self._binding_timeout = _seconds(self.args.binding_timeout)
 
     # The queue
@@ -293,6 +295,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         for request in claim.spec.devices.requests:
             if request.exactly is not None:
                 named = [(request.exactly.device_class_name, request.name)]
+            elif request.first_available and not self._has_lists:
+                problem = "has subrequests, but the DRAPrioritizedList feature is disabled"
+                return Status.unresolvable(f"resource claim {claim.key}, request {request.name}: {problem}")
             elif request.first_available:
                 named = [(each.device_class_name, f"{request.name}/{each.name}") for each in request.first_available]
             else:
@@ -314,7 +319,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if not found.claims:
             return None
         if found.left_over:
-            return Verdicts(np.full(len(nodes), _LEFT_OVER_CODE, dtype=np.int8), _status)
+            return Verdicts(np.full(len(nodes), _LEFT_OVER_CODE, dtype=np.int8), lambda code: _STATUSES[code - 1])
         found.filtered = True
         rows = _rows(nodes)
         codes, served = self._check_resources(found, nodes, rows)
@@ -452,7 +457,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ints | int:
         """Score by the chosen alternatives of prioritized lists."""
         found = state.get(DEVICES)
-        if found is None or not found.claims or not found.to_allocate or not found.filtered:
+        if found is None or not (found.claims and found.to_allocate and found.filtered and self._has_lists):
             return 0
         earlier = sum(allocated_score(claim) for claim in found.claims if claim.status.allocation is not None)
         rows = _rows(nodes)
@@ -575,10 +580,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def _new_uid(self) -> str:
         return str(uuid.UUID(int=self.handle.random.getrandbits(128), version=4))
-
-
-def _status(code: int) -> Status:
-    return _STATUSES[code - 1]
 
 
 def _rows(nodes: Nodes) -> Rows:

@@ -1,4 +1,4 @@
-"""DeviceTaintRules: the ResourceSlices with the taints that rules add to their devices."""
+"""Taints of devices: the ResourceSlices with the taints that DeviceTaintRules add, or without any taints."""
 
 from __future__ import annotations
 
@@ -70,6 +70,23 @@ class TaintedSlices:
         rules.sort(key=lambda rule: rule.name)
         devices = tuple(_with_taints(device, rules) for device in value.spec.devices)
         return _replace(value, spec=_replace(value.spec, devices=devices))
+
+
+class UntaintedSlices:
+    """Keeps ``slices`` up to date: the published slices without taints, for releases whose taints are disabled."""
+
+    def __init__(self, published: Lister[ResourceSlice]) -> None:
+        self.slices: Lister[ResourceSlice] = Lister()
+        for each in published.list():
+            self._slice_changed(None, each)
+        published.listen(self._slice_changed)
+
+    def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        if new is not None:
+            devices = tuple(_replace(device, taints=()) if device.taints else device for device in new.spec.devices)
+            self.slices.put(_replace(new, spec=_replace(new.spec, devices=devices)))
+        elif old is not None:
+            self.slices.remove(old.name)
 
 
 def _with_taints(device: Device, rules: list[DeviceTaintRule]) -> Device:

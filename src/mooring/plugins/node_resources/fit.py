@@ -144,7 +144,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def setup(self) -> None:
         """Create the scorer."""
-        self._extended = extended_resources(self.handle.objects)
+        self._extended = extended_resources(self.handle)
         self.handle.lister(DeviceClass).listen(self._class_changed)
         self._devices = DeviceScoring(self.handle, self.args.scoring_strategy)
         self._ignored = frozenset(self.args.ignored_resources)
@@ -278,11 +278,13 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def events_to_register(self) -> list[ClusterEvent]:
         """Register for pods that are deleted or scaled down, and nodes that are added or grow."""
-        return [
+        events = [
             ClusterEvent("Pod", ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, _room_left),
             ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, self._room_added),
-            ClusterEvent("DeviceClass", ActionType.ADD | ActionType.UPDATE, _class_provides),
         ]
+        if self.handle.release.enabled("DRAExtendedResource"):
+            events.append(ClusterEvent("DeviceClass", ActionType.ADD | ActionType.UPDATE, _class_provides))
+        return events
 
     def _room_added(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         offered = amounts(new.status.allocatable)
