@@ -8,6 +8,7 @@ from mooring.framework import (
     ActionType,
     ClusterEvent,
     CycleState,
+    DeviceAllocation,
     Hint,
     NodeInfo,
     Nodes,
@@ -98,6 +99,9 @@ class Results(Plugin):
 
     def may_evict(self, pod: Pod, victim: Pod) -> str:  # mistake
         return "yes"
+
+    def score_allocation(self, pod: Pod, allocation: DeviceAllocation) -> str:  # mistake
+        return "good"
 
 
 class Declarations(Plugin):

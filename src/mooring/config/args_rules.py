@@ -297,8 +297,24 @@ def _gpu_sharing(args: Args, path: str) -> Errors:
         yield from _range(f"{place}.weight", pod.get("weight", 1), 1, 10**6)
 
 
+_DEVICE_STRATEGIES: Final = ("MostAllocated", "LeastAllocated", "Fragmentation", "Attribute")
+
+
+def _device_scoring(args: Args, path: str) -> Errors:
+    strategy = args.get("strategy", "Fragmentation")
+    if strategy not in _DEVICE_STRATEGIES:
+        yield _unsupported(f"{path}.strategy", strategy, _DEVICE_STRATEGIES)
+    if strategy == "Attribute":
+        for field, remedy in (("attribute", "Name the attribute."), ("scores", "Write a score for each value.")):
+            if not args.get(field):
+                yield FieldError(f"{path}.{field}", "is required", remedy=remedy)
+    for value, score in (args.get("scores") or {}).items():
+        yield from _range(f"{path}.scores[{value}]", score, 0, 100)
+
+
 _COMMUNITY: Final[dict[str, Callable[[Args, str], Errors]]] = {
     "Coscheduling": _coscheduling,
+    "DeviceScoring": _device_scoring,
     "GpuSharing": _gpu_sharing,
     "NodeResourceTopologyMatch": _topology_match,
     "NodeResourcesAllocatable": _allocatable,

@@ -14,9 +14,10 @@ from mooring.releases import Release
 _FILTERS: Final = "preFilter filter"
 _ALL: Final = "preFilter filter preScore score"
 
-#: GpuSharing and the plugins of scheduler-plugins are built in, but disabled by default.
+#: DeviceScoring, GpuSharing and the plugins of scheduler-plugins are built in, but disabled by default.
 _COMMUNITY: Final = {
     "CapacityScheduling": "preFilter postFilter reserve",
+    "DeviceScoring": "score",
     "GpuSharing": "preFilter filter score reserve preBind",
     "Coscheduling": "queueSort preFilter postFilter permit reserve",
     "NodeResourceTopologyMatch": "filter score reserve postBind",

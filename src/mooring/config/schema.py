@@ -193,6 +193,7 @@ _ARGS: Final[dict[str, dict[str, Type]]] = {
             }
         )
     },
+    "DeviceScoring": {"strategy": STRING, "attribute": STRING, "scores": MapOf(INT64)},
     "GpuSharing": {
         "policy": STRING,
         "typicalPods": ListOf(

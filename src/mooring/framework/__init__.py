@@ -10,6 +10,7 @@ from mooring.columns.table import NodeTable, PodListener
 from mooring.columns.templates import PodTemplate
 from mooring.framework.api_clients import Binding
 from mooring.framework.custom_resources import CustomResource, DeclarationError
+from mooring.framework.device_allocations import DeviceAllocation, NodeDevice
 from mooring.framework.events import ActionType, ClusterEvent, Hint, QueueingHint
 from mooring.framework.extension_points import ExtensionPoints, QueuedPod
 from mooring.framework.handle import Handle
@@ -34,6 +35,7 @@ __all__ = [
     "CustomResource",
     "CycleState",
     "DeclarationError",
+    "DeviceAllocation",
     "ExtensionPoints",
     "Handle",
     "Hint",
@@ -42,6 +44,7 @@ __all__ = [
     "Meta",
     "MissingStateError",
     "Node",
+    "NodeDevice",
     "NodeInfo",
     "NodeStatuses",
     "NodeTable",

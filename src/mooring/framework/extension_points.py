@@ -16,6 +16,7 @@ import numpy.typing as npt
 from mooring.api.pod import Pod
 from mooring.columns.node_info import NodeInfo, PodInfo
 from mooring.columns.nodes import Nodes
+from mooring.framework.device_allocations import DeviceAllocation
 from mooring.framework.events import ClusterEvent
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.state import CycleState
@@ -223,6 +224,20 @@ class ExtensionPoints:
         ```python
         def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> npt.NDArray[np.int64]:
             return 100 * nodes.free("cpu") // np.maximum(nodes.allocatable("cpu"), 1)
+        ```
+        """
+        raise NotImplementedError
+
+    def score_allocation(self, pod: Pod, allocation: DeviceAllocation) -> Score:
+        """Score the devices that a pod would get on a node: a number from 0 to 100, the higher the better.
+
+        It runs for pods with resource claims. Among the possible allocations on a node, the one with the highest sum of
+        weighted scores is chosen; among equal ones, the one that kube-scheduler would choose. Its score is also the
+        plugin's score of the node, unless the plugin defines ``score`` or ``score_nodes``.
+
+        ```python
+        def score_allocation(self, pod: Pod, allocation: DeviceAllocation) -> float:
+            return 100 * sum(allocation.free_after) / len(allocation.devices)
         ```
         """
         raise NotImplementedError

@@ -16,6 +16,7 @@ from mooring.columns.nominator import Nominator
 from mooring.columns.table import NodeTable, PodListener
 from mooring.columns.templates import PodTemplate
 from mooring.framework.api_clients import ApiReader, Binder, ClaimWriter, NoBinder, VolumeWriter
+from mooring.framework.device_allocations import AllocationScorer
 from mooring.framework.listers import ListenerError, Lister, ObjectStore, PluginLister
 from mooring.framework.plugin_errors import HangsError, contain
 from mooring.framework.state import CycleState
@@ -82,6 +83,10 @@ class Runner(Protocol):
 
     def may_evict(self, pod: Pod, victim: Pod) -> bool:
         """Return whether all plugins that define ``may_evict`` allow the eviction of a pod for another."""
+
+    @property
+    def allocation_scorers(self) -> tuple[AllocationScorer, ...]:
+        """The plugins that define ``score_allocation``."""
 
 
 class _GuardedListener:
@@ -219,6 +224,12 @@ class Handle:
     @runner.setter
     def runner(self, runner: Runner) -> None:
         self._profile_handle._runner = runner
+
+    @property
+    def allocation_scorers(self) -> tuple[AllocationScorer, ...]:
+        """The plugins of the profile that define ``score_allocation``; none before the profile is active."""
+        runner = self._profile_handle._runner
+        return () if runner is None else runner.allocation_scorers
 
     @property
     def nodes(self) -> Nodes:

@@ -43,6 +43,7 @@ _CONFIG = {
     "pre_score": "preScore",
     "score": "score",
     "score_nodes": "score",
+    "score_allocation": "score",
     "reserve": "reserve",
     "unreserve": "reserve",
     "permit": "permit",

@@ -394,7 +394,7 @@ _NEUTRAL: dict[str, Callable[[tuple[Any, ...]], Any]] = {
          "unreserve", "permit", "pre_bind", "post_bind"), lambda _: None
     ),
     **dict.fromkeys(("pre_bind_pre_flight", "bind"), lambda _: Status(Code.SKIP)),
-    **dict.fromkeys(("score", "score_nodes"), lambda _: 0),
+    **dict.fromkeys(("score", "score_allocation", "score_nodes"), lambda _: 0),
     "normalize_scores": lambda args: args[2],
     "signature": lambda args: args[0],
     "post_filter": lambda _: Status.unschedulable(),

@@ -27,8 +27,8 @@ from mooring.loading.snapshot import watched_files
 
 #: Methods that are called only if one of the other methods is defined.
 _NEEDS = {
-    "normalize_scores": ("score", "score_nodes"),
-    "pre_score": ("score", "score_nodes"),
+    "normalize_scores": ("score", "score_nodes", "score_allocation"),
+    "pre_score": ("score", "score_nodes", "score_allocation"),
     "add_pod": ("pre_filter",),
     "remove_pod": ("pre_filter",),
     "what_if": ("filter", "filter_nodes"),

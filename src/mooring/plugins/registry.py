@@ -10,6 +10,7 @@ from mooring.plugins.capacity_scheduling import CapacityScheduling
 from mooring.plugins.coscheduling import Coscheduling
 from mooring.plugins.default_binder import DefaultBinder
 from mooring.plugins.default_preemption import DefaultPreemption
+from mooring.plugins.device_scoring import DeviceScoring
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.gpu_sharing import GpuSharing
 from mooring.plugins.image_locality import ImageLocality
@@ -59,6 +60,7 @@ BUILTIN: Mapping[str, type[Plugin]] = MappingProxyType(
             CapacityScheduling,
             NodeResourceTopologyMatch,
             GpuSharing,
+            DeviceScoring,
         )
     }
 )

@@ -230,10 +230,12 @@ _CHECKS: dict[str, Check] = {
     "hint": _hint,
     "filter_nodes": _columns,
     "score": _score,
+    "score_allocation": _score,
     "score_nodes": _scores,
     "normalize_scores": _normalized,
 }
 _RANGED: dict[str, Check] = {
     "score": _ranged_score,
+    "score_allocation": _ranged_score,
     "score_nodes": _ranged_scores,
 }

@@ -15,6 +15,7 @@ from mooring.columns.node_info import NodeInfo, PodInfo, WhatIfNode
 from mooring.columns.nodes import Nodes
 from mooring.columns.templates import PodTemplate
 from mooring.config.model import TieBreak
+from mooring.framework.device_allocations import AllocationScorer
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.plugin_errors import contain
 from mooring.framework.preemption.candidate import AskExtenders, Candidate
@@ -243,6 +244,11 @@ class PluginRunner:
     def may_evict(self, pod: Pod, victim: Pod) -> bool:
         """Return whether all plugins that define ``may_evict`` allow the eviction of a pod for another."""
         return all(bound.call(pod, victim) for bound in self.profile.may_evict)
+
+    @property
+    def allocation_scorers(self) -> tuple[AllocationScorer, ...]:
+        """The plugins that define ``score_allocation``."""
+        return self.profile.allocation_scorers
 
 
 _ALL_NODES = PreFiltered(SUCCESS)

@@ -10,19 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring.api.pod import Pod
+from mooring.columns.nodes import Nodes
 from mooring.columns.templates import PodTemplate
 from mooring.framework.declarations import declared_events
+from mooring.framework.device_allocations import ALLOCATION_SCORES, AllocationScorer, DeviceAllocation
 from mooring.framework.events import CATCH_ALL, ClusterEvent
 from mooring.framework.handle import Handle
 from mooring.framework.listers import ListenerError
+from mooring.framework.normalize import MAX_SCORE
 from mooring.framework.plugin import Dependence, Plugin, dependence
 from mooring.framework.plugin_args import ArgsError
 from mooring.framework.plugin_errors import contain, failure_text
 from mooring.framework.points import check_methods, points_of
 from mooring.framework.score_range import scaled_score, scaled_scores
+from mooring.framework.state import CycleState
 from mooring.loading.circuit_breaker import Guards, SwitchedOffError
 from mooring.observe.plugin_metrics import PluginTimes
-from mooring.scheduler.answers import check_of, failure
+from mooring.scheduler.answers import BadAnswerError, as_score, check_of, failure
 
 if TYPE_CHECKING:
     from mooring.config import Profile as ProfileConfig
@@ -117,6 +122,11 @@ class Profile:
         self.may_evict = tuple(map(self._may_evict, self._at("postFilter", "may_evict")))
         self.pre_score = self._bound("preScore", "pre_score")
         self.scorers = tuple(self._score(plugin, weight) for plugin, weight in self._weighted("score"))
+        self.allocation_scorers = tuple(
+            self._allocation_scorer(plugin, weight)
+            for plugin, weight in self._weighted("score")
+            if hasattr(plugin, "score_allocation")
+        )
         self.reserve = self._bound("reserve", "reserve")
         self.unreserve = tuple(reversed(self._bound("reserve", "unreserve")))
         self.permit = self._bound("permit", "permit")
@@ -221,6 +231,8 @@ class Profile:
 
     def _score(self, plugin: Plugin, weight: int) -> ScorePlugin:
         columns, single = getattr(plugin, "score_nodes", None), getattr(plugin, "score", None)
+        if columns is None and single is None:
+            columns = _allocation_scores(plugin.name)
         normalize = getattr(plugin, "normalize_scores", None)
         depends = dependence(columns or single)
         trusted = plugin.name in self._builtin
@@ -237,6 +249,17 @@ class Profile:
         return ScorePlugin(
             plugin.name, plugin, weight, columns, single, normalize, depends, trusted, bare, on_fractions
         )
+
+    def _allocation_scorer(self, plugin: Plugin, weight: int) -> AllocationScorer:
+        call = self._guarded(plugin.score_allocation, plugin, "score_allocation", ranged=True)
+
+        def checked(pod: Pod, allocation: DeviceAllocation) -> int:
+            score = as_score(call(pod, allocation))
+            if not 0 <= score <= MAX_SCORE:
+                raise BadAnswerError(f"score_allocation returned {score}; return 0 to {MAX_SCORE}")
+            return score
+
+        return AllocationScorer(plugin.name, weight, checked)
 
     def _guarded(self, call: Any, plugin: Plugin, method: str, *, ranged: bool = False) -> Any:
         """Wrap the call of a user's plugin with its guard."""
@@ -331,6 +354,16 @@ class Profile:
             else msgspec.structs.replace(event, hint=self._guarded(event.hint, plugin, "hint"))
             for event in events
         )
+
+
+def _allocation_scores(plugin: str) -> Callable[[CycleState, Pod, Nodes], Any]:
+    """Return the ``score_nodes`` of a plugin that scores only allocations."""
+
+    def score_nodes(state: CycleState, _pod: Pod, nodes: Nodes) -> Any:
+        scores = state.get(ALLOCATION_SCORES)
+        return 0 if scores is None else scores.of(plugin, nodes)
+
+    return score_nodes
 
 
 #: Methods with metrics -> the extension point's name in metrics.

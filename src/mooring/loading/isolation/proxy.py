@@ -31,6 +31,7 @@ _UNSUPPORTED: Final = {
     "less": "it is called for every comparison of two pods",
     "post_filter": "it calls the other plugins",
     "may_evict": "it is called for every possible victim",
+    "score_allocation": "it is called for every possible allocation",
     "bind": "it writes to the API server",
     "run": "it runs in the scheduler's event loop",
     "add_pod": "it changes the state of hypothetical attempts",

@@ -231,7 +231,7 @@ class Search:
         number, index, chosen, count, start = call
         self._spend()
         if number == len(self._claims):
-            return True
+            return self._complete()
         claim = self._claims[number]
         if index == len(claim.requests):
             try:
@@ -251,6 +251,10 @@ class Search:
         if request.takes_all:
             return (yield from self._take_next_of_all(number, index, chosen, count, request))
         return (yield from self._try_devices(number, index, chosen, count, start, request))
+
+    def _complete(self) -> bool:
+        """Return whether the search ends with this solution."""
+        return True
 
     def _try_alternatives(self, number: int, index: int) -> _Steps:
         all_too_many = True

@@ -39,7 +39,7 @@ UNKNOWN, FOUND, NOTHING, INVALID_POOLS, FAILED, TIMED_OUT = range(6)
 class Outcome:
     """The outcome of a search for all nodes with one signature."""
 
-    __slots__ = ("error", "kind", "score", "solution")
+    __slots__ = ("candidates", "error", "kind", "score", "solution")
 
     def __init__(
         self, kind: int, solution: Solution | None = None, error: AllocationError | None = None, score: int = 0
@@ -48,6 +48,8 @@ class Outcome:
         self.solution = solution
         self.error = error
         self.score = score
+        #: The solutions that plugins can choose from; see ``DeviceChoice``.
+        self.candidates: Sequence[object] = ()
 
 
 class Budget:
@@ -63,6 +65,11 @@ class Budget:
     def renew(self) -> None:
         """Start another search; the time is that of all searches."""
         self._left = self._steps
+
+    def is_over(self) -> bool:
+        """Return whether the time is over."""
+        self.out_of_time = self.out_of_time or perf_counter() > self._until
+        return self.out_of_time
 
     def spend(self) -> None:
         """Count a step. Raises SearchLimitError."""

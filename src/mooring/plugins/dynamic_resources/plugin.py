@@ -38,12 +38,14 @@ from mooring.framework import (
     WhatIf,
 )
 from mooring.framework.api_clients import ClaimWriter
+from mooring.framework.device_allocations import ALLOCATION_SCORES
 from mooring.framework.normalize import default_normalize
 from mooring.framework.status import SKIP, SKIP_TEMPLATE
 from mooring.plugins.dynamic_resources.allocation import allocation_result
 from mooring.plugins.dynamic_resources.binding_conditions import DeviceBindingError, is_ready, is_timed_out
 from mooring.plugins.dynamic_resources.claim_binder import ClaimBinder, ClaimBindingError, PodBinding
 from mooring.plugins.dynamic_resources.claim_plan import allocated_score
+from mooring.plugins.dynamic_resources.device_choice import DeviceChoice
 from mooring.plugins.dynamic_resources.device_state import (
     FAILED,
     FOUND,
@@ -115,6 +117,7 @@ class PodDevices:
 
     __slots__ = (
         "binding",
+        "choice",
         "claims",
         "errors",
         "filtered",
@@ -147,6 +150,8 @@ class PodDevices:
         self.errors: dict[str, Outcome] = {}
         self.filtered = False
         self.binding: PodBinding | None = None
+        #: Chooses devices, if a plugin scores allocations.
+        self.choice: DeviceChoice | None = None
 
     @property
     def has_user_claims(self) -> bool:
@@ -264,6 +269,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         status = self._check(found)
         if status is None:
             state.write(DEVICES, found)
+            scorers = self.handle.allocation_scorers if found.to_allocate else ()
+            if scorers:
+                found.choice = DeviceChoice(pod, scorers, self._tracker.usage.view)
+                state.write(ALLOCATION_SCORES, _NodeScores(self, found, pod))
         return status
 
     def _special_claim(self, pod: Pod, resources: tuple[str, ...]) -> ResourceClaim | None:
@@ -470,6 +479,29 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
                 scores[mask] = self._plan(found, pod, names).plan.scores(signatures) + earlier
         return scores if scores.any() else 0
 
+    def allocation_scores(self, found: PodDevices, pod: Pod, scorer: str, nodes: Nodes) -> Ints:
+        """Return the scores that a plugin gives to the chosen allocations."""
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        rows = _rows(nodes)
+        self._index.refresh()
+        _, served = self._check_resources(found, nodes, rows)
+        for names, mask in served.items():
+            if found.choice is None or not (names or found.has_user_claims):
+                continue
+            plan = self._plan(found, pod, names).plan
+            places = np.flatnonzero(mask)
+            signatures, firsts, inverse = np.unique(
+                self._index.column[rows[places]], return_index=True, return_inverse=True
+            )
+            by_signature = np.zeros(len(signatures), dtype=np.int64)
+            for number, (signature, first) in enumerate(zip(signatures.tolist(), firsts.tolist(), strict=True)):
+                outcome = plan.outcome(signature)
+                if outcome is not None and outcome.solution is not None:
+                    pools = self._index.of_row(int(rows[places[first]]))
+                    by_signature[number] = int(found.choice.of(plan, pools, outcome).scores[scorer])
+            scores[places] = by_signature[inverse]
+        return scores
+
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints | int:
         """Scale the scores to 0..100."""
         return default_normalize(scores)
@@ -522,9 +554,12 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         outcome = plan.plan.outcome(pools.signature)
         if outcome is None or outcome.solution is None:
             return None
+        chosen = outcome.solution
+        if found.choice is not None:
+            chosen = found.choice.of(plan.plan, pools, outcome).solution
         results = (
             allocation_result(claim, solution, pools.pools, node_name, self._new_uid)
-            for claim, solution in zip(plan.plan.claims, outcome.solution, strict=True)
+            for claim, solution in zip(plan.plan.claims, chosen, strict=True)
         )
         return plan, dict(zip(found.to_allocate, results, strict=True))
 
@@ -580,6 +615,18 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def _new_uid(self) -> str:
         return str(uuid.UUID(int=self.handle.random.getrandbits(128), version=4))
+
+
+class _NodeScores:
+    """The scores of a pod's allocations."""
+
+    def __init__(self, plugin: DynamicResources, found: PodDevices, pod: Pod) -> None:
+        self._plugin = plugin
+        self._found = found
+        self._pod = pod
+
+    def of(self, plugin: str, nodes: Nodes) -> Ints:
+        return self._plugin.allocation_scores(self._found, self._pod, plugin, nodes)
 
 
 def _rows(nodes: Nodes) -> Rows:
