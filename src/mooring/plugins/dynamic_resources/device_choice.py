@@ -9,8 +9,12 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from mooring.api.pod import Pod
 from mooring.api.quantity import Quantity
+from mooring.framework import Nodes
 from mooring.framework.device_allocations import AllocationScorer, DeviceAllocation, NodeDevice
 from mooring.plugins.dynamic_resources.allocator import (
     ClaimSolution,
@@ -21,7 +25,7 @@ from mooring.plugins.dynamic_resources.allocator import (
     Usage,
 )
 from mooring.plugins.dynamic_resources.claim_plan import AllocationError, ClaimPlan, attribute_value
-from mooring.plugins.dynamic_resources.device_index import NodePools
+from mooring.plugins.dynamic_resources.device_index import DeviceIndex, NodePools
 from mooring.plugins.dynamic_resources.device_state import AllocationPlan, Budget, Outcome
 from mooring.plugins.dynamic_resources.pools import DeviceContent, Pool
 
@@ -31,6 +35,8 @@ MOST_CANDIDATES: Final = 256
 _MOST_STEPS: Final = 20_000
 _MOST_SECONDS: Final = 0.2
 
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
 _Left = dict[tuple[str, str], Quantity]
 
 
@@ -100,6 +106,16 @@ class DeviceChoice:
             found = self._choices[outcome] = self._choose(self._candidates(plan, pools, outcome))
         return found
 
+    def scores(self, plan: AllocationPlan, index: DeviceIndex, rows: Rows, scorer: str) -> Ints:
+        """Return the scores that a plugin gives to the choices on some rows."""
+        signatures, firsts, inverse = np.unique(index.column[rows], return_index=True, return_inverse=True)
+        found = np.zeros(len(signatures), dtype=np.int64)
+        for number, (signature, first) in enumerate(zip(signatures.tolist(), firsts.tolist(), strict=True)):
+            outcome = plan.outcome(signature)
+            if outcome is not None and outcome.solution is not None:
+                found[number] = int(self.of(plan, index.of_row(int(rows[first])), outcome).scores[scorer])
+        return found[inverse]
+
     def _choose(self, candidates: Sequence[Candidate]) -> Choice:
         best: Choice | None = None
         highest = 0.0
@@ -126,6 +142,17 @@ class DeviceChoice:
         if not self._budget.out_of_time:
             outcome.candidates = made
         return made
+
+
+class NodeScores:
+    """The scores of a pod's allocations, for the plugins that give them."""
+
+    def __init__(self, scores: Callable[[str, Nodes], Ints]) -> None:
+        self._scores = scores
+
+    def of(self, plugin: str, nodes: Nodes) -> Ints:
+        """Return the score that a plugin gives to the allocation on each node."""
+        return self._scores(plugin, nodes)
 
 
 class _Devices:

@@ -11,7 +11,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimSpec, ResourceSlice
+from mooring.api.devices import (
+    DeviceClass,
+    DeviceRequest,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceSlice,
+)
+from mooring.api.pod import ContainerExtendedResourceRequest
 from mooring.framework import Handle, Lister
 from mooring.plugins.dynamic_resources.allocator import Search, SearchLimitError, Solution
 from mooring.plugins.dynamic_resources.claim_plan import MOST_ALTERNATIVES, AllocationError, ClaimPlan
@@ -119,6 +127,26 @@ class AllocationPlan:
         """Remove an outcome that depends on the speed of the machine."""
         self._outcomes.pop(signature, None)
         self._kinds[signature] = UNKNOWN
+
+
+class NodePlan:
+    """The claims to allocate on nodes that provide the same extended resources through classes."""
+
+    __slots__ = ("claims", "mappings", "plan", "requests")
+
+    def __init__(
+        self,
+        plan: AllocationPlan,
+        claims: list[ResourceClaim],
+        requests: tuple[DeviceRequest, ...],
+        mappings: tuple[ContainerExtendedResourceRequest, ...],
+    ) -> None:
+        self.plan = plan
+        #: The claims in the order of the plan, for messages.
+        self.claims = claims
+        #: The requests of the claim for extended resources, and which container uses which.
+        self.requests = requests
+        self.mappings = mappings
 
 
 class DeviceState:

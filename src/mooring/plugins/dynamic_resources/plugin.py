@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Awaitable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -14,14 +15,13 @@ import numpy.typing as npt
 from mooring.api.devices import (
     AllocationResult,
     DeviceClass,
-    DeviceRequest,
     DeviceTaintRule,
     ResourceClaim,
     ResourceClaimSpec,
     ResourceSlice,
 )
 from mooring.api.node_selectors import NodeMatcher, compile_node_selector
-from mooring.api.pod import ContainerExtendedResourceRequest, Pod
+from mooring.api.pod import Pod
 from mooring.framework import (
     ActionType,
     ClusterEvent,
@@ -45,7 +45,7 @@ from mooring.plugins.dynamic_resources.allocation import allocation_result
 from mooring.plugins.dynamic_resources.binding_conditions import DeviceBindingError, is_ready, is_timed_out
 from mooring.plugins.dynamic_resources.claim_binder import ClaimBinder, ClaimBindingError, PodBinding
 from mooring.plugins.dynamic_resources.claim_plan import allocated_score
-from mooring.plugins.dynamic_resources.device_choice import DeviceChoice
+from mooring.plugins.dynamic_resources.device_choice import DeviceChoice, NodeScores
 from mooring.plugins.dynamic_resources.device_state import (
     FAILED,
     FOUND,
@@ -53,7 +53,7 @@ from mooring.plugins.dynamic_resources.device_state import (
     NOTHING,
     TIMED_OUT,
     UNKNOWN,
-    AllocationPlan,
+    NodePlan,
     Outcome,
     device_state,
     new_budget,
@@ -90,26 +90,6 @@ _NO_ALLOCATION: Final = Status.error("claim allocation not found for node")
 _STATUSES: Final = (_CANNOT_ALLOCATE, _INVALID_POOLS, _UNAVAILABLE, _LEFT_OVER, _CANNOT_FIT)
 _CODE_OF_KIND: Final = {FOUND: 0, NOTHING: 1, INVALID_POOLS: 2}
 _UNAVAILABLE_CODE, _LEFT_OVER_CODE, _CANNOT_FIT_CODE, _FIRST_ERROR = 3, 4, 5, 6
-
-
-class NodePlan:
-    """The claims to allocate on nodes that provide the same extended resources through classes."""
-
-    __slots__ = ("claims", "mappings", "plan", "requests")
-
-    def __init__(
-        self,
-        plan: AllocationPlan,
-        claims: list[ResourceClaim],
-        requests: tuple[DeviceRequest, ...],
-        mappings: tuple[ContainerExtendedResourceRequest, ...],
-    ) -> None:
-        self.plan = plan
-        #: The claims in the order of the plan, for messages.
-        self.claims = claims
-        #: The requests of the claim for extended resources, and which container uses which.
-        self.requests = requests
-        self.mappings = mappings
 
 
 class PodDevices:
@@ -272,7 +252,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             scorers = self.handle.allocation_scorers if found.to_allocate else ()
             if scorers:
                 found.choice = DeviceChoice(pod, scorers, self._tracker.usage.view)
-                state.write(ALLOCATION_SCORES, _NodeScores(self, found, pod))
+                state.write(ALLOCATION_SCORES, NodeScores(partial(self.allocation_scores, found, pod)))
         return status
 
     def _special_claim(self, pod: Pod, resources: tuple[str, ...]) -> ResourceClaim | None:
@@ -486,20 +466,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._index.refresh()
         _, served = self._check_resources(found, nodes, rows)
         for names, mask in served.items():
-            if found.choice is None or not (names or found.has_user_claims):
-                continue
-            plan = self._plan(found, pod, names).plan
-            places = np.flatnonzero(mask)
-            signatures, firsts, inverse = np.unique(
-                self._index.column[rows[places]], return_index=True, return_inverse=True
-            )
-            by_signature = np.zeros(len(signatures), dtype=np.int64)
-            for number, (signature, first) in enumerate(zip(signatures.tolist(), firsts.tolist(), strict=True)):
-                outcome = plan.outcome(signature)
-                if outcome is not None and outcome.solution is not None:
-                    pools = self._index.of_row(int(rows[places[first]]))
-                    by_signature[number] = int(found.choice.of(plan, pools, outcome).scores[scorer])
-            scores[places] = by_signature[inverse]
+            if found.choice is not None and (names or found.has_user_claims):
+                plan = self._plan(found, pod, names).plan
+                scores[mask] = found.choice.scores(plan, self._index, rows[mask], scorer)
         return scores
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Ints) -> Ints | int:
@@ -615,18 +584,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def _new_uid(self) -> str:
         return str(uuid.UUID(int=self.handle.random.getrandbits(128), version=4))
-
-
-class _NodeScores:
-    """The scores of a pod's allocations."""
-
-    def __init__(self, plugin: DynamicResources, found: PodDevices, pod: Pod) -> None:
-        self._plugin = plugin
-        self._found = found
-        self._pod = pod
-
-    def of(self, plugin: str, nodes: Nodes) -> Ints:
-        return self._plugin.allocation_scores(self._found, self._pod, plugin, nodes)
 
 
 def _rows(nodes: Nodes) -> Rows:
