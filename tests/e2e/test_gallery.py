@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import yaml
 
 from tests.docs.commands import ROOT
 from tests.e2e.cluster import Cluster
@@ -215,3 +216,69 @@ def test_headroom_in_webassembly(ground: Ground) -> None:
         assert ground.node_of("web") == "large"
         ground.add_pod("large", "default-scheduler", requests={"cpu": "8"})
         assert "not enough CPU headroom" in ground.why_waiting("large")
+
+
+def _device(name: str, counters: str = "", **attributes: object) -> Object:
+    values = {key: {"int" if isinstance(value, int) else "string": value} for key, value in attributes.items()}
+    consumed = [{"counterSet": "gpu", "counters": {"slices": {"value": counters}}}]
+    return {"name": name, "attributes": values, **({"consumesCounters": consumed} if counters else {})}
+
+
+@pytest.mark.parametrize(
+    ("folder", "plugin", "devices", "count", "expected"),
+    [
+        (
+            "pack_nvlink",
+            "PackNvlink",
+            [_device(f"gpu-{n}", nvlinkDomain=domain) for n, domain in enumerate((0, 1, 1))],
+            2,
+            ["gpu-1", "gpu-2"],
+        ),
+        ("spare_large_gpus", "SpareLargeGpus", [_device("a", gibibytes=80), _device("b", gibibytes=40)], 1, ["b"]),
+        ("inference_on_partitions", "InferenceOnPartitions", [_device("a"), _device("b", counters="1")], 1, ["b"]),
+    ],
+)
+def test_plugins_that_choose_devices(
+    ground: Ground, folder: str, plugin: str, devices: list[Object], count: int, expected: list[str]
+) -> None:
+    """Without the plugin, the pod would get the first devices."""
+    ground.add_node("node-1")
+    shared = any("consumesCounters" in each for each in devices)
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 2 if shared else 1}
+    spec = {"driver": "gpu.example.com", "nodeName": "node-1", "pool": pool}
+    slices: list[Object] = [{"devices": devices}]
+    if shared:
+        slices.append({"sharedCounters": [{"name": "gpu", "counters": {"slices": {"value": "1"}}}]})
+    group = {"apiVersion": "resource.k8s.io/v1"}
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "count": count}}
+    scheduler = yaml.safe_load((GALLERY / folder / "scheduler.yaml").read_text())["profiles"][0]["schedulerName"]
+    container = {"name": "main", "image": "example/app:1", "resources": {"claims": [{"name": "gpu"}]}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"workload": "inference"}},
+        "spec": {
+            "schedulerName": scheduler,
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}],
+            "containers": [container],
+        },
+    }
+    objects: list[Object] = [
+        {**group, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
+        *(
+            {
+                **group,
+                "kind": "ResourceSlice",
+                "metadata": {"name": f"{folder.replace('_', '-')}-{n}"},
+                "spec": {**spec, **each},
+            }
+            for n, each in enumerate(slices)
+        ),
+        {**group, "kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}},
+        pod,
+    ]
+    with ground.gallery(folder, plugin):
+        ground.apply(yaml.safe_dump_all(objects))
+        assert ground.node_of("p") == "node-1"
+        claim = ground.api.get(f"/apis/resource.k8s.io/v1/namespaces/{ground.namespace}/resourceclaims/c")
+        assert [each["device"] for each in claim["status"]["allocation"]["devices"]["results"]] == expected
