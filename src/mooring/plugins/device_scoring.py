@@ -93,5 +93,5 @@ def _free_percent(allocation: DeviceAllocation) -> float:
 
 
 def _text(value: str | int | bool) -> str:
-    """Return a value as it is written in YAML."""
+    """Return a value with its spelling in YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value)
