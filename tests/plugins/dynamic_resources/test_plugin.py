@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mooring.api.codec import fit
@@ -12,7 +13,7 @@ from mooring.framework import CycleState, Hint, Status
 from mooring.framework.declarations import declared_kinds
 from mooring.framework.status import Code
 from mooring.plugins.dynamic_resources import DynamicResources
-from mooring.plugins.dynamic_resources.plugin import DEVICES
+from mooring.plugins.dynamic_resources.plugin import DEVICES, _missing_resources
 from mooring.releases import V1_36, V1_37, with_gates
 from mooring.testing import PluginHarness, make_node, make_pod, run_plugin
 from tests.plugins.device_world import allocated, claim, exactly, gpu_class, gpu_slice
@@ -237,3 +238,23 @@ def test_without_extended_resources_classes_provide_none() -> None:
 def test_without_the_filter_timeout_its_argument_is_ignored() -> None:
     assert gated("DRASchedulerFilterTimeout").plugin._filter_timeout == 0
     assert harness().plugin._filter_timeout == 10
+
+
+def test_a_pod_may_request_more_extended_resources_than_an_integer_has_bits() -> None:
+    count = 70
+    names = [f"example.com/r{n}" for n in range(count)]
+    classes = [gpu_class(f"class-{n}", extendedResourceName=name) for n, name in enumerate(names)]
+    # Each node has a device plugin for one resource, and devices for all but one.
+    nodes = [make_node(f"n{n}").capacity({names[n]: 1, "pods": 10}).obj() for n in (0, count - 1)]
+    slices = [gpu_slice(node.name, count - 1) for node in nodes]
+    pod = make_pod("p").req(dict.fromkeys(names, 1)).obj()
+    world = harness(*classes, *slices, nodes=nodes)
+    served = _missing_resources(names, world.nodes())
+    assert {each: np.flatnonzero(mask).tolist() for each, mask in served} == {
+        tuple(names[1:]): [0],
+        tuple(names[:-1]): [1],
+    }
+    state = CycleState()
+    assert world.pre_filter(state, pod)[0].is_success
+    world.filter(state, pod, world.nodes())
+    assert sorted(map(len, state.read(DEVICES).plans)) == [count - 1, count - 1]

@@ -20,6 +20,7 @@ from mooring.api.resources import (
     pod_requests_nonzero,
 )
 from mooring.framework import Status
+from mooring.releases import NEWEST
 from tests.plugins.reference.cluster import Cluster
 
 DEFAULT = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
@@ -29,7 +30,7 @@ def used(cluster: Cluster, node: Node, name: str, *, nonzero: bool) -> int:
     total = 0
     for pod in cluster.on(node):
         count = pod_requests_nonzero if nonzero and name in ("cpu", "memory") else pod_requests
-        total += count(pod, use_status=True).get(name, 0)
+        total += count(pod, use_status=True, sums=NEWEST.resized_requests_by_sum).get(name, 0)
     return total
 
 

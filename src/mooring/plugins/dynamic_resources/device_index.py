@@ -79,8 +79,8 @@ class DeviceIndex:
         self.column: Ints = np.zeros(0, dtype=np.int64)
         #: The number of signatures.
         self.count = 0
-        #: Called with the names of nodes whose slices change.
-        self.listeners: list[Callable[[Iterable[str]], None]] = []
+        #: Called with every slice that is added, removed or replaced.
+        self.listeners: list[Callable[[SliceDevices], None]] = []
         for each in slices.list():
             self._slice_changed(None, each)
         slices.listen(self._slice_changed)
@@ -93,6 +93,14 @@ class DeviceIndex:
     def slices(self) -> Iterable[SliceDevices]:
         """Return all slices."""
         return self._slices.values()
+
+    def slices_of_node(self, name: str) -> Iterable[SliceDevices]:
+        """Return the slices with devices that name a node."""
+        return self._of_node.get(name, {}).values()
+
+    def slices_of_pool(self, pool: PoolID) -> Iterable[SliceDevices]:
+        """Return the slices of a pool, of all generations."""
+        return self._of_pool.get(pool, {}).values()
 
     def of_row(self, row: int) -> NodePools:
         """Return the pools of a row."""
@@ -134,14 +142,7 @@ class DeviceIndex:
         if pool in self._counters or devices.spec.shared_counters or pool in self._markers:
             self._stale_markers.add(pool)
         for listener in self.listeners:
-            listener(self.nodes_of(pool))
-
-    def nodes_of(self, pool: PoolID) -> Iterable[str]:
-        """Return the names of the nodes that may use a pool."""
-        slices = self._of_pool.get(pool, {}).values()
-        if any(not each.node_name and not each.spec.shared_counters for each in slices):
-            return tuple(self._table.row_of)
-        return tuple({each.node_name for each in slices if each.node_name})
+            listener(devices)
 
     def _touch_nodes(self, devices: SliceDevices) -> None:
         if devices.node_name:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from functools import partial
 from typing import Final
 
@@ -26,7 +26,6 @@ from mooring.framework import (
     ActionType,
     ClusterEvent,
     CycleState,
-    Hint,
     Lister,
     Nodes,
     Plugin,
@@ -65,7 +64,7 @@ from mooring.plugins.dynamic_resources.extended_resources import (
     special_claim,
 )
 from mooring.plugins.dynamic_resources.pod_claims import ClaimsNotReadyError, claims_of
-from mooring.plugins.dynamic_resources.taint_rules import changes_taints
+from mooring.plugins.dynamic_resources.queueing_hints import DeviceHints
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -189,46 +188,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def events_to_register(self) -> list[ClusterEvent]:
         """Register for events that may create claims, free devices, or add some."""
-        change = claim = ActionType.ADD | ActionType.UPDATE
-        if self.handle.release.claim_deletion_requeues:
-            claim |= ActionType.DELETE
-        node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
-        events = [
-            ClusterEvent("Node", node),
-            ClusterEvent("ResourceClaim", claim, self._after_claim_changed),
-            ClusterEvent("Pod", ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_changed),
-            ClusterEvent("DeviceClass", change),
-            ClusterEvent("ResourceSlice", change),
-        ]
-        if self.handle.release.enabled("DRADeviceTaintRules"):
-            any_change = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
-            events.append(ClusterEvent("DeviceTaintRule", any_change, self._after_taint_rule_changed))
-        return events
-
-    def _after_claim_changed(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> Hint:
-        if new is None:
-            return Hint.QUEUE if old is not None and old.status.allocation is not None else Hint.SKIP
-        try:
-            claims = claims_of(pod, self._tracker)
-        except ClaimsNotReadyError:
-            return Hint.SKIP
-        if old is not None and old.status.allocation is not None and new.status.allocation is None:
-            return Hint.QUEUE
-        if not any(claim.uid == new.uid for claim in claims):
-            return Hint.SKIP
-        return Hint.QUEUE if old is None or old.status != new.status else Hint.SKIP
-
-    def _after_pod_changed(self, pod: Pod, _old: Pod | None, new: Pod) -> Hint:
-        if pod.uid != new.uid:
-            return Hint.SKIP
-        try:
-            claims_of(new, self._tracker)
-        except ClaimsNotReadyError:
-            return Hint.SKIP
-        return Hint.QUEUE
-
-    def _after_taint_rule_changed(self, _pod: Pod, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> Hint:
-        return Hint.QUEUE if changes_taints(old, new, self._state.slices.list()) else Hint.SKIP
+        return DeviceHints(self._state).events(self.handle.release)
 
     # PreFilter
 
@@ -332,10 +292,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         codes = np.zeros(len(nodes), dtype=np.int32)
         if found.special is None:
             return codes, {(): np.ones(len(nodes), dtype=np.bool_)}
-        patterns = np.zeros(len(nodes), dtype=np.int64)
         provided = [name for name in found.resources if self._extended.get(name) is not None]
-        for bit, name in enumerate(provided):
-            patterns |= (nodes.allocatable(name) == 0).astype(np.int64) << bit
         for name in found.resources:
             if name not in provided:
                 lacking = np.flatnonzero(nodes.allocatable(name) == 0)
@@ -343,9 +300,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
                 missing = [p for p in lacking.tolist() if name not in table[rows[p]].node.status.allocatable]
                 codes[missing] = _CANNOT_FIT_CODE
         served = {}
-        for pattern in np.unique(patterns).tolist():
-            names = tuple(name for bit, name in enumerate(provided) if pattern >> bit & 1)
-            served[names] = (patterns == pattern) & (codes == 0)
+        for names, mask in _missing_resources(provided, nodes):
+            served[names] = mask & (codes == 0)
         return codes, served
 
     def _check_allocated(self, found: PodDevices, nodes: Nodes, codes: npt.NDArray[np.int32]) -> None:
@@ -584,6 +540,20 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def _new_uid(self) -> str:
         return str(uuid.UUID(int=self.handle.random.getrandbits(128), version=4))
+
+
+def _missing_resources(names: list[str], nodes: Nodes) -> Iterator[tuple[tuple[str, ...], Mask]]:
+    """Yield sets of resources with the nodes that lack exactly these. A pod can request any number of resources."""
+    lacks = {name: nodes.allocatable(name) == 0 for name in names}
+    offered = [mask for mask in lacks.values() if not mask.all()]
+    if not offered:
+        yield tuple(names), np.ones(len(nodes), dtype=np.bool_)
+        return
+    found, numbers = np.unique(np.packbits(np.stack(offered), axis=0), axis=1, return_inverse=True)
+    for number in range(found.shape[1]):
+        mask = numbers.reshape(-1) == number
+        first = int(np.argmax(mask))
+        yield tuple(name for name in names if lacks[name][first]), mask
 
 
 def _rows(nodes: Nodes) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import partial
 
 import msgspec
@@ -35,7 +35,7 @@ from mooring.framework.what_if import Ints
 from mooring.plugins.dynamic_resources.device_state import extended_resources
 from mooring.plugins.dynamic_resources.extended_resources import ExtendedResources, is_device_resource
 from mooring.plugins.node_resources.columns import FreeColumns
-from mooring.plugins.node_resources.device_scoring import DeviceScoring
+from mooring.plugins.node_resources.device_counts import device_counts
 from mooring.plugins.node_resources.resource_allocation import (
     AllocationScorer,
     Plan,
@@ -146,7 +146,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         """Create the scorer."""
         self._extended = extended_resources(self.handle)
         self.handle.lister(DeviceClass).listen(self._class_changed)
-        self._devices = DeviceScoring(self.handle, self.args.scoring_strategy)
+        names = (spec.name for spec in self.args.scoring_strategy.resources)
+        self._device_resources = frozenset(filter(is_device_resource, names))
+        self._devices = device_counts(self.handle) if self._device_resources else None
         self._ignored = frozenset(self.args.ignored_resources)
         self._ignored_groups = frozenset(self.args.ignored_resource_groups)
         self._scorer = AllocationScorer(self.handle.table, self.args.scoring_strategy)
@@ -254,7 +256,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         """Return the strategy's weighted mean over the configured resources."""
         plan = state.get(_PLAN)
         plan = self._plan(pod) if plan is None else plan
-        counts = self._devices.counts(self._scorer.names_of(plan), nodes.rows)
+        counts = self._counts(plan)
         if counts:
             return self._scorer.score_with_devices(plan, nodes.rows, counts)
         return self._scorer.score_rows(plan, nodes.rows)
@@ -265,10 +267,16 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         plan = state.get(_PLAN)
         plan = self._plan(pod) if plan is None else plan
         rows = np.array([node.row], dtype=np.intp)
-        counts = self._devices.counts(self._scorer.names_of(plan), rows)
+        counts = self._counts(plan)
         if counts:
             return int(self._scorer.score_with_devices(plan, rows, counts)[0])
         return self._scorer.score_row(plan, node.row)
+
+    def _counts(self, plan: Plan) -> Mapping[str, tuple[Ints, Ints]]:
+        """Return the devices, and the allocated ones, of the resources that a class provides, by row."""
+        if self._devices is None:
+            return {}
+        return self._devices.of(self._device_resources.intersection(self._scorer.names_of(plan)))
 
     def _plan(self, pod: Pod) -> Plan:
         template = self.handle.template(pod)

@@ -1,0 +1,61 @@
+"""Queueing hints: which changes may make a pod schedulable that DynamicResources rejected."""
+
+from __future__ import annotations
+
+from mooring.api.devices import DeviceTaintRule, ResourceClaim
+from mooring.api.pod import Pod
+from mooring.framework import ActionType, ClusterEvent, Hint
+from mooring.plugins.dynamic_resources.device_state import DeviceState
+from mooring.plugins.dynamic_resources.pod_claims import ClaimsNotReadyError, claims_of
+from mooring.plugins.dynamic_resources.taint_rules import changes_taints
+from mooring.releases import Release
+
+
+class DeviceHints:
+    """The events that may create claims, free devices, or add some."""
+
+    def __init__(self, state: DeviceState) -> None:
+        self._state = state
+
+    def events(self, release: Release) -> list[ClusterEvent]:
+        """Return the events of a release."""
+        change = claim = ActionType.ADD | ActionType.UPDATE
+        if release.claim_deletion_requeues:
+            claim |= ActionType.DELETE
+        node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
+        events = [
+            ClusterEvent("Node", node),
+            ClusterEvent("ResourceClaim", claim, self._after_claim_changed),
+            ClusterEvent("Pod", ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_changed),
+            ClusterEvent("DeviceClass", change),
+            ClusterEvent("ResourceSlice", change),
+        ]
+        if release.enabled("DRADeviceTaintRules"):
+            any_change = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
+            events.append(ClusterEvent("DeviceTaintRule", any_change, self._after_taint_rule_changed))
+        return events
+
+    def _after_claim_changed(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> Hint:
+        if new is None:
+            return Hint.QUEUE if old is not None and old.status.allocation is not None else Hint.SKIP
+        try:
+            claims = claims_of(pod, self._state.tracker)
+        except ClaimsNotReadyError:
+            return Hint.SKIP
+        if old is not None and old.status.allocation is not None and new.status.allocation is None:
+            return Hint.QUEUE
+        if not any(claim.uid == new.uid for claim in claims):
+            return Hint.SKIP
+        return Hint.QUEUE if old is None or old.status != new.status else Hint.SKIP
+
+    def _after_pod_changed(self, pod: Pod, _old: Pod | None, new: Pod) -> Hint:
+        if pod.uid != new.uid:
+            return Hint.SKIP
+        try:
+            claims_of(new, self._state.tracker)
+        except ClaimsNotReadyError:
+            return Hint.SKIP
+        return Hint.QUEUE
+
+    def _after_taint_rule_changed(self, _pod: Pod, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> Hint:
+        return Hint.QUEUE if changes_taints(old, new, self._state.slices.list()) else Hint.SKIP
