@@ -14,6 +14,8 @@ from mooring.batch.conf import read_conf
 class Named:
     """Stands for a task where only its identity matters."""
 
+    held = ""
+
     def __init__(self, uid: str) -> None:
         self.uid = uid
 

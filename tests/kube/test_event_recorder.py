@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.api import Event, Node, ObjectMeta, ObjectReference, Pod
@@ -45,10 +46,11 @@ class Sink:
             raise AlreadyExists(409, "AlreadyExists")
         self.stored[event.name] = json.loads(encode_json(event))
 
-    async def patch_event(self, namespace: str, name: str, patch: bytes) -> None:
+    async def patch_event(self, namespace: str, name: str, patch: bytes, *, core: bool = False) -> None:
         await self._call("patch")
         if name not in self.stored:
             raise NotFound(404, "NotFound")
+        assert core == (self.stored[name]["apiVersion"] == "v1")
         self.stored[name] |= json.loads(patch)
 
     async def _call(self, what: str) -> None:
@@ -337,5 +339,55 @@ def test_held_events_go_at_once_when_the_work_is_done_or_the_process_stops() -> 
                     busy[0] = False
                     await asyncio.sleep(0.1)
                 assert len(sink.stored) == 1
+
+    run(main())
+
+
+def test_an_event_of_the_core_group_has_times_and_a_count() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink) as recorder:
+            for version in ("7", "8", "9"):
+                about = msgspec.structs.replace(reference(POD), resource_version=version)
+                failed(recorder, about, core=True)
+                await asyncio.sleep(1)
+            assert await recorder.drain(5)
+        (event,) = sink.stored.values()
+        assert sink.calls == ["create", "patch", "patch"]
+        assert (event["apiVersion"], event["source"]["component"]) == ("v1", "sched")
+        assert (event["count"], event["message"]) == (3, "0/1 nodes")
+        assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2001-09-09T01:46:40Z", "2001-09-09T01:46:42Z")
+        assert event["involvedObject"]["name"] == "p"
+
+    run(main())
+
+
+def test_repeats_in_the_core_group_are_limited() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink) as recorder:
+            for _ in range(200):
+                failed(recorder, core=True)
+                await asyncio.sleep(1)
+            assert sink.calls.count("patch") == 24
+            await asyncio.sleep(200)
+            failed(recorder, core=True)
+            assert await recorder.drain(5)
+        (event,) = sink.stored.values()
+        assert (sink.calls.count("patch"), event["count"]) == (25, 201)
+
+    run(main())
+
+
+def test_notes_in_the_core_group_become_events_of_their_own_up_to_a_limit() -> None:
+    async def main() -> None:
+        sink = Sink()
+        async with recording(sink) as recorder:
+            for index in range(30):
+                failed(recorder, note=f"note {index}", core=True)
+                await asyncio.sleep(0.1)
+            assert await recorder.drain(5)
+        messages = [each["message"] for each in sink.stored.values()]
+        assert messages == [*(f"note {index}" for index in range(10)), "note 29"]
 
     run(main())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import collections
 
+import msgspec
 import numpy as np
 import pytest
 
+from mooring.api.pod import PodSchedulingGroup
 from mooring.framework import Code, Plugin, PreFilterResult, Status, Verdicts
 from mooring.scheduler.attempt_results import ScheduleFailure, ScheduleResult
 from mooring.scheduler.plugin_runner import PluginRunner
@@ -85,6 +87,13 @@ def test_the_first_plugin_in_configured_order_is_blamed_whatever_its_form():
         assert failed.statuses.get("n0").reasons == ("not low",)
         assert failed.statuses.get("n3").reasons == ("high node",)
         assert failed.message == "0/4 nodes are available: 1 high node, 3 not low."
+
+
+def test_a_pod_of_a_native_group_is_not_placed_on_its_own():
+    spec = msgspec.structs.replace(POD.spec, scheduling_group=PodSchedulingGroup(pod_group_name="gang"))
+    failure = unplaced(make_runner(Even, objects=NODES), msgspec.structs.replace(POD, spec=spec))
+    assert failure.message == "spec.schedulingGroup is set, but groups of scheduling.k8s.io are not supported yet"
+    assert failure.rejectors == {"SchedulingGates"}, "only an update of the pod can help"
 
 
 def test_no_nodes():

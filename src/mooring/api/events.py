@@ -1,4 +1,4 @@
-"""Events (events.k8s.io/v1)."""
+"""Events of events.k8s.io/v1, and of the core group."""
 
 from msgspec import field
 
@@ -27,3 +27,27 @@ class Event(NamespacedObject, kw_only=True):
     related: ObjectReference | None = None
     note: str = ""
     type: str = ""
+
+
+class EventSource(Model, kw_only=True):
+    """The component that reports an event."""
+
+    component: str = ""
+    host: str = ""
+
+
+class CoreEvent(NamespacedObject, kw_only=True):
+    """An event of the core group. It has times and a count, which events.k8s.io/v1 refuses in new events."""
+
+    api_version: str = field(default_factory=lambda: "v1")
+    kind: str = field(default_factory=lambda: "Event")
+    involved_object: ObjectReference = ObjectReference()
+    reason: str = ""
+    message: str = ""
+    source: EventSource = EventSource()
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    count: int = 0
+    type: str = ""
+    reporting_component: str = ""
+    reporting_instance: str = ""

@@ -14,6 +14,7 @@ from mooring.batch.conf import BatchConf
 from mooring.batch.job import JobInfo
 from mooring.batch.queue import QueueInfo
 from mooring.batch.task import PENDING, TaskInfo, precedes
+from mooring.batch.unsupported_requests import NOT_SUPPORTED
 
 if TYPE_CHECKING:
     from mooring.batch.eviction import EvictionContext
@@ -209,6 +210,8 @@ class Callbacks:
 
     def job_valid(self, job: JobInfo) -> Invalid | None:
         """Return why a job cannot be scheduled at all; None if it can."""
+        if job.held:
+            return Invalid(NOT_SUPPORTED, job.held)
         for function in self.all("job_valid"):
             problem: Invalid | None = function(job)
             if problem is not None:

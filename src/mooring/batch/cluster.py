@@ -14,10 +14,11 @@ from mooring.batch.conf import BatchConf
 from mooring.batch.job import JobInfo
 from mooring.batch.kube_plugins import KubePlugins
 from mooring.batch.node_amounts import NodeAmounts, SessionAmounts, request_of
-from mooring.batch.queue import QueueInfo
-from mooring.batch.session import InvalidObject, NodeUsage, Session
+from mooring.batch.queue import ROOT, QueueInfo
+from mooring.batch.session import QUEUE_NOT_FOUND, InvalidObject, NodeUsage, Session
 from mooring.batch.session_nodes import SessionNode
 from mooring.batch.task import TaskInfo, task_status
+from mooring.batch.unsupported_requests import unsupported_request
 from mooring.columns.node_info import PodInfo
 from mooring.framework.handle import Handle
 
@@ -92,6 +93,7 @@ class BatchCluster:
                     invalid.append(InvalidObject(pod, str(error)))
                     continue
                 job.add(task)
+            job.held = unsupported_request(job.group, tuple(job.tasks.values()))
         nodes, amounts = self._nodes(tasks)
         self.kube.unseen.open()
         session = Session(
@@ -136,7 +138,7 @@ class BatchCluster:
         return task
 
     def _jobs(self, queues: dict[str, QueueInfo], invalid: list[InvalidObject]) -> dict[str, JobInfo]:
-        """Create the jobs of the groups whose queue exists; groups that cannot be parsed are added to ``invalid``."""
+        """Create the jobs of the groups whose queue exists; the other groups are added to ``invalid``."""
         bad_queues = {each.item.name: each.message for each in invalid}
         priorities = {each.name: each for each in self.handle.lister(PriorityClass).list()}
         default = next((each.value for each in priorities.values() if each.global_default), 0)
@@ -153,6 +155,8 @@ class BatchCluster:
                 found[job.uid] = job
             elif queue in bad_queues:
                 invalid.append(InvalidObject(group, f'queue "{queue}" is invalid: {bad_queues[queue]}'))
+            elif queue not in (self.default_queue, ROOT):  # the scheduler creates these two
+                invalid.append(InvalidObject(group, f'queue "{queue}" does not exist', QUEUE_NOT_FOUND))
         return found
 
     def _nodes(self, tasks: dict[str, TaskInfo]) -> tuple[list[SessionNode], SessionAmounts]:

@@ -79,6 +79,7 @@ class JobInfo:
         phase: The phase of the PodGroup at the end of this session.
         conditions: The conditions of the PodGroup at the end of this session.
         promised: Pipelined tasks that the action allocate tries once more.
+        held: Why no task is placed, if the job makes a request that sessions cannot fulfil; otherwise empty.
     """
 
     def __init__(self, group: PodGroup, *, queue: str, priority: int) -> None:
@@ -111,6 +112,7 @@ class JobInfo:
         self.phase = group.status.phase
         self.conditions: list[PodGroupCondition] = list(group.status.conditions)
         self.promised: list[TaskInfo] = []
+        self.held = ""
         self._best_effort_pending = 0
 
     # Tasks

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from mooring.api.meta import format_time
 from mooring.api.quantity import format_quantity
-from mooring.api.volcano import PodGroupStatus
+from mooring.api.volcano import PodGroupCondition, PodGroupStatus
 from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.arguments import Arguments
 from mooring.batch.device_quota import Demands, DeviceDemands, device_counts
@@ -19,7 +20,10 @@ from mooring.batch.queue import ROOT
 from mooring.batch.resource import CPU, MEMORY, PODS, Resource
 from mooring.batch.session import Session
 from mooring.batch.task import ALLOCATED, COMPLETED, HOLDING, PENDING, PIPELINED, RUNNING, SCHEDULED, TaskInfo
+from mooring.batch.unsupported_requests import NOT_SUPPORTED
 from mooring.framework.plugin_errors import contain, failure_text
+
+_SOFT = "spec.networkTopology with the mode soft is not supported: pods are placed without regard to the topology"
 
 
 class PodNote(NamedTuple):
@@ -118,15 +122,31 @@ def close_session(session: Session, plugins: list[Any]) -> Outcome:
             guard.end_session()
     groups, pods = {}, []
     for job in session.jobs.values():
+        if job.held and (PENDING in job.by_status or not job.tasks):
+            job.set_condition(_held_condition(job, session))
+        topology = job.group.spec.network_topology
+        if topology is not None and not job.held and PENDING in job.by_status:
+            session.job_warnings.append((job, NOT_SUPPORTED, _SOFT))
         status = job.status(phase_of(job, session.uid))
         groups[job.uid] = status
-        base = job_message(job) or UNAVAILABLE
+        base = job.held or job_message(job) or UNAVAILABLE
         for kind in (ALLOCATED, PENDING, PIPELINED):
             for task in job.of_status(kind):
                 if not task.gated:
                     reason = task_reason(job, task)
                     pods.append(PodNote(task, reason if reason.message else reason._replace(message=base)))
     return Outcome(groups, pods, _queue_amounts(session))
+
+
+def _held_condition(job: JobInfo, session: Session) -> PodGroupCondition:
+    return PodGroupCondition(
+        type="Unschedulable",
+        status="True",
+        transition_id=session.uid,
+        last_transition_time=format_time(session.now),
+        reason=NOT_SUPPORTED,
+        message=job.held,
+    )
 
 
 def phase_of(job: JobInfo, session: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,11 +50,20 @@ class NodeUsage(NamedTuple):
     measured: float
 
 
+#: The reasons of objects that a session leaves out.
+INVALID: Final = "Invalid"
+QUEUE_NOT_FOUND: Final = "QueueNotFound"
+
+
 class InvalidObject(NamedTuple):
-    """A group, queue or quota that cannot be parsed, and why; the message names the field and its value."""
+    """A group, queue or quota that a session leaves out: it cannot be parsed, or its queue does not exist.
+
+    The message names the field and its value.
+    """
 
     item: KubeObject
     message: str
+    reason: str = INVALID
 
 
 class Rollback:
@@ -162,6 +171,8 @@ class Session(Registrations):
         self.bindings: list[TaskInfo] = []
         self.evictions: list[tuple[TaskInfo, str]] = []
         self.notes: list[tuple[JobInfo, str]] = []
+        #: Warnings about jobs that are placed nevertheless: the job, the reason of the event and its text.
+        self.job_warnings: list[tuple[JobInfo, str, str]] = []
         self.rankings: Rankings | None = None
         self.journal: list[str] | None = None
         self.warnings: list[str] = []

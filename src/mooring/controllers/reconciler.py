@@ -87,7 +87,7 @@ class Context:
     ) -> None:
         """Record an event about an object."""
         self._events.record(
-            regarding, type=type, reason=reason, action=reason, note=note, component="vc-controller-manager"
+            regarding, type=type, reason=reason, action=reason, note=note, component="vc-controller-manager", core=True
         )
 
     def record_invalid(self, item: ObjectReference, message: str) -> None:
@@ -95,7 +95,13 @@ class Context:
         about = msgspec.structs.replace(item, resource_version="")  # one event, not one for each version
         note = f"The object is ignored: {message}"
         self._events.record(
-            about, type="Warning", reason="Invalid", action="Reading", note=note, component="vc-controller-manager"
+            about,
+            type="Warning",
+            reason="Invalid",
+            action="Reading",
+            note=note,
+            component="vc-controller-manager",
+            core=True,
         )
 
 

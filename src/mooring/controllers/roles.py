@@ -42,7 +42,7 @@ WRITING: Final = (
     Rule(("",), ("services",), ("create", "delete")),
     Rule(("networking.k8s.io",), ("networkpolicies",), ("create", "delete")),
     Rule(("",), ("persistentvolumeclaims",), ("get", "create")),
-    Rule(("events.k8s.io",), ("events",), ("create", "patch")),
+    Rule(("",), ("events",), ("create", "patch")),
 )
 #: For `volcano_detection`.
 VOLCANO_DETECTION: Final = (

@@ -32,6 +32,7 @@ from mooring.api import (
     VolumeAttachment,
 )
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from mooring.api.events import CoreEvent
 from mooring.api.volcano import PodGroup, Queue, ResourceQuota
 from mooring.api.volcano_jobs import Command, VolcanoJob
 
@@ -104,7 +105,7 @@ RESOURCES: Final[dict[type[KubeObject], Resource[Any]]] = {
     for model in (
         Pod, Node, Namespace, Service, ReplicationController, PersistentVolume, PersistentVolumeClaim, StorageClass,
         CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, ReplicaSet,
-        Deployment, StatefulSet, DaemonSet, Job, Lease, Event, ResourceQuota, PodGroup, Queue,
+        Deployment, StatefulSet, DaemonSet, Job, Lease, Event, CoreEvent, ResourceQuota, PodGroup, Queue,
         VolcanoJob, Command, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, DeviceTaintRule,
     )
 }  # fmt: skip

@@ -2,6 +2,10 @@
 
 A repeated event is not sent again. The second occurrence starts a series, further ones are counted, and the count is
 written when the series ends or every half hour. Events that differ only in the note are repeats.
+
+Batch sessions and controllers write events of the core group instead, as Volcano does, so that readers of core/v1 find
+`lastTimestamp` and `count`. Events with different notes are different events, up to ten in ten minutes. Repeats are
+written: 25 at first, then one every five minutes.
 """
 
 import asyncio
@@ -17,6 +21,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from mooring.api import Event, EventSeries, KubeObject, ObjectMeta, ObjectReference, format_time
+from mooring.api.events import CoreEvent, EventSource
 from mooring.kube.client_errors import AlreadyExists, ApiError, Forbidden, KubeError, NotFound, Unauthorized
 from mooring.kube.retry_backoff import Backoff
 from mooring.logs import get_logger
@@ -36,6 +41,12 @@ _HOLD_SECONDS: Final = 10.0
 _SENDERS_WHILE_HELD: Final = 4
 _LOOK_AGAIN_SECONDS: Final = 0.05
 _NOTE_BYTES: Final = 1024
+#: How many repeats of an event of the core group are written at once, and the seconds after which one more is.
+_REPEATS: Final = 25
+_REPEAT_SECONDS: Final = 300.0
+#: How many notes of similar events of the core group become events of their own, in how many seconds.
+_NOTES: Final = 10
+_NOTES_SECONDS: Final = 600.0
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 log: Final = get_logger(__name__)
@@ -44,11 +55,11 @@ log: Final = get_logger(__name__)
 class EventSink(Protocol):
     """The API that events are sent to; `Client` implements it."""
 
-    async def create_event(self, event: Event) -> None:
+    async def create_event(self, event: Event | CoreEvent) -> None:
         """Create an event. Raises AlreadyExists."""
         ...
 
-    async def patch_event(self, namespace: str, name: str, patch: bytes) -> None:
+    async def patch_event(self, namespace: str, name: str, patch: bytes, *, core: bool = False) -> None:
         """Patch an event. Raises NotFound."""
         ...
 
@@ -62,20 +73,35 @@ class _Key(NamedTuple):
     action: str
     regarding: ObjectReference
     related: ObjectReference | None
+    core: bool
+    #: The note, if events with other notes are not repeats.
+    note: str = ""
 
 
 class _Entry:
     """An event and its number of occurrences."""
 
-    __slots__ = ("again", "busy", "count", "created", "first", "key", "last", "name", "note", "queued")
+    __slots__ = ("again", "busy", "count", "created", "first", "key", "last", "name", "note", "queued", "written")
 
     def __init__(self, key: _Key, name: str, note: str, now: float) -> None:
         self.key = key
         self.name = name
         self.note = note
-        self.first = self.last = now
+        self.first = self.last = self.written = now
         self.count = 1
         self.created = self.queued = self.busy = self.again = False
+
+    def repeat(self, note: str, now: float) -> bool:
+        """Count a repeat. Return whether it must be written."""
+        self.count += 1
+        self.last = now
+        if not self.key.core:
+            return self.count == 2
+        self.note = note
+        if self.count > _REPEATS and now - self.written < _REPEAT_SECONDS:
+            return False
+        self.written = now
+        return True
 
 
 class EventRecorder:
@@ -104,6 +130,8 @@ class EventRecorder:
         self._now = now
         self._random = rng or random.Random()
         self._entries: dict[_Key, _Entry] = {}
+        #: The notes of similar events of the core group, and since when they are collected.
+        self._notes: dict[_Key, tuple[float, frozenset[str]]] = {}
         self._queue: deque[_Entry] = deque()
         self._busy = 0
         self._more = asyncio.Event()
@@ -128,11 +156,20 @@ class EventRecorder:
         note: str,
         component: str,
         related: KubeObject | ObjectReference | None = None,
+        core: bool = False,
     ) -> None:
-        """Record an event about an object. `component` is the reporting scheduler's name."""
+        """Record an event about an object. `component` is the reporting scheduler's name.
+
+        `core` writes an event of the core group, with times and a count.
+        """
         about = related if related is None else reference(related)
-        key = _Key(component, type, reason, action, reference(regarding), about)
+        where = reference(regarding)
+        if core:  # the same event for every version of the object
+            where = msgspec.structs.replace(where, resource_version="")
+        key = _Key(component, type, reason, action, where, about, core)
         now = self._now()
+        if core:
+            key = key._replace(note=self._distinct_note(key, note, now))
         entry = self._entries.get(key)
         if entry is None:
             if len(self._queue) >= self._limit:
@@ -140,12 +177,23 @@ class EventRecorder:
                 return
             entry = _Entry(key, self._name(key.regarding.name, now), note, now)
             self._remember(entry)
-        else:
-            entry.count += 1
-            entry.last = now
-            if entry.count > 2:
-                return
+        elif not entry.repeat(note, now):
+            return
         self._enqueue(entry)
+
+    def _distinct_note(self, similar: _Key, note: str, now: float) -> str:
+        """Return the note, or "" if similar events already have many notes; later ones update one event."""
+        begun, notes = self._notes.get(similar, (now, frozenset()))
+        if now - begun > _NOTES_SECONDS:
+            begun, notes = now, frozenset()
+        if note in notes:
+            return note
+        if len(notes) >= _NOTES:
+            return ""
+        if similar not in self._notes and len(self._notes) >= self._limit:
+            self._notes.pop(next(iter(self._notes)))
+        self._notes[similar] = (begun, notes | {note})
+        return note
 
     async def run(self) -> None:
         """Send events until cancelled."""
@@ -234,15 +282,17 @@ class EventRecorder:
     async def _write(self, entry: _Entry) -> None:
         namespace = entry.key.regarding.namespace or "default"
         if entry.created:
-            patch = msgspec.json.encode({"series": _series(entry)})
+            core = entry.key.core
+            patch = msgspec.json.encode(_counted(entry) if core else {"series": _series(entry)})
             try:
-                await self._sink.patch_event(namespace, entry.name, patch)
+                await self._sink.patch_event(namespace, entry.name, patch, core=core)
             except NotFound:
                 entry.created = False
             else:
                 return
         try:
-            await self._sink.create_event(self._event(entry, namespace))
+            made = self._core_event(entry, namespace) if entry.key.core else self._event(entry, namespace)
+            await self._sink.create_event(made)
         except AlreadyExists:
             # An earlier attempt succeeded.
             entry.created = True
@@ -264,6 +314,21 @@ class EventRecorder:
             related=key.related,
             note=_truncated(entry.note),
             type=key.type,
+        )
+
+    def _core_event(self, entry: _Entry, namespace: str) -> CoreEvent:
+        key = entry.key
+        return CoreEvent(
+            metadata=ObjectMeta(name=entry.name, namespace=namespace),
+            involved_object=key.regarding,
+            reason=key.reason,
+            message=_truncated(entry.note),
+            source=EventSource(component=key.component),
+            first_timestamp=format_time(entry.first),
+            last_timestamp=format_time(entry.last),
+            count=entry.count,
+            type=key.type,
+            reporting_component=key.component,
         )
 
     async def _maintain_series(self) -> None:
@@ -317,6 +382,11 @@ def _series(entry: _Entry) -> EventSeries | None:
     if entry.count < 2:
         return None
     return EventSeries(count=entry.count, last_observed_time=format_time(entry.last, micros=True))
+
+
+def _counted(entry: _Entry) -> dict[str, object]:
+    """Return the patch of a repeated event of the core group."""
+    return {"count": entry.count, "lastTimestamp": format_time(entry.last), "message": _truncated(entry.note)}
 
 
 def _truncated(note: str) -> str:

@@ -18,6 +18,7 @@ from mooring import __version__
 from mooring.api import Event, KubeObject, NamespacedObject, Pod
 from mooring.api.codec import decode_json, encode_json
 from mooring.api.decode_errors import ManifestError
+from mooring.api.events import CoreEvent
 from mooring.api.json_depth import prune_json
 from mooring.kube.access import Access
 from mooring.kube.api_resources import Resource, resource_of
@@ -378,9 +379,9 @@ class Client:
             expected=_BOUND,
         )
 
-    async def create_event(self, event: Event) -> None:
+    async def create_event(self, event: Event | CoreEvent) -> None:
         """Create an event with the fast writer, at the lowest priority. Raises AlreadyExists."""
-        path = resource_of(Event).path(namespace=event.namespace)
+        path = resource_of(type(event)).path(namespace=event.namespace)
         await self._call(
             "POST",
             path,
@@ -391,9 +392,9 @@ class Client:
             expected=Expected("Event", event.name, event.namespace),
         )
 
-    async def patch_event(self, namespace: str, name: str, patch: bytes) -> None:
+    async def patch_event(self, namespace: str, name: str, patch: bytes, *, core: bool = False) -> None:
         """Patch an event by strategic merge with the fast writer. Raises NotFound if it has expired."""
-        path = resource_of(Event).path(namespace=namespace, name=name)
+        path = resource_of(CoreEvent if core else Event).path(namespace=namespace, name=name)
         await self._call(
             "PATCH",
             path,

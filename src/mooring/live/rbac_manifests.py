@@ -87,6 +87,7 @@ def batch_rules() -> list[Rule]:
     rules = [
         *_reading(kind for kind in BATCH_KINDS if kind not in KINDS),
         Rule(volcano, ("queues",), ("create",)),
+        Rule(("",), ("events",), ("create", "patch")),
         Rule(volcano, ("podgroups", "podgroups/status", "queues/status"), ("patch",)),
     ]
     # Sessions bind pods, volumes and devices and evict pods, independently of the profiles.

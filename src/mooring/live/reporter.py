@@ -56,8 +56,10 @@ class Reporter:
     def record(
         self, regarding: KubeObject, *, type: EventKind, reason: str, action: str, note: str, component: str
     ) -> None:
-        """Record an event of a component."""
-        self._events.record(regarding, type=type, reason=reason, action=action, note=note, component=component)
+        """Record an event of a batch session, in the core group as Volcano does."""
+        self._events.record(
+            regarding, type=type, reason=reason, action=action, note=note, component=component, core=True
+        )
 
     def invalid(self, item: KubeObject | ObjectReference, message: str) -> None:
         """Report an object that cannot be decoded, or whose values cannot be parsed, and is ignored."""

@@ -57,6 +57,7 @@ Rows = npt.NDArray[np.intp]
 log = get_logger("mooring.scheduler")
 
 NO_NODES = "no nodes available to schedule pods"
+NATIVE_GROUP = "spec.schedulingGroup is set, but groups of scheduling.k8s.io are not supported yet"
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -112,6 +113,11 @@ class SchedulePod:
         """Run the attempt, yielding requests to extenders."""
         runner, state, pod, trace, table = self._runner, self.state, self._pod, self._trace, self._runner.table
         evaluation, extenders = self._evaluation, self._extenders
+        if pod.spec.scheduling_group is not None:
+            # Only an update of the pod can help: it is requeued like a gated pod.
+            rejectors = frozenset(("SchedulingGates",))
+            status = Status.unresolvable(NATIVE_GROUP)
+            return ScheduleFailure(NATIVE_GROUP, status, state, result=NO_NOMINATION, rejectors=rejectors)
         if not table.nodes and evaluation is None:
             return ScheduleFailure(NO_NODES, Status.unschedulable(NO_NODES), state, result=NO_NOMINATION)
         try:

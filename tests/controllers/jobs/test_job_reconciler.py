@@ -167,6 +167,21 @@ async def test_a_completed_task_completes_the_job(cluster: World) -> None:
     await until(lambda: names(cluster, ["j-main-0"]))
 
 
+async def test_a_job_in_a_missing_queue_says_so(cluster: World) -> None:
+    await submit(cluster, task(), queue="nowhere")
+
+    async def reported() -> bool:
+        state = (await status(cluster)).get("state", {})
+        return (state.get("reason"), state.get("message")) == ("QueueNotFound", 'queue "nowhere" does not exist')
+
+    await until(reported)
+    assert await notes(cluster, "QueueNotFound") == ['queue "nowhere" does not exist']
+    assert await cluster.items(GROUPS) == []
+    await cluster.queue("nowhere")
+    found = await reach(cluster, "Running")
+    assert "message" not in found["state"]
+
+
 async def test_suspend_and_resume(cluster: World) -> None:
     await submit(cluster, task(replicas=2))
     await reach(cluster, "Running")

@@ -125,6 +125,12 @@ class World:
         about = ((each["regarding"]["kind"], each["regarding"]["name"], each["reason"]) for each in found)
         return next((each for each, key in zip(found, about, strict=True) if key == wanted), {})
 
+    async def core_event(self, kind: str, name: str, reason: str) -> dict[str, Any]:
+        found = (await self.ask("GET", "/api/v1/namespaces/default/events"))["items"]
+        wanted = (kind, name, reason)
+        about = ((each["involvedObject"]["kind"], each["involvedObject"]["name"], each["reason"]) for each in found)
+        return next((each for each, key in zip(found, about, strict=True) if key == wanted), {})
+
     async def group(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = await self.ask("GET", f"{GROUPS}/{name}")
         return found.get("status", {})
@@ -196,6 +202,31 @@ async def test_a_gang_is_bound_whole_or_not_at_all(world: World, definition: dic
         await until(lambda: allocated.search(metrics.render()[0].decode()))
         assert status["conditions"][0]["reason"] == "NotEnoughResources"
         await until(lambda: _reason(world, "huge-task-0", {"Schedulable", "Unschedulable"}))
+
+
+async def test_events_about_groups_are_those_of_volcano(world: World) -> None:
+    await world.define(QUEUE, POD_GROUP)
+    await world.gang("fits", 2)
+    await world.gang("huge", 2, cpu="9")
+    await world.gang("lost", 1, queue="nowhere")
+    await world.gang("near", 1)
+    await world.patch_group("near", {"spec": {"networkTopology": {"mode": "hard"}}})
+    async with scheduling(world):
+        scheduled = await until(lambda: world.core_event("PodGroup", "fits", "Scheduled"))
+        waiting = await until(lambda: world.core_event("PodGroup", "huge", "Unschedulable"))
+        await until(lambda: world.core_event("PodGroup", "near", "NotSupported"))
+        lost = await until(lambda: world.core_event("PodGroup", "lost", "QueueNotFound"))
+        await until(lambda: world.condition("lost", "QueueNotFound"))
+        await until(lambda: world.condition("near", "NotSupported"))
+        assert (await until(lambda: world.core_event("Pod", "fits-task-0", "Scheduled")))["count"] == 1
+        await world.queue("nowhere")
+        await until(lambda: reached(world, "lost", 1))
+    assert (scheduled["type"], scheduled["message"]) == ("Normal", "pod group is ready")
+    assert (waiting["type"], waiting["message"].split(":")[0]) == ("Warning", "2/2 tasks in gang unschedulable")
+    assert waiting["firstTimestamp"] <= waiting["lastTimestamp"]
+    assert waiting["count"] >= 1
+    assert lost["message"] == 'queue "nowhere" does not exist'
+    assert await world.count("near") == 0
 
 
 async def test_sessions_and_cycles_keep_the_same_records(world: World) -> None:

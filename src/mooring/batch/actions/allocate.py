@@ -60,7 +60,7 @@ class Allocation:
         gated_by_enqueue = "enqueue" in session.conf.actions
         for job in session.jobs.values():
             if job.is_pending:
-                if gated_by_enqueue:
+                if gated_by_enqueue or job.held:
                     continue
                 job.phase = INQUEUE
             if session.job_valid(job) is not None:

@@ -16,7 +16,7 @@ def enqueue(session: Session) -> None:
         if job.queue not in seen:
             seen.add(job.queue)
             queues.push(session.queues[job.queue])
-        if job.is_pending:
+        if job.is_pending and not job.held:
             waiting.setdefault(job.queue, session.job_heap()).push(job)
     while queues:
         queue = queues.pop()

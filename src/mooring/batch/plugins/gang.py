@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from mooring.api.meta import format_time
 from mooring.api.volcano import PodGroupCondition
 from mooring.batch.callbacks import PERMIT, REJECT, Invalid
@@ -65,18 +67,7 @@ class Gang(BatchPlugin):
                 condition = PodGroupCondition(
                     type=UNSCHEDULABLE, status="True", reason="NotEnoughResources", message=text
                 )
-            job.set_condition(_stamped(condition, session.uid, now))
-
-
-def _stamped(condition: PodGroupCondition, session: str, now: str) -> PodGroupCondition:
-    return PodGroupCondition(
-        type=condition.type,
-        status=condition.status,
-        reason=condition.reason,
-        message=condition.message,
-        transition_id=session,
-        last_transition_time=now,
-    )
+            job.set_condition(msgspec.structs.replace(condition, transition_id=session.uid, last_transition_time=now))
 
 
 def _schedulable(job: JobInfo) -> int:

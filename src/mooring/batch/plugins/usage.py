@@ -9,12 +9,18 @@ from mooring.batch.plugin import BatchPlugin
 from mooring.batch.registrations import on_node_alone
 from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNodes
-from mooring.batch.task import TaskInfo
+from mooring.batch.task import PENDING, TaskInfo
 from mooring.framework.status import Status
 from mooring.framework.verdicts import Verdicts
 
 #: Older measurements are ignored.
 _FRESH_SECONDS = 300.0
+#: The reason of events about jobs that are placed without measurements.
+NO_MEASUREMENTS = "NoMeasurements"
+_UNMEASURED = (
+    "the plugin usage has no current measurements of any node and does not limit or rank nodes: "
+    "set the source of the measurements in the configuration (metrics.type and metrics.address)"
+)
 _CPU_BUSY = Status.unresolvable("the CPU load of the node exceeds the upper limit.")
 _MEMORY_BUSY = Status.unresolvable("the memory load of the node exceeds the upper limit.")
 
@@ -39,6 +45,10 @@ class Usage(BatchPlugin):
         if any(self._usage):
             session.add_predicate(self._judge, columns=True, depends=on_node_alone)
             session.add_node_order(self._score, columns=True, depends=on_node_alone)
+        elif session.node_list:
+            waiting = [job for job in session.jobs.values() if PENDING in job.by_status]
+            session.job_warnings += [(job, NO_MEASUREMENTS, _UNMEASURED) for job in waiting]
+            session.warnings.append(_UNMEASURED)
 
     def _judge(self, task: TaskInfo, nodes: SessionNodes) -> Verdicts:
         statuses: list[Status | None] = []

@@ -10,6 +10,7 @@ import msgspec
 from mooring.api.policy import PriorityClass
 from mooring.api.volcano import PodGroup, Queue
 from mooring.api.volcano_jobs import JOB_GROUP, Command, VolcanoJob, VolcanoJobStatus
+from mooring.batch.queue import ROOT
 from mooring.config.durations import SECOND, format_duration
 from mooring.controllers import constants
 from mooring.controllers.commands import consume_command, pending_commands
@@ -26,6 +27,9 @@ from mooring.controllers.reconciler import Context, Reconciler, Selection
 from mooring.kube import Change, NotFound
 
 _SYNC_REQUEST: Final = Request()
+#: The reasons in the state of jobs that are not run.
+_INVALID: Final = "InvalidJob"
+_QUEUE_NOT_FOUND: Final = "QueueNotFound"
 #: The maximum number of phase changes in one reconciliation.
 _MAX_STEPS: Final = 8
 #: The retry interval of a blocked job.
@@ -130,8 +134,13 @@ class JobReconciler(Reconciler):
         job = self._with_defaults(tracked.current(job))
         errors = [*validation_errors(job), *self._template_errors(job, tracked)]
         if errors:
-            await self._reject(job, tracked, errors)
+            await self._report(job, tracked, _INVALID, "; ".join(errors))
             return None
+        if self._lacks_queue(job):
+            await self._report(job, tracked, _QUEUE_NOT_FOUND, f'queue "{job.spec.queue}" does not exist')
+            return _BLOCKED_SECONDS
+        if job.status.state.reason in {_INVALID, _QUEUE_NOT_FOUND}:
+            job = await self._write_state(job, tracked, "", "")
         try:
             job = await self._execute_requests(job, tracked)
             await self._sync_until_stable(job, tracked)
@@ -155,17 +164,26 @@ class JobReconciler(Reconciler):
         if tracked is not None and not tracked.pods:
             del self._tracked[key]
 
-    async def _reject(self, job: VolcanoJob, tracked: TrackedJob, errors: list[str]) -> None:
-        """Report the errors of an invalid job in an event and in its status."""
-        text = "; ".join(errors)
-        self._warn(job, tracked, "JobStatusError", text)
+    def _lacks_queue(self, job: VolcanoJob) -> bool:
+        """Return whether a job that has not started waits for a queue that does not exist."""
+        queue = job.spec.queue
+        if job.status.state.phase not in {"", PENDING} or queue in {self.context.settings.default_queue, ROOT}:
+            return False  # the controller creates these two
+        return self.cache.get(Queue, queue) is None
+
+    async def _report(self, job: VolcanoJob, tracked: TrackedJob, reason: str, text: str) -> None:
+        """Report in an event and in its status why a job is not run."""
+        self._warn(job, tracked, "JobStatusError" if reason == _INVALID else reason, text)
         if job.status.state.message != text:
-            state = {"phase": job.status.state.phase or constants.PENDING, "reason": "InvalidJob", "message": text}
-            patch = {"status": {"state": state}}
-            patched = await self.context.client.patch(
-                VolcanoJob, job.name, patch, namespace=job.namespace, subresource="status"
-            )
-            tracked.status_written(patched)
+            await self._write_state(job, tracked, reason, text)
+
+    async def _write_state(self, job: VolcanoJob, tracked: TrackedJob, reason: str, text: str) -> VolcanoJob:
+        state = {"phase": job.status.state.phase or PENDING, "reason": reason or None, "message": text or None}
+        patched = await self.context.client.patch(
+            VolcanoJob, job.name, {"status": {"state": state}}, namespace=job.namespace, subresource="status"
+        )
+        tracked.status_written(patched)
+        return with_status(job, patched.status)
 
     def _warn(self, job: VolcanoJob, tracked: TrackedJob, reason: str, text: str) -> None:
         if tracked.last_warning != text:

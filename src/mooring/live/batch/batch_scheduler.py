@@ -24,22 +24,25 @@ from mooring.batch.actions import ACTIONS, Action
 from mooring.batch.actions.complete import complete
 from mooring.batch.callbacks import MayEvict
 from mooring.batch.cluster import BatchCluster
+from mooring.batch.job import INQUEUE, JobInfo
 from mooring.batch.kube_plugins import RELEASE
+from mooring.batch.pending_reasons import READY, job_message
 from mooring.batch.plugin import SessionGuards
 from mooring.batch.plugins import PLUGINS
-from mooring.batch.plugins.gang import UNSCHEDULABLE
+from mooring.batch.plugins.gang import SCHEDULED, UNSCHEDULABLE
 from mooring.batch.queue import standing_queues
 from mooring.batch.resource import Resource
 from mooring.batch.run import Outcome, action_steps, close_session, open_session
-from mooring.batch.session import Session
+from mooring.batch.session import INVALID, Session
 from mooring.batch.session_claims import DeviceReservation
 from mooring.batch.task import PENDING, TaskInfo
+from mooring.batch.unsupported_requests import NOT_SUPPORTED
 from mooring.framework.api_clients import ClaimWriter, VolumeWriter
 from mooring.framework.handle import Handle
 from mooring.kube import AlreadyExists, Backoff, Change, Client, KubeError, NotFound
 from mooring.live.api_adapters import ApiBinder
 from mooring.live.batch.batch_settings import BatchSettings, ConfFile, session_actions, session_plugins
-from mooring.live.batch.batch_writer import INVALID, BatchWriter, PreBind
+from mooring.live.batch.batch_writer import BatchWriter, PreBind
 from mooring.live.batch.session_records import SessionRecords
 from mooring.live.custom import CustomInformers
 from mooring.live.reporter import Reporter
@@ -71,6 +74,8 @@ _IDLE_SECONDS: Final = 10.0
 _FIRST_FAILURE_SECONDS, _LAST_FAILURE_SECONDS = 1.0, 30.0
 #: Plugins whose answers depend on the time.
 _TIMELY: Final = frozenset({"sla", "tdm", "cdp", "usage"})
+#: The phases of PodGroups that wait, or whose pods cannot all run.
+_WAITING_PHASES: Final = ("Pending", INQUEUE, "Unknown")
 #: How often the presence of the root and default queues is checked.
 _QUEUES_SECONDS: Final = 2.0
 
@@ -419,10 +424,13 @@ class BatchScheduler:
     def _publish(self, session: Session, outcome: Outcome) -> None:
         objects = self._cache.objects
         for uid, status in outcome.groups.items():
-            group = session.jobs[uid].group
-            if _differs(group.status, status):
+            job = session.jobs[uid]
+            group = job.group
+            changed = _differs(group.status, status)
+            if changed:
                 self.writer.group_status(group, status)
                 objects.put(msgspec.structs.replace(group, status=status))
+            self._group_event(job, status, changed=changed)
         for note in outcome.pods:
             self.writer.pod_note(note)
         self._records.waiting(session, outcome.pods)
@@ -432,6 +440,8 @@ class BatchScheduler:
                 self.writer.queue_amounts(queue, held)
                 after = msgspec.structs.replace(queue.status, allocated=dict(held))
                 objects.put(msgspec.structs.replace(queue, status=after))
+        for job, reason, text in session.job_warnings:
+            self.writer.group_event(job.group, "Warning", reason, text)
         for job, text in session.notes:
             self.writer.group_event(job.group, "Normal", "Unschedulable", text)
         self._metrics.unscheduled = {
@@ -441,18 +451,28 @@ class BatchScheduler:
         }
         self._metrics.allocated = {name: Resource.of(held).as_dict() for name, held in outcome.queues.items()}
 
+    def _group_event(self, job: JobInfo, status: PodGroupStatus, *, changed: bool) -> None:
+        """Record an event about a PodGroup: it waits, or its status changed."""
+        if status.phase in _WAITING_PHASES:
+            if job.is_ready and PENDING not in job.by_status and job.tasks:
+                return  # all pods were bound in this session; Volcano reports them as unschedulable
+            text = job.held or f"{job.count(PENDING)}/{len(job.tasks)} tasks in gang unschedulable: {job_message(job)}"
+            self.writer.group_event(job.group, "Warning", NOT_SUPPORTED if job.held else UNSCHEDULABLE, text)
+        elif changed:
+            self.writer.group_event(job.group, "Normal", SCHEDULED, READY)
+
     def _report_invalid(self, session: Session) -> None:
-        """Report objects that cannot be parsed, once per error, and the pods that wait for them."""
+        """Report objects that the session left out, once per error, and the pods that wait for them."""
         found: dict[tuple[str, str], str] = {}
-        for item, message in session.invalid:
+        for item, message, reason in session.invalid:
             found[item.kind, item.uid] = message
             if isinstance(item, PodGroup):
-                text = f"PodGroup {item.key} is invalid: {message}"
+                text = f"PodGroup {item.key} {'is invalid' if reason == INVALID else 'waits'}: {message}"
                 for pod in self.cluster.pending_members(item):
-                    self.writer.pod_condition(pod, INVALID, text)
+                    self.writer.pod_condition(pod, reason, text)
             if self._invalid.get((item.kind, item.uid)) != message:
-                log.warning("an object is invalid and is ignored", kind=item.kind, name=item.name, error=message)
-                self.writer.invalid(item, message)
+                log.warning("an object is ignored", kind=item.kind, name=item.name, reason=reason, error=message)
+                self.writer.invalid(item, message, reason)
         self._invalid = found
 
     async def _create_queues(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -14,6 +14,7 @@ from mooring.api.pod import Pod
 from mooring.api.volcano import PodGroup, PodGroupCondition, PodGroupStatus, Queue
 from mooring.batch.plugins.gang import UNSCHEDULABLE
 from mooring.batch.run import PodNote
+from mooring.batch.session import INVALID
 from mooring.framework.api_clients import Binding
 from mooring.kube import Client, KubeError, NotFound
 from mooring.live.api_adapters import ApiBinder
@@ -23,8 +24,6 @@ from mooring.unexpected_errors import error_text, report_unexpected
 
 log = get_logger("mooring.batch")
 
-#: The reason of events and conditions about objects that cannot be parsed.
-INVALID: Final = "Invalid"
 #: How many binds, and how many statuses, are written concurrently.
 _BINDERS, _STATUS_WRITERS = 64, 8
 
@@ -191,13 +190,14 @@ class BatchWriter:
         """Record an event about a PodGroup."""
         self._record(group, kind, reason, "Scheduling", note)
 
-    def invalid(self, item: KubeObject, message: str) -> None:
-        """Report an object that cannot be parsed: an event, and a condition if its kind has conditions."""
-        self._record(item, "Warning", INVALID, "Scheduling", message)
+    def invalid(self, item: KubeObject, message: str, reason: str = INVALID) -> None:
+        """Report an object that sessions leave out: an event, and a condition if its kind has conditions."""
+        self._record(item, "Warning", reason, "Scheduling", message)
         if isinstance(item, PodGroup):
-            self._put("group", item.key, lambda: self._write_group(item, _invalid_status(item, message, self._clock())))
+            status = _invalid_status(item, reason, message, self._clock())
+            self._put("group", item.key, lambda: self._write_group(item, status))
         elif isinstance(item, Pod):
-            self.pod_condition(item, INVALID, message)
+            self.pod_condition(item, reason, message)
 
     def pod_condition(self, pod: Pod, reason: str, message: str) -> None:
         """Queue the condition of a pod that sessions cannot place, if it changed."""
@@ -226,10 +226,10 @@ class BatchWriter:
                 report_unexpected("a status cannot be written", error, kind=kind, object=key)
 
 
-def _invalid_status(group: PodGroup, message: str, now: float) -> PodGroupStatus:
-    """Return the status of a group that cannot be parsed: pending, with a condition."""
+def _invalid_status(group: PodGroup, reason: str, message: str, now: float) -> PodGroupStatus:
+    """Return the status of a group that sessions leave out: pending, with a condition."""
     condition = PodGroupCondition(
-        type=UNSCHEDULABLE, status="True", reason=INVALID, message=message, last_transition_time=format_time(now)
+        type=UNSCHEDULABLE, status="True", reason=reason, message=message, last_transition_time=format_time(now)
     )
     others = [each for each in group.status.conditions if each.type != UNSCHEDULABLE]
     return msgspec.structs.replace(group.status, phase=group.status.phase or "Pending", conditions=(*others, condition))

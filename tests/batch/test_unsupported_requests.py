@@ -1,0 +1,101 @@
+"""Gangs that request what sessions cannot fulfil are held and say so; nothing is ignored silently."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.batch.actions import ACTIONS
+from mooring.batch.run import close_session, run_actions
+from mooring.batch.session import Session
+from tests.batch.cases import Object, conf, gang, group, node, opened, pod
+
+HARD = {"mode": "hard", "highestTierAllowed": 1}
+PARTITION: dict[str, Any] = {"name": "worker", "subGroupSize": 2, "minSubGroups": 1}
+
+
+def changed(objects: list[Object], **metadata: Any) -> list[Object]:
+    """The same objects, with metadata on the pods."""
+    for each in objects:
+        if each["kind"] == "Pod":
+            each["metadata"]["annotations"].update(metadata)
+    return objects
+
+
+def requesting(name: str) -> list[Object]:
+    made = gang("g", 2)
+    for each in made[1:]:
+        each["spec"]["containers"][0]["resources"]["limits"] = {name: "1"}
+        each["spec"]["containers"][0]["resources"]["requests"][name] = "1"
+    return made
+
+
+CASES: dict[str, tuple[list[Object], str]] = {
+    "hard topology": (gang("g", 2, networkTopology=HARD), "spec.networkTopology has the mode hard"),
+    "hard topology before the pods exist": ([group("g", 2, networkTopology=HARD)], "spec.networkTopology"),
+    "hard topology of a part": (
+        gang("g", 2, subGroupPolicy=[{**PARTITION, "networkTopology": HARD}]),
+        'subGroupPolicy "worker" (partitionPolicy of a job) has a networkTopology',
+    ),
+    "parts of a gang": (gang("g", 4, 2, subGroupPolicy=[PARTITION]), "partitionPolicy of a job) is supported only if"),
+    "vGPU": (requesting("volcano.sh/vgpu-number"), "pod g-task-0: the resource volcano.sh/vgpu-number needs"),
+    "GPU memory": (requesting("volcano.sh/gpu-memory"), "pod g-task-0: the resource volcano.sh/gpu-memory needs"),
+    "vGPU annotation": (
+        changed(gang("g", 2), **{"volcano.sh/vgpu-mode": "mig"}),
+        "the annotation volcano.sh/vgpu-mode needs the plugin deviceshare",
+    ),
+    "native group": (
+        [group("g", 1), pod("g-task-0", "g", schedulingGroup={"podGroupName": "native"})],
+        "pod g-task-0: spec.schedulingGroup is set",
+    ),
+}
+
+
+def run(objects: list[Object], actions: str = "enqueue, allocate, backfill", **arguments: Any) -> tuple[Session, Any]:
+    devices = {"volcano.sh/vgpu-number": "8", "volcano.sh/gpu-memory": "8"}
+    given = conf(("gang", "usage"), ("predicates",), actions=actions, **arguments)
+    _, session, plugins = opened(given, node("a", **devices), node("b", **devices), objects)
+    run_actions(session, ACTIONS)
+    return session, close_session(session, [(plugin, None) for plugin in plugins])
+
+
+@pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "allocate, preempt, reclaim, backfill"])
+@pytest.mark.parametrize("name", CASES)
+def test_a_gang_that_asks_for_more_than_sessions_can_do_is_held(name: str, actions: str) -> None:
+    objects, text = CASES[name]
+    session, outcome = run(objects, actions)
+    assert session.bindings == []
+    status = outcome.groups["default/g"]
+    assert status.phase == "Pending"
+    (condition,) = status.conditions
+    assert (condition.type, condition.status, condition.reason) == ("Unschedulable", "True", "NotSupported")
+    assert text in condition.message
+    assert all(note.reason.message == condition.message for note in outcome.pods)
+
+
+def test_parts_that_all_start_together_are_a_plain_gang() -> None:
+    session, _ = run(gang("g", 4, subGroupPolicy=[PARTITION]))
+    assert len(session.bindings) == 4
+
+
+def test_what_is_only_preferred_is_reported_and_not_held() -> None:
+    session, _ = run(gang("g", 2, networkTopology={"mode": "soft"}))
+    assert len(session.bindings) == 2
+    session, _ = run(gang("g", 2, cpu="9", networkTopology={"mode": "soft"}))
+    assert ("default/g", "NotSupported") in [(job.uid, reason) for job, reason, _ in session.job_warnings]
+
+
+def test_usage_without_measurements_is_reported() -> None:
+    session, _ = run(gang("g", 2))
+    assert [(job.uid, reason) for job, reason, _ in session.job_warnings] == [("default/g", "NoMeasurements")]
+    assert any("plugin usage has no current measurements" in each for each in session.warnings)
+    assert len(session.bindings) == 2
+
+
+def test_a_group_whose_queue_does_not_exist_is_reported() -> None:
+    session, _ = run([*gang("g", 1, queue="nowhere"), *gang("ok", 1)])
+    assert [(each.item.name, each.message, each.reason) for each in session.invalid] == [
+        ("g", 'queue "nowhere" does not exist', "QueueNotFound")
+    ]
+    assert [task.name for task in session.bindings] == ["ok-task-0"]
