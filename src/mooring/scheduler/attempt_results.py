@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from mooring.api.pod import Pod
@@ -13,6 +15,8 @@ from mooring.scheduler.extenders import Request, Steps
 from mooring.scheduler.plugin_runner import PluginRunner
 from mooring.scheduler.queue import QueuedPod
 from mooring.unexpected_errors import error_text
+
+NO_NODES: Final = "no nodes available to schedule pods"
 
 
 class ScheduleResult(msgspec.Struct, frozen=True):
@@ -40,6 +44,16 @@ class ScheduleFailure(msgspec.Struct, frozen=True):
     pending: frozenset[str] = frozenset()
     #: The backoff in seconds; None for the one that follows from the number of failures.
     backoff: float | None = None
+
+
+def early_failure(pod: Pod, state: CycleState) -> ScheduleFailure:
+    """Return the failure of a pod of a native group, or of any pod if there are no nodes."""
+    if pod.spec.scheduling_group is None:
+        return ScheduleFailure(NO_NODES, Status.unschedulable(NO_NODES), state, result=NO_NOMINATION)
+    # Only an update of the pod helps: it waits like a gated pod.
+    text = "spec.schedulingGroup is set, but groups of scheduling.k8s.io are not supported yet"
+    gates = frozenset(("SchedulingGates",))
+    return ScheduleFailure(text, Status.unresolvable(text), state, result=NO_NOMINATION, rejectors=gates)
 
 
 class AssumedPod(msgspec.Struct, frozen=True):

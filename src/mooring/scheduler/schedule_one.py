@@ -35,6 +35,7 @@ from mooring.scheduler.attempt_results import (
     PendingAttempt,
     ScheduleFailure,
     ScheduleResult,
+    early_failure,
     internal_error,
     rejected_after_filter,
 )
@@ -55,9 +56,6 @@ T = TypeVar("T")
 Rows = npt.NDArray[np.intp]
 
 log = get_logger("mooring.scheduler")
-
-NO_NODES = "no nodes available to schedule pods"
-NATIVE_GROUP = "spec.schedulingGroup is set, but groups of scheduling.k8s.io are not supported yet"
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -113,13 +111,8 @@ class SchedulePod:
         """Run the attempt, yielding requests to extenders."""
         runner, state, pod, trace, table = self._runner, self.state, self._pod, self._trace, self._runner.table
         evaluation, extenders = self._evaluation, self._extenders
-        if pod.spec.scheduling_group is not None:
-            # Only an update of the pod can help: it is requeued like a gated pod.
-            rejectors = frozenset(("SchedulingGates",))
-            status = Status.unresolvable(NATIVE_GROUP)
-            return ScheduleFailure(NATIVE_GROUP, status, state, result=NO_NOMINATION, rejectors=rejectors)
-        if not table.nodes and evaluation is None:
-            return ScheduleFailure(NO_NODES, Status.unschedulable(NO_NODES), state, result=NO_NOMINATION)
+        if pod.spec.scheduling_group is not None or (not table.nodes and evaluation is None):
+            return early_failure(pod, state)
         try:
             pre_filtered = runner.pre_filter(state, pod)
             if trace is not None:

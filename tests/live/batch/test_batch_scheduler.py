@@ -119,17 +119,15 @@ class World:
         conditions = (await self.group(name)).get("conditions", ())
         return next((each for each in conditions if each.get("reason") == reason), None)
 
-    async def event(self, kind: str, name: str, reason: str) -> dict[str, Any]:
-        found = (await self.ask("GET", "/apis/events.k8s.io/v1/namespaces/default/events"))["items"]
-        wanted = (kind, name, reason)
-        about = ((each["regarding"]["kind"], each["regarding"]["name"], each["reason"]) for each in found)
-        return next((each for each, key in zip(found, about, strict=True) if key == wanted), {})
-
     async def core_event(self, kind: str, name: str, reason: str) -> dict[str, Any]:
-        found = (await self.ask("GET", "/api/v1/namespaces/default/events"))["items"]
-        wanted = (kind, name, reason)
-        about = ((each["involvedObject"]["kind"], each["involvedObject"]["name"], each["reason"]) for each in found)
-        return next((each for each, key in zip(found, about, strict=True) if key == wanted), {})
+        return await self.event(kind, name, reason, "/api/v1", "involvedObject")
+
+    async def event(
+        self, kind: str, name: str, reason: str, api: str = "/apis/events.k8s.io/v1", field: str = "regarding"
+    ) -> dict[str, Any]:
+        found = (await self.ask("GET", f"{api}/namespaces/default/events"))["items"]
+        about = ((each[field]["kind"], each[field]["name"], each["reason"]) for each in found)
+        return next((each for each, key in zip(found, about, strict=True) if key == (kind, name, reason)), {})
 
     async def group(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = await self.ask("GET", f"{GROUPS}/{name}")
