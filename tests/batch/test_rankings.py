@@ -66,7 +66,7 @@ def test_infeasible_nodes_are_no_candidates() -> None:
     session = session_of(conf(*TIERS), node("a"), node("b"), node("c"))
     rankings = Rankings(session.node_list)
     totals = np.array([-np.inf, 2.5, -np.inf])
-    rankings.put("t", None, totals, {"p": 2.5}, 1, 1)
+    rankings.put_scores("t", np.arange(3), totals, {"p": 2.5}, 1)
     ranking = rankings.of("t")
     assert ranking is not None
     assert [(each.node, each.total, each.scores) for each in ranking.candidates] == [("b", 2.5, (2.5,))]

@@ -14,13 +14,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from mooring.batch.rankings import Parts
+from mooring.batch.rankings import BEST, Parts, candidate
 from mooring.batch.registrations import UNCACHEABLE
 from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
 from mooring.columns.answer_cache import AnswerCache, AnswerColumn, CachedAnswers
 from mooring.columns.row_cursor import RowCursor
+from mooring.observe.decision_records import Candidate, best_places
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,15 +32,18 @@ LEAST_NODES: Final = 64
 class TaskScores(CachedAnswers):
     """The score of each node for one kind of task; minus infinity for infeasible nodes and for nodes without room."""
 
-    __slots__ = ("_cursor", "_parts", "_scores", "_session")
+    __slots__ = ("_candidates", "_cursor", "_parts", "_scorers", "_scores", "_session")
 
     def __init__(self, session: Session, key: Hashable) -> None:
         super().__init__(key)
         self._session = session
         self._cursor = RowCursor(session.table, session.changes)
         self._scores = AnswerColumn()
-        #: The scores by plugin, if the session keeps rankings.
-        self._parts: dict[str, Floats] = {}
+        #: The scores by row and plugin, if the session keeps rankings.
+        self._parts: Floats = np.zeros((0, 0))
+        self._scorers: tuple[str, ...] = ()
+        #: Row -> its candidate in rankings, until its scores change.
+        self._candidates: dict[int, Candidate] = {}
 
     def best(self, task: TaskInfo) -> int | None:
         """Return the row of the best node with room now, at random among equals; None if there is none."""
@@ -54,8 +58,17 @@ class TaskScores(CachedAnswers):
         if len(tied) > 1:
             best = int(tied[int(session.random.random() * len(tied))])
         if session.rankings is not None:
-            session.rankings.put(task.uid, None, scores, self._parts, best, int((scores != -np.inf).sum()))
+            candidates = [self._candidate(row, scores) for row in best_places(scores, best, BEST)]
+            feasible = int(np.count_nonzero(scores != -np.inf))
+            session.rankings.put(task.uid, feasible, self._scorers, candidates)
         return best
+
+    def _candidate(self, row: int, scores: Floats) -> Candidate:
+        found = self._candidates.get(row)
+        if found is None:
+            name = self._session.node_list[row].name
+            found = self._candidates[row] = candidate(name, scores.item(row), self._parts[row].tolist())
+        return found
 
     def _evaluate(self, task: TaskInfo, changed: list[int] | None) -> Floats:
         session = self._session
@@ -63,19 +76,33 @@ class TaskScores(CachedAnswers):
             return _scores(session, task, changed)
         parts: Parts = {}
         scores = _scores(session, task, changed, parts)
-        for name, part in parts.items():
-            if changed is None or name not in self._parts:
-                self._parts[name] = np.broadcast_to(part, len(session.node_list)).copy()
-            else:
-                self._parts[name][changed] = part
+        if changed is None or len(parts) > len(self._scorers):
+            self._scorers = tuple(parts)
+            self._parts = np.zeros((len(session.node_list), len(parts)))
+            self._candidates.clear()
+        rows: Any = slice(None) if changed is None else changed
+        if changed is not None and len(changed) == 1:  # faster than indexing with a list
+            rows = slice(changed[0], changed[0] + 1)
+        for column, part in enumerate(parts.values()):
+            self._parts[rows, column] = part
+        for row in changed or ():
+            self._candidates.pop(row, None)
         return scores
 
 
 def _scores(session: Session, task: TaskInfo, changed: list[int] | None, parts: Parts | None = None) -> Floats:
+    amounts, request = session.amounts, task.request
     rows = None if changed is None else np.array(changed, dtype=np.intp)
     nodes = SessionNodes(session, rows)
-    ok = session.amounts.fits(task.request, session.amounts.idle, rows)
-    ok &= session.amounts.fits(task.request, session.amounts.future, rows)
+    if changed is not None and len(changed) == 1:  # the usual case: the node of the last task
+        (row,) = changed
+        room = amounts.fits_row(request, amounts.idle, row) and amounts.fits_row(request, amounts.future, row)
+        if not room:
+            return np.array([-np.inf])
+        ok = np.array([True])
+    else:
+        ok = amounts.fits(request, amounts.idle, rows)
+        ok &= amounts.fits(request, amounts.future, rows)
     for predicate in session.all("predicate"):
         answer = predicate.function(task, nodes)
         if answer is not None:

@@ -255,7 +255,7 @@ def best_node(session: Session, task: TaskInfo, rows: Rows) -> SessionNode | Non
         return None
     place = _choose(session, task, rows, scores)
     if rankings is not None:
-        rankings.put(task.uid, rows, scores, parts or {}, place, len(rows))
+        rankings.put_scores(task.uid, rows, scores, parts or {}, place)
     return nodes[int(rows[place])]
 
 

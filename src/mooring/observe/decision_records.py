@@ -272,15 +272,17 @@ def _next_best(totals: npt.NDArray[Any], taken: list[int], count: int) -> list[i
         totals = totals.copy()
     lowest = -np.inf if totals.dtype.kind == "f" else _LOWEST
     places = list(taken)
-    values = [totals[place] for place in places]
+    values = [totals.item(place) for place in places]
     try:
-        totals[places] = lowest
+        for place in places:
+            totals[place] = lowest
         for _ in range(count):
             place = int(totals.argmax())
-            if totals[place] == lowest:
+            value = totals.item(place)
+            if value == lowest:
                 break  # the others are not feasible
             places.append(place)
-            values.append(totals[place])
+            values.append(value)
             totals[place] = lowest
     finally:
         for place, value in zip(places, values, strict=True):

@@ -22,8 +22,11 @@ def scores(arguments: str, requests: dict[str, str]) -> list[float] | None:
     session = session_of(conf(("binpack",), binpack=arguments), *nodes, group("g", 1), used, member("new", requests))
     if not session.all("node_order"):
         return None
-    found = session.total_scores(tasks_of(session)["new"], SessionNodes(session))
+    task = tasks_of(session)["new"]
+    found = session.total_scores(task, SessionNodes(session))
     assert found is not None
+    each = [session.total_scores(task, SessionNodes(session, np.array([row]))) for row in range(len(nodes))]
+    assert each == found.tolist(), "one node has the score that it has among others"
     return [round(float(score), 4) for score in found]
 
 

@@ -46,6 +46,8 @@ class BinPack(BatchPlugin):
             session.add_node_order(self._score, columns=True, depends=on_node_alone)
 
     def _score(self, task: TaskInfo, nodes: SessionNodes) -> Floats:
+        if len(nodes) == 1:  # the usual case: the node of the last task
+            return np.array([self._score_node(task, nodes)])
         total, weights = np.zeros(len(nodes)), 0
         too_full = np.zeros(len(nodes), dtype=np.bool_)
         for resource in _in_order(task.request.names()):
@@ -65,6 +67,25 @@ class BinPack(BatchPlugin):
         total *= float(100 * self._weight)
         total[too_full] = 0.0
         return total
+
+    def _score_node(self, task: TaskInfo, nodes: SessionNodes) -> float:
+        """Return the score of the only node of a view: the same arithmetic without vectors."""
+        total, weights = 0.0, 0
+        for resource in _in_order(task.request.names()):
+            weight = self._weights.get(resource)
+            if weight is None:
+                continue
+            weights += weight
+            offered = nodes.allocatable(resource).item(0)
+            if weight == 0 or offered == 0:
+                continue
+            in_use = nodes.used(resource).item(0) + task.request.get(resource)
+            if in_use > offered:
+                return 0.0
+            total += in_use * float(weight) / offered
+        if weights > 0:
+            total /= float(weights)
+        return total * float(100 * self._weight)
 
 
 def _in_order(names: list[str]) -> list[str]:

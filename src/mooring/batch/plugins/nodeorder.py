@@ -61,6 +61,8 @@ class NodeOrder(BatchPlugin):
             if weight:
                 self._scorers.append((name, weight, session.kube.get(cls, args)))
         self._images = arguments.integer("imagelocality.weight", 1)
+        #: A task at a position of the change log, and the scorers that skip it then: `_local` has just asked them.
+        self._skipped: tuple[tuple[str, int], set[str]] = (("", -1), set())
         self._locality: Any = session.kube.get(session.kube.image_locality)
         session.add_node_order(self._image_scores, columns=True, depends=on_node_alone)
         session.add_batch_node_order(self._together, columns=True, depends=self._local)
@@ -73,12 +75,15 @@ class NodeOrder(BatchPlugin):
     def _local(self, task: TaskInfo) -> Any:
         """Return None if the score of a node depends on that node alone, that is, if no scorer compares nodes."""
         nodes = SessionNodes(self._session)
+        skipped: set[str] = set()
+        self._skipped = (task.uid, self._session.changes.position), skipped
         for name, _, plugin in self._scorers:
             if name in _LOCAL:
                 continue
             state = CycleState()
             status = plugin.pre_score(state, task.pod, nodes.kube)
             if status is not None and status.code is Code.SKIP:
+                skipped.add(name)
                 continue
             # A single number means that the taints count the same for all nodes.
             if name != "tainttoleration" or not isinstance(plugin.score_nodes(state, task.pod, nodes.kube), int):
@@ -97,7 +102,11 @@ class NodeOrder(BatchPlugin):
         """Return each scorer's weighted scores: a vector, a number for all nodes, or the text of an error."""
         state = CycleState()
         found: dict[str, Any] = {}
+        asked, skipped = self._skipped
+        current = asked == (task.uid, self._session.changes.position)
         for name, weight, plugin in self._scorers:
+            if current and name in skipped:
+                continue
             scores = _scores(plugin, state, task, nodes)
             if isinstance(scores, str):
                 return {name: scores}
