@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from mooring.cli.main import main
 from mooring.observe.explanation import Explanation
+from tests.docs.commands import ROOT
 
 CLUSTER = """
 apiVersion: v1
@@ -123,6 +124,40 @@ def test_for_programs(manifests, output, load):
     for each in found["decision"]["candidates"]:
         assert each["total"] == sum(each["scores"].values())
     assert msgspec.convert(found, Explanation).pod == "default/web"
+
+
+CLAIM = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: c}
+spec:
+  devices:
+    requests:
+      - name: r
+        exactly:
+          deviceClassName: gpu
+          selectors: [{cel: {expression: "device.attributes['gpu.example.com'].model == 'huge'"}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: needs-huge}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimName: c}]
+  containers: [{name: c, image: i}]
+"""
+
+
+def test_it_says_which_device_failed_which_selector(tmp_path):
+    (tmp_path / "claim.yaml").write_text(CLAIM)
+    given = ("needs-huge", "-f", str(ROOT / "examples/devices"), "-f", str(tmp_path / "claim.yaml"))
+    (found,) = json.loads(explain(*given, "-o", "json").stdout)["decision"]["devices"]
+    reason = "claim default/c: selector #0 does not match: device.attributes['gpu.example.com'].model == 'huge'"
+    examples = ["gpu.example.com/node-gpu/gpu-0", "gpu.example.com/node-gpu/gpu-1"]
+    where = {"node": "node-gpu", "claim": "default/c", "request": "r"}
+    assert found == {**where, "reason": reason, "count": 2, "examples": examples}
+    shown = explain(*given).stdout
+    assert "DEVICES THAT WERE NOT ALLOCATED" in shown
+    assert reason in shown
 
 
 @pytest.mark.parametrize(

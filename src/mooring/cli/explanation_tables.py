@@ -9,6 +9,7 @@ from mooring.cli.output import table
 from mooring.framework.waiting_pods import go_duration
 from mooring.observe.explanation import (
     DecisionView,
+    DeviceRejectionView,
     Explanation,
     HoldView,
     PreemptedView,
@@ -140,6 +141,9 @@ def _verdicts(title: str, verdicts: list[VerdictView]) -> list[Part]:
 
 def _failure(decision: DecisionView) -> list[Part]:
     found: list[Part] = [decision.message, *_verdicts("Verdicts", decision.verdicts)]
+    if decision.devices:
+        titles = ("Node", "Claim", "Request", "Reason", "Devices")
+        found.append(table("Devices that were not allocated", titles, map(_device, decision.devices)))
     if decision.preemption is not None:
         found.append(_preemption(decision.preemption))
     return found
@@ -152,6 +156,12 @@ def _verdict(verdict: VerdictView) -> tuple[str, ...]:
     if verdict.code == "UnschedulableAndUnresolvable":
         reason += " (evicting pods would not help)"
     return verdict.plugin or "-", str(verdict.nodes) if verdict.nodes else "-", reason, names or "-"
+
+
+def _device(found: DeviceRejectionView) -> tuple[str, ...]:
+    more = found.count - len(found.examples)
+    names = ", ".join(found.examples) + (f" (+{more})" if more > 0 else "")
+    return found.node, found.claim, found.request, found.reason, names
 
 
 def _preemption(preemption: PreemptionView) -> Listing:

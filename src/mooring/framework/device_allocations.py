@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -77,5 +77,26 @@ class AllocationScores(Protocol):
         """Return the score that a plugin gives to the allocation on each node."""
 
 
+class DeviceRejection(msgspec.Struct, frozen=True, gc=False):
+    """Devices of a node that a request of a claim cannot get for the same reason."""
+
+    node: str
+    claim: str
+    request: str
+    reason: str
+    count: int
+    #: The names of the first few devices: driver/pool/name.
+    devices: tuple[str, ...]
+
+
+class DeviceRejections(Protocol):
+    """Why devices of nodes were not allocated, for explanations."""
+
+    def on(self, rows: npt.NDArray[np.intp]) -> Sequence[DeviceRejection]:
+        """Return the reasons on a few of some nodes, limited in number."""
+
+
+#: Written for pods that need devices.
+DEVICE_REJECTIONS: Final[StateKey[DeviceRejections]] = StateKey("DynamicResources/rejections")
 #: Written for pods that need devices, if a plugin scores allocations.
 ALLOCATION_SCORES: Final[StateKey[AllocationScores]] = StateKey("DynamicResources/scores")

@@ -14,6 +14,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from mooring.framework.device_allocations import DeviceRejection
+
 #: The estimated size in bytes of a record and of each candidate, verdict and name in it; measured and rounded up.
 _RECORD_BYTES, _CANDIDATE_BYTES, _VERDICT_BYTES, _NAME_BYTES = 520, 260, 300, 70
 #: The maximum number of shared sets of verdicts.
@@ -121,6 +123,8 @@ class Decision(msgspec.Struct, gc=False, kw_only=True):
     #: If the pod was placed, only the verdicts of extenders.
     verdicts: tuple[Verdict, ...] = ()
     preemption: Preemption | None = None
+    #: Why some devices were not allocated.
+    devices: tuple[DeviceRejection, ...] = ()
     # In both cases
     #: The plugins that made the pod wait at Permit in this attempt.
     permit: tuple[Hold, ...] = ()
@@ -246,6 +250,8 @@ def _size(decision: Decision) -> int:
     size += len(decision.message)
     for verdict in decision.verdicts:  # an overestimate if they are shared
         size += _VERDICT_BYTES + _NAME_BYTES * len(verdict.nodes)
+    for device in decision.devices:
+        size += _VERDICT_BYTES + _NAME_BYTES * len(device.devices) + len(device.reason)
     if decision.preemption is not None:
         size += _VERDICT_BYTES + _NAME_BYTES * len(decision.preemption.victims)
     return size

@@ -41,6 +41,17 @@ class PreemptionView(_View):
     victims: list[str] = []
 
 
+class DeviceRejectionView(_View):
+    """Devices of a node that a request of a claim cannot get for the same reason."""
+
+    node: str
+    claim: str
+    request: str
+    reason: str
+    count: int
+    examples: list[str] = []
+
+
 class HoldView(_View):
     """A plugin that makes a pod wait at Permit."""
 
@@ -79,6 +90,8 @@ class DecisionView(_View):
     message: str = ""
     verdicts: list[VerdictView] = []
     preemption: PreemptionView | None = None
+    #: Why devices of a few nodes were not allocated.
+    devices: list[DeviceRejectionView] = []
     #: The plugins that made the pod wait at Permit in this attempt.
     permit: list[HoldView] = []
     #: namespace/name of the pods that were evicted for this pod, in all its attempts.
@@ -181,6 +194,17 @@ def view(decision: Decision) -> DecisionView:
             nominated_node=preemption.nominated_node,
             victims=list(preemption.victims),
         ),
+        devices=[
+            DeviceRejectionView(
+                node=each.node,
+                claim=each.claim,
+                request=each.request,
+                reason=each.reason,
+                count=each.count,
+                examples=list(each.devices),
+            )
+            for each in decision.devices
+        ],
         permit=[hold_view(each) for each in decision.permit],
         victims=list(decision.victims),
         preempted=None if decision.preempted is None else _preempted(decision.preempted),

@@ -9,7 +9,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 
+import numpy as np
+
 from mooring.api.pod import Pod
+from mooring.framework.device_allocations import DEVICE_REJECTIONS, DeviceRejection
 from mooring.framework.status import Code, Status
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.observe.attempt_trace import ExtenderCall, Trace
@@ -267,6 +270,7 @@ class Observer:
             message=failure.message,
             verdicts=self.records.share(verdicts(failure)),
             preemption=self._preemption(failure),
+            devices=device_rejections(failure),
         )
         if decision.preemption is not None:
             decision.victims = decision.preemption.victims
@@ -348,6 +352,15 @@ def verdicts(failure: ScheduleFailure) -> tuple[Verdict, ...]:
     return grouped(
         (status, len(rows), [nodes[row].name for row in rows[:_NAMES].tolist()]) for status, rows in statuses.groups()
     )
+
+
+def device_rejections(failure: ScheduleFailure) -> tuple[DeviceRejection, ...]:
+    """Return why devices of a few nodes were not allocated in a failed attempt."""
+    found = failure.state.get(DEVICE_REJECTIONS)
+    if found is None or failure.statuses is None:
+        return ()
+    rows = [rows for status, rows in failure.statuses.groups() if status.plugin == "DynamicResources"]
+    return tuple(found.on(np.concatenate(rows))) if rows else ()
 
 
 def _rejections(calls: tuple[ExtenderCall, ...]) -> tuple[Verdict, ...]:

@@ -71,4 +71,4 @@ def test_messages_name_the_claim_and_the_device() -> None:
 def test_the_first_mismatch_is_found() -> None:
     (pool,) = pools(gpu_slice())
     (plan,) = plans(claim(exactly(selectors=[{"cel": {"expression": "true"}}, {"cel": {"expression": "false"}}])))
-    assert plan.requests[0][0].first_mismatch(pool.contents[0]) == "claim \0c: selector #1"
+    assert plan.requests[0][0].first_mismatch(pool.contents[0]) == "claim \0c: selector #1 does not match: false"

@@ -104,14 +104,18 @@ class RequestPlan:
 
     def _compile(
         self, request: ExactDeviceRequest | DeviceSubRequest, selectors: Selectors
-    ) -> tuple[tuple[Selector, str], ...]:
+    ) -> tuple[tuple[Selector, str, str], ...]:
         assert self.device_class is not None
         sources: tuple[tuple[str, tuple[DeviceSelector, ...]], ...] = (
             (f"class {self.device_class.name}", self.device_class.spec.selectors),
             (f"claim {CLAIM}", request.selectors),
         )
         return tuple(
-            (selectors.of(each.cel.expression if each.cel is not None else ""), f"{where}: selector #{number}")
+            (
+                selectors.of(text := each.cel.expression if each.cel is not None else ""),
+                f"{where}: selector #{number}",
+                text,
+            )
             for where, given in sources
             for number, each in enumerate(given)
         )
@@ -124,7 +128,7 @@ class RequestPlan:
         return found
 
     def _select(self, content: DeviceContent, claim: int) -> bool:
-        for selector, where in self._selectors:
+        for selector, where, _ in self._selectors:
             try:
                 if not selector.matches(content):
                     return False
@@ -134,10 +138,10 @@ class RequestPlan:
 
     def first_mismatch(self, content: DeviceContent) -> str:
         """Return the first selector that does not match, or that fails, for explanations; empty if all match."""
-        for selector, where in self._selectors:
+        for selector, where, text in self._selectors:
             try:
                 if not selector.matches(content):
-                    return where
+                    return f"{where} does not match: {text}"
             except SelectorError as error:
                 return f"{where}: {error}"
         return ""
@@ -157,6 +161,10 @@ class RequestPlan:
             found = all(any(_tolerates(each, taint) for each in self.tolerations) for taint in content.taints)
             self._tolerated[content.number] = found
         return found
+
+    def first_untolerated(self, content: DeviceContent) -> DeviceTaint | None:
+        """Return the first taint of a device that the request does not tolerate, for explanations."""
+        return next((each for each in content.taints if not any(_tolerates(t, each) for t in self.tolerations)), None)
 
 
 def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

@@ -104,7 +104,11 @@ class DeviceIndex:
 
     def of_row(self, row: int) -> NodePools:
         """Return the pools of a row."""
-        return self.of_node(self._table.nodes[row].name)
+        return self.of_node(self.name_of(row))
+
+    def name_of(self, row: int) -> str:
+        """Return the name of the node of a row."""
+        return self._table.nodes[row].name
 
     # Changes
 

@@ -37,7 +37,7 @@ from mooring.framework import (
     WhatIf,
 )
 from mooring.framework.api_clients import ClaimWriter
-from mooring.framework.device_allocations import ALLOCATION_SCORES
+from mooring.framework.device_allocations import ALLOCATION_SCORES, DEVICE_REJECTIONS
 from mooring.framework.normalize import default_normalize
 from mooring.framework.status import SKIP, SKIP_TEMPLATE
 from mooring.plugins.dynamic_resources.allocation import allocation_result
@@ -45,6 +45,7 @@ from mooring.plugins.dynamic_resources.binding_conditions import DeviceBindingEr
 from mooring.plugins.dynamic_resources.claim_binder import ClaimBinder, ClaimBindingError, PodBinding
 from mooring.plugins.dynamic_resources.claim_plan import allocated_score
 from mooring.plugins.dynamic_resources.device_choice import DeviceChoice, NodeScores
+from mooring.plugins.dynamic_resources.device_rejections import RejectedDevices
 from mooring.plugins.dynamic_resources.device_state import (
     FAILED,
     FOUND,
@@ -209,6 +210,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         status = self._check(found)
         if status is None:
             state.write(DEVICES, found)
+            if found.to_allocate:
+                plan_of = partial(self._plan_on, found, pod)
+                state.write(DEVICE_REJECTIONS, RejectedDevices(self._index, self._tracker.usage.view, plan_of))
             scorers = self.handle.allocation_scorers if found.to_allocate else ()
             if scorers:
                 found.choice = DeviceChoice(pod, scorers, self._tracker.usage.view)
@@ -383,6 +387,13 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         known.plan.grow(self._index.count)
         return known
 
+    def _plan_on(self, found: PodDevices, pod: Pod, row: int) -> NodePlan | None:
+        """Return what is to be allocated on a row; None if there is nothing."""
+        nodes = Nodes(self.handle.table, np.array([row], dtype=np.intp))
+        _, served = self._check_resources(found, nodes, _rows(nodes))
+        names = next((each for each, mask in served.items() if mask[0]), None)
+        return None if names is None or not (names or found.has_user_claims) else self._plan(found, pod, names)
+
     def _error(self, plan: NodePlan, row: int) -> Status:
         node = self.handle.table.nodes[row].name
         pools = self._index.of_node(node)
@@ -468,13 +479,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         row = self.handle.table.row_of.get(node_name)
         if found is None or row is None or not found.filtered or not found.to_allocate:
             return None
-        nodes = Nodes(self.handle.table, np.array([row], dtype=np.intp))
-        _, served = self._check_resources(found, nodes, _rows(nodes))
-        names = next((each for each, mask in served.items() if mask[0]), None)
-        if names is None or not (names or found.has_user_claims):
-            return None
         self._index.refresh()
-        plan = self._plan(found, pod, names)
+        plan = self._plan_on(found, pod, row)
+        if plan is None:
+            return None
         pools = self._index.of_node(node_name)
         outcome = plan.plan.outcome(pools.signature)
         if outcome is None or outcome.solution is None:
