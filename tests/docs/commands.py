@@ -28,6 +28,7 @@ PAGES = (
     "docs/command-line.md",
     "docs/simulate.md",
     "docs/what-if.md",
+    "docs/record-and-replay.md",
     "docs/devices.md",
     "docs/jobs.md",
     "docs/plugins/README.md",

@@ -30,6 +30,9 @@ LEASE = "mooring-controller"
 @click.option(
     "--controller", is_flag=True, help="Print the manifests for `mooring controller` instead of the scheduler."
 )
+@click.option(
+    "--read-only", is_flag=True, help="Print the manifests for `mooring record` and `mooring shadow`, which only read."
+)
 @click.option("--viewer", is_flag=True, help="Add an unbound role for readers of metrics and decisions.")
 @output_option("yaml", "json")
 def rbac(
@@ -43,6 +46,7 @@ def rbac(
     serve: bool,
     batch: bool,
     controller: bool,
+    read_only: bool,
     viewer: bool,
     output: str,
 ) -> None:
@@ -54,7 +58,7 @@ def rbac(
 
     from mooring.cli.input_files import read_setup
     from mooring.cli.output import print_documents
-    from mooring.live.rbac_manifests import Grantee, manifests, plugin_rules
+    from mooring.live.rbac_manifests import Grantee, manifests, plugin_rules, read_only_rules, roles
     from mooring.scheduler.profiles import enabled_classes
 
     grantee = Grantee(service_account=service_account, namespace=namespace, name=name, user=user)
@@ -69,5 +73,8 @@ def rbac(
         election = msgspec.structs.replace(config.leader_election, resource_name=lease_name)
         config = msgspec.structs.replace(config, leader_election=election)
     extra = plugin_rules(enabled_classes(config, setup.plugins))
+    if read_only:
+        print_documents(roles(grantee, read_only_rules(extra), {}), output)
+        return
     found = manifests(config, grantee, served=serve, batch=batch, viewer=viewer, extra=extra)
     print_documents(found, output)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from mooring.kube import Access
     from mooring.live import LiveScheduler
     from mooring.live.batch.batch_settings import BatchSettings
-    from mooring.loading import Requested
+    from mooring.live.recording import LiveRecording
+    from mooring.loading import Requested, Setup
     from mooring.observe.tracing import AttemptTracer
     from mooring.releases import Release
 
@@ -52,6 +53,13 @@ def _version(form: str) -> str:
 @click.option("--no-reload", is_flag=True, help="Do not reload plugins and configuration when their files change.")
 @click.option("--seed", type=int, help="Seed for breaking ties between nodes. By default random.")
 @click.option(
+    "--record",
+    "record_folder",
+    metavar="DIR",
+    help="Record everything that decisions depend on, and the decisions, in a file in this directory.",
+)
+@click.option("--record-anonymized", is_flag=True, help="Replace all names in the recording.")
+@click.option(
     "--tracing-endpoint",
     default="",
     metavar="URL",
@@ -72,6 +80,8 @@ def run(
     context: str,
     no_reload: bool,
     seed: int | None,
+    record_folder: str | None,
+    record_anonymized: bool,
     tracing_endpoint: str,
     tracing_sampling_rate_per_million: int,
     **given: Any,
@@ -135,6 +145,7 @@ def run(
     log_warnings((*ignored, *setup.notes))
     access = cluster_access(ClusterChoice(config.client_connection.kubeconfig, context), master=given["master"])
     rng = random.Random(seed) if seed is not None else None
+    recording = _recording(record_folder, setup, config, seed, given, anonymize=record_anonymized)
     tracer = _tracer(tracing_endpoint, tracing_sampling_rate_per_million)
     make = functools.partial(
         LiveScheduler,
@@ -148,10 +159,39 @@ def run(
         files=files,
         reload=not no_reload,
         tracer=tracer,
+        recording=recording,
     )
     with StopSignals() as signals:
         code = _run_loop(_run(make, access, config.release, given, signals))
     sys.exit(code)
+
+
+def _recording(
+    folder: str | None,
+    setup: Setup,
+    config: SchedulerConfiguration,
+    seed: int | None,
+    given: Mapping[str, Any],
+    *,
+    anonymize: bool,
+) -> LiveRecording | None:
+    """Return the recording of the flags; None without a folder. Ends the command if it cannot be created."""
+    if folder is None:
+        return None
+    from mooring.live.recording import LiveRecording, plugin_files
+    from mooring.recording.recording_file import RecordingError
+
+    try:
+        return LiveRecording(
+            folder,
+            config,
+            plugins=plugin_files(setup.catalog),
+            seed=seed,
+            max_in_unschedulable=given["pod_max_in_unschedulable_pods_duration"] / 1e9,
+            anonymize=anonymize,
+        )
+    except RecordingError as error:
+        raise click.ClickException(f"--record {error}") from None
 
 
 def _tracer(endpoint: str, per_million: int) -> AttemptTracer | None:

@@ -52,33 +52,29 @@ class Evictions:
             for problem in filter(None, problems):
                 raise problem
             for last in victims[-1:]:
-                stage = engine.preempting[preemptor.uid] = last.uid
+                stage = last.uid
+                engine.evicts_last(preemptor.uid, stage)
                 await evict(last)
         except KubeError as error:
             log.warning("preemption failed", pod=preemptor.key, node=node, error=str(error))
         finally:
             # Once the last victim terminates, the preemptor may start another preemption before this one ends.
             if victims and engine.preempting.get(preemptor.uid) == stage:
-                del engine.preempting[preemptor.uid]
+                engine.end_preemption(preemptor.uid)
             if pending:
                 engine.preemption_failed(preemptor, tuple(pending.values()))
 
     async def _clear_nominations(self, preemptor: Pod, node: str) -> None:
         """Clear the nominations of lower-priority pods to the node."""
-        nominator = self._engine.cache.nominator
-        lower = [info.pod for info in nominator.on_node(node) if info.pod.priority < preemptor.priority]
+        on_node = self._engine.cache.nominator.on_node(node)
+        lower = [info.pod for info in on_node if info.pod.priority < preemptor.priority]
         for pod in lower:
-            nominator.remove(pod.uid)
+            self._engine.clear_nomination(pod.uid)
         await asyncio.gather(*(self._reporter.clear_nomination(pod) for pod in lower))
 
     async def _evict(self, victim: Pod, preemptor: Pod, node: str, plugin: str) -> None:
-        waiting = self._engine.profiles.waiting_pods.get(victim.uid)
         # A pod that is not bound yet returns to the queue instead of being deleted.
-        if waiting is not None:
-            in_memory = waiting.preempt(plugin)
-        else:
-            in_memory = self._engine.pre_binds.cancel(victim.uid, f"preempted by {plugin}")
-        if in_memory:
+        if self._engine.cancel_binding(victim.uid, plugin):
             self._record(victim, preemptor, node, plugin)
             self._reporter.preempted(victim, preemptor, node, in_memory=True)
             return

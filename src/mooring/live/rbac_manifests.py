@@ -18,8 +18,10 @@ from mooring.framework.custom_resources import CustomResource
 from mooring.framework.declarations import READING, declared_kinds, rules_of
 from mooring.framework.plugin import Plugin, Rule
 from mooring.kube import resource_of
+from mooring.live.batch.batch_scheduler import DEVICE_KINDS
 from mooring.live.batch.batch_scheduler import KINDS as BATCH_KINDS
 from mooring.live.informers import KINDS
+from mooring.live.recording import WORKLOAD_KINDS
 
 RBAC: Final = "rbac.authorization.k8s.io"
 #: The ConfigMap with the client CA of the cluster.
@@ -79,6 +81,13 @@ def base_rules() -> list[Rule]:
         Rule(("",), ("pods/status",), ("patch",)),
         Rule(("events.k8s.io",), ("events",), ("create", "patch")),
     ]
+
+
+def read_only_rules(extra: Iterable[Rule] = ()) -> list[Rule]:
+    """Return the rules for `mooring record` and `mooring shadow`, which change nothing."""
+    # What-if scales these workloads; decisions do not depend on them.
+    kinds: dict[type[KubeObject], None] = dict.fromkeys((*KINDS, *DEVICE_KINDS, *WORKLOAD_KINDS, *BATCH_KINDS))
+    return [*_reading(kinds), *(rule for rule in extra if set(rule.verbs) <= set(READING))]
 
 
 def batch_rules() -> list[Rule]:

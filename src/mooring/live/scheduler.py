@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import random
 import socket
@@ -34,6 +35,7 @@ from mooring.live.endpoints.scheduler_endpoints import Endpoints, make_observer,
 from mooring.live.evictions import Evictions
 from mooring.live.extenders import ExtenderClient
 from mooring.live.informers import Informers, RawObjects
+from mooring.live.recording import LiveRecording, plugin_files
 from mooring.live.reload.file_watch import FileWatch
 from mooring.live.reload.reloader import Reloader
 from mooring.live.reporter import PluginEvents, Reporter
@@ -44,9 +46,11 @@ from mooring.logs import get_logger
 from mooring.observe.process_metrics import ProcessMetrics, RestClientMetrics
 from mooring.observe.session_metrics import SessionMetrics
 from mooring.observe.tracing import AttemptTracer
+from mooring.recording.records import PluginFile
 from mooring.scheduler.attempt_budget import AttemptBudget
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.extenders import Extenders
+from mooring.scheduler.recorded_engine import RecordedEngine
 from mooring.scheduler.scheduling_loop import SchedulingLoop
 
 log = get_logger("mooring.live")
@@ -81,6 +85,7 @@ class LiveScheduler:
         files: SetupFiles | None = None,
         reload: bool = True,
         tracer: AttemptTracer | None = None,
+        recording: LiveRecording | None = None,
     ) -> None:
         """``serve`` configures the endpoints (health, metrics, decisions), and ``plain`` those over plain HTTP.
 
@@ -89,6 +94,7 @@ class LiveScheduler:
         options; ``plugins`` are additional ones. With ``batch``, batch sessions schedule the pods of other scheduler
         names; an invalid configuration raises ConfigError. ``files`` are the source of the configuration and the
         catalog. They are reloaded when they change, unless ``reload`` is False. ``tracer`` traces attempts.
+        ``recording`` records the inputs of the engine and its decisions; it provides the random numbers then.
         """
         self._config = config
         self._tracer = tracer
@@ -108,15 +114,21 @@ class LiveScheduler:
             self._client.failures.rbac_command = "mooring rbac --batch"
         self._binder = ApiBinder(self._client, retries=config.release.retries_bindings)
         self._extender_client = ExtenderClient()
-        self._extenders = Extenders(config.extenders, self._extender_client.send)
+        self._recording = recording
+        send = self._extender_client.send if recording is None else recording.inputs.send(self._extender_client.send)
+        self._extenders = Extenders(config.extenders, send)
         self._events = EventRecorder(self._client, hold_back=self._draining)
         component = config.profiles[0].scheduler_name
         self._reporter = Reporter(self._client, self._events, clock, component=component)
         claims = ApiClaimWriter(self._client, self._start)
-        self.engine = Engine(
+        make: Callable[..., Engine] = functools.partial(Engine, clock=clock)
+        if recording is not None:
+            rng = recording.rng
+            describe = functools.partial(recording.describe, plugins=lambda: self.plugin_files)
+            make = functools.partial(RecordedEngine, inputs=recording.inputs, describe=describe)
+        self.engine = make(
             config,
             plugins={**self.catalog.classes(), **(plugins or {})},
-            clock=clock,
             rng=rng,
             binder=self._binder,
             volumes=ApiVolumeWriter(self._client, self._pod),
@@ -202,6 +214,12 @@ class LiveScheduler:
         self.informers.listener = batch.changed
         return batch
 
+    @property
+    def plugin_files(self) -> tuple[PluginFile, ...]:
+        """The plugins that are not built in, with the hashes of their files."""
+        catalog = self.reloader.setup.catalog if self.reloader is not None else self.catalog
+        return plugin_files(catalog)
+
     def _additional_kinds(self) -> tuple[type[KubeObject], ...]:
         """Return the kinds that plugins read, and the devices that batch sessions allocate."""
         return (*self.engine.profiles.kinds, *(DEVICE_KINDS if self.batch is not None else ()))
@@ -274,6 +292,9 @@ class LiveScheduler:
                     await self.batch.begin(tasks, self.informers.apply)
                 log.info("Scheduling", nodes=len(self.engine.cache.table), pods=len(self.engine.cache.table.pods))
                 self.ready.set()
+                if self._recording is not None:
+                    self._recording.synced()
+                    tasks.create_task(self._recording.run(), name="recording")
                 tasks.create_task(self._file_watch.run(), name="files")
                 try:
                     await self._loop.run()
@@ -290,6 +311,8 @@ class LiveScheduler:
                 await self.server.stop()
             await self._extender_client.close()
             await self._client.close()
+            if self._recording is not None:
+                self._recording.close()
             if self._tracer is not None:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(asyncio.to_thread(self._tracer.close), _GRACE_SECONDS)

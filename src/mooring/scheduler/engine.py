@@ -66,6 +66,7 @@ class Engine(ScheduleOne):
         an attempt count as being evicted, and the preemptor is gated until its uid is removed from ``preempting``.
         With ``budget``, attempts that take long pause (``PendingAttempt``), and are stopped when they exceed it.
         """
+        self._clock = clock
         self._expect = expect
         self._evicts_later = evicts_later
         self._budget = budget
@@ -133,13 +134,42 @@ class Engine(ScheduleOne):
 
     def preemption_failed(self, preemptor: Pod, victims: Iterable[Pod]) -> None:
         """Stop counting the victims as being evicted, and retry the preemptor after a backoff."""
-        self.lock.defer(self.queue.preemption_failed, preemptor)
+        self.lock.defer(self._preemption_failed, preemptor)
         for victim in victims:
             self.eviction_failed(victim)
 
     def _eviction_failed(self, victim: Pod) -> None:
         self.cache.eviction_failed(victim)
         self.queue.requeue([info.pod.key for info in self.cache.nominator.on_node(victim.node_name)])
+
+    def _preemption_failed(self, preemptor: Pod) -> None:
+        self.queue.preemption_failed(preemptor)
+
+    def evicts_last(self, preemptor: str, victim: str) -> None:
+        """Note that only the last victim of a preemptor is still to be evicted. Both are uids."""
+        self.preempting[preemptor] = victim
+
+    def end_preemption(self, preemptor: str) -> None:
+        """Note that the evictions for a preemptor (uid) have ended."""
+        del self.preempting[preemptor]
+
+    def clear_nomination(self, uid: str) -> None:
+        """Free the room that a nomination reserves."""
+        self.cache.nominator.remove(uid)
+
+    def cancel_binding(self, uid: str, plugin: str) -> bool:
+        """Return a pod that is not bound yet to the queue, for a preemptor. Return False if it is bound."""
+        waiting = self.profiles.waiting_pods.get(uid)
+        if waiting is not None:
+            return waiting.preempt(plugin)
+        return self.pre_binds.cancel(uid, f"preempted by {plugin}")
+
+    # Time
+
+    def tick(self) -> None:
+        """Requeue the pods whose backoff has ended, and reject those that wait too long at Permit."""
+        self.queue.tick()
+        self.profiles.waiting_pods.expire(self._clock())
 
     def _activate(self, keys: Iterable[str]) -> None:
         self.queue.activate(keys)

@@ -316,8 +316,6 @@ class SchedulePod:
                 break
         return tuple(left.values())
 
-    # Helpers
-
     def _nodes(self, rows: Rows) -> list[NodeInfo]:
         nodes = self._runner.table.nodes
         return [nodes[row] for row in rows.tolist()]
@@ -390,13 +388,16 @@ class ScheduleOne:
 
     async def complete(self, pending: PendingAttempt) -> AssumedPod | FailedAttempt:
         """Finish an attempt that awaits extenders or pauses, and release the lock."""
-        send = self._extenders.send if self._extenders is not None else None
         try:
-            return await run_steps(pending.steps, pending.requests, send)
+            return await self._complete(pending)
         except Exception as error:
             return self._attempt_failed(pending.queued, error)
         finally:
             self.lock.release()
+
+    async def _complete(self, pending: PendingAttempt) -> AssumedPod | FailedAttempt:
+        sender = self._extenders
+        return await run_steps(pending.steps, pending.requests, sender.send if sender is not None else None)
 
     def _attempt_failed(self, queued: QueuedPod, error: Exception) -> FailedAttempt:
         """Fail an attempt that raised, so that only this pod is affected. Plugins' exceptions are handled elsewhere."""
@@ -464,11 +465,10 @@ class ScheduleOne:
             return self.handle_failure(queued, rejected_after_filter(status, state), started)
         if state.pods_to_activate:
             self.queue.activate(state.pods_to_activate)
-        waits = status.code is Code.WAIT
-        if waits and observer is not None:
+        if (waits := status.code is Code.WAIT) and observer is not None:
             observer.held(record, self.profiles.waiting_pods.get(pod.uid))
-        evaluated, feasible, now = result.evaluated, result.feasible, perf_counter()
-        return AssumedPod(queued, pod, node_name, state, runner, evaluated, feasible, waits, started, now, record)
+        examined = result.evaluated, result.feasible
+        return AssumedPod(queued, pod, node_name, state, runner, *examined, waits, started, perf_counter(), record)
 
     def _clear_cached_answers(self) -> None:
         """Drop cached answers after a plugin was disabled or enabled."""

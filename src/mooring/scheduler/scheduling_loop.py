@@ -78,8 +78,7 @@ class SchedulingLoop:
         while True:
             queue, waiting = self._engine.queue, self._engine.profiles.waiting_pods
             self._wake.clear()
-            queue.tick()
-            waiting.expire(time.time())
+            self._engine.tick()
             if self._pending is not None and self._pending.done():
                 self._pending = None
             self._run_slice()
