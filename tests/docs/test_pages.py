@@ -67,6 +67,10 @@ from tests.docs.commands import PAGES, ROOT, Reader, blocks
             "docs/what-if.md",
             ["pods move", "become schedulable", '"utilization": {', "copies fit. Stopped at --limit 500."],
         ),
+        (
+            "docs/record-and-replay.md",
+            ["kind: ClusterRole\n", "recorded by `mooring record`", "decisions: all identical", "synced"],
+        ),
         ("docs/embedded-cluster.md", ["Nodes: 5, ready 5", "Data: ", "The embedded cluster has stopped."]),
         (
             "docs/jobs.md",
