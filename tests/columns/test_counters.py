@@ -1,4 +1,4 @@
-"""The registry drops the least recently used counters."""
+"""The registry drops the least recently used counters, and keeps those of a pod that is replaced."""
 
 from __future__ import annotations
 
@@ -35,3 +35,24 @@ def test_counters_not_asked_about_for_long_make_room(monkeypatch):
     assert again is not kept[1]
     assert again.alive
     assert again.terms == kept[1].terms
+
+
+def test_a_new_version_of_a_pod_keeps_the_counters_of_its_terms():
+    """The API server adds labels to a bound pod: another template, with the same terms."""
+    table = zoned("a", "b")
+    pod = make_pod("p").label(app="web").pod_anti_affinity("topology.kubernetes.io/zone", selector({"app": "web"}))
+    assumed = pod.node("n0").obj()
+    table.add_pod(assumed)
+    (counter,) = table.counters.all_terms()
+    bound = pod.label(app="web", zone="a").node("n0").obj()
+    assert table.template(bound) is not table.template(assumed)
+    table.add_pod(bound)
+    assert table.counters.all_terms() == [counter]
+    assert (counter.templates, counter.counts.total) == (1, 1)
+    assert table.template(bound).affinity is table.template(assumed).affinity
+    table.add_pod(pod.label(app="web", zone="b").node("n1").obj())
+    assert table.counters.all_terms() == [counter]
+    assert (counter.templates, counter.counts.total) == (1, 1)
+    table.remove_pod(bound.uid)
+    assert table.counters.all_terms() == []
+    assert table.counters.carriers() == []

@@ -96,6 +96,10 @@ class RequiredNodeAffinity(NamedTuple):
         return self.affinity is None or self.affinity.matches(labels, name)
 
 
+#: A term without conditions: it matches no node.
+_EMPTY = NodeTerm()
+
+
 class WeightedNodeTerm(NamedTuple):
     """A compiled preferred term with its weight."""
 
@@ -110,6 +114,8 @@ def field_matches(field: NodeRequirement, name: str) -> bool:
 
 
 def _size(term: NodeSelectorTerm) -> int:
+    if not term.match_expressions and not term.match_fields:
+        return 0
     return sum(1 + len(each.values) for each in (*term.match_expressions, *term.match_fields))
 
 
@@ -126,6 +132,9 @@ def compile_node_selector(selector: NodeSelector) -> NodeMatcher:
 
 def compile_node_term(term: NodeSelectorTerm, *, path: str = "") -> NodeTerm:
     """Compile one term; `path` is for error messages."""
+    if not term.match_expressions and not term.match_fields:
+        checkpoint()
+        return _EMPTY
     return _compile_term(term, path)
 
 

@@ -11,7 +11,8 @@ There are two kinds:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Literal, Protocol
 
 from mooring.checkpoints import checkpoint
@@ -168,6 +169,8 @@ class CounterRegistry:
         self.terms_epoch = 0
         self._live: dict[int, PodTemplate] = {}
         self._live_by_label: dict[tuple[str, str], dict[int, PodTemplate]] = {}
+        #: The template whose counters are kept although it may have no placed pods at the moment.
+        self._held: PodTemplate | None = None
         self._clock = 0
         self._no_pods = NoPods((), living_only=True, columns=columns)
 
@@ -238,7 +241,7 @@ class CounterRegistry:
     def pods_changed(self, template: PodTemplate, row: int, delta: int, *, terminating: bool) -> None:
         """Count a pod of a template that was added to a row (+1) or removed from it (-1)."""
         placed = template.placed
-        if not placed and delta > 0:
+        if not placed and delta > 0 and template is not self._held:
             self._template_placed(template)
         pair = placed.get(row)
         if pair is None:
@@ -253,7 +256,22 @@ class CounterRegistry:
             term.add(row, delta)
         if not pair[0] and not pair[1]:
             del placed[row]
-            if not placed:
+            if not placed and template is not self._held:
+                self._template_gone(template)
+
+    @contextmanager
+    def held(self, template: PodTemplate) -> Iterator[None]:
+        """Keep the counters of a template's terms while one of its pods is replaced by a new version.
+
+        A new version is often of the same template (the pod is terminating) or has the same terms (the API server
+        adds labels when it binds a pod), and a tenant can write thousands of terms.
+        """
+        self._held = template
+        try:
+            yield
+        finally:
+            self._held = None
+            if not template.placed and id(template) in self._live:
                 self._template_gone(template)
 
     def namespace_changed(self) -> None:

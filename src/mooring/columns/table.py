@@ -256,7 +256,14 @@ class NodeTable:
                 assign(known, "pod", pod)
                 self.pod_columns.restart(known)
                 return known
-            self.remove_pod(uid)
+            template.share_affinity(known.template)
+            with self.counters.held(known.template):
+                self.remove_pod(uid)
+                return self._add_new(pod, template, name)
+        return self._add_new(pod, template, name)
+
+    def _add_new(self, pod: Pod, template: PodTemplate, name: str) -> PodInfo:
+        uid = pod.uid
         info = PodInfo(pod, template)
         self.pods[uid] = info
         row = self.row_of.get(name)

@@ -113,6 +113,13 @@ class PodTemplate:
             self._affinity = affinity_terms(self.pod, exact_namespaces=self._exact_namespaces)
         return self._affinity
 
+    def share_affinity(self, other: PodTemplate) -> None:
+        """Use the compiled affinity of another template if the terms are equal: the API server labels bound pods."""
+        if self._affinity is not None or other._affinity is None or self.namespace != other.namespace:
+            return
+        if self._exact_namespaces == other._exact_namespaces and self.pod.spec.affinity == other.pod.spec.affinity:
+            self._affinity = other._affinity
+
     @property
     def node_requirement(self) -> RequiredNodeAffinity:
         """The compiled nodeSelector and required node affinity."""
