@@ -17,7 +17,7 @@ BINARY = {".gz", ".png", ".pyc", ".wasm"}
 MAX_LINES, SMALL_LINES = 600, 70
 SOURCE = ROOT / "src" / "mooring"
 #: One file per plugin, action or kind, as upstream.
-ONE_FILE_EACH = ("plugins/", "batch/plugins/", "batch/actions/", "cluster/kinds/")
+ONE_FILE_EACH = ("plugins/", "batch/plugins/", "batch/actions/", "cluster/kinds/", "controllers/jobs/plugins/")
 #: Small modules with one importer that are a concept of their own.
 SMALL_CONCEPTS = {
     "config/extender_tls.py",
@@ -49,7 +49,10 @@ HOSTS = [
         "proxy(dot)golang(dot)org",
     )
 ]
-MACHINE_PATHS = re.compile("|".join(f"(?<![\\w.])/{name}/" for name in ("work", "root", "farm", "tmp", r"home/\w+")))
+#: The folder of SSH keys is a place in containers: the default of the job plugin ssh.
+MACHINE_PATHS = re.compile(
+    "|".join(f"(?<![\\w.])/{name}/(?!\\.ssh\\b)" for name in ("work", "root", "farm", "tmp", r"home/\w+"))
+)
 
 
 def files() -> Iterator[Path]:

@@ -116,3 +116,14 @@ def test_the_next_steps_name_the_interpreter_that_has_mooring(tmp_path: Path, mo
     assert "  python -m pytest other/test_other.py" in new("Other").output
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     assert "  python -m pip install pytest\n  python -m pytest" in new("Third").output
+
+
+def test_a_job_plugin_is_green_at_once(tmp_path: Path) -> None:
+    made = new("TeamName", "--job", "--dir", str(tmp_path / "plugin"))
+    assert made.exit_code == 0, made.output
+    checked = check(tmp_path / "plugin" / "team_name.py")
+    assert checked.exit_code == 0, checked.output
+    assert "team-name: ok (on_pod_create, updated_objects" in checked.output
+    run_tests(tmp_path)
+    assert "exclude each other" in new("TeamName", "--job", "--batch").output
+    assert "cannot be combined" in new("TeamName", "--job", "--crd", "Report").output

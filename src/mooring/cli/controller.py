@@ -17,12 +17,13 @@ from mooring.cli.cluster_access import ClusterChoice, cluster_access
 from mooring.cli.daemon import StopSignals, log_start, log_warnings, run_until_stopped, start_logging
 from mooring.cli.flags.go_flags import Flag, GoCommand, UnsupportedFlag, notes
 from mooring.cli.flags.supported_flags import SUPPORTED_FLAGS
-from mooring.cli.options import context_option
+from mooring.cli.options import context_option, plugin_options
 from mooring.cli.rbac import LEASE
 
 if TYPE_CHECKING:
     from mooring.controllers.manager import ControllerManager, ManagerSettings
     from mooring.kube import Access, ElectionSettings
+    from mooring.loading import Requested
 
 _CLUSTER: Final = "Cluster"
 _PODS: Final = "Queues and pods"
@@ -93,14 +94,19 @@ _UNSUPPORTED: Final = (
     help="Copy annotations of the pods' owner to their PodGroup.",
 )
 @context_option
+@plugin_options
 @click.pass_context
-def controller(ctx: click.Context, /, inherit_owner_annotations: bool, context: str, **given: Any) -> None:
+def controller(
+    ctx: click.Context, /, inherit_owner_annotations: bool, context: str, requested: Requested, **given: Any
+) -> None:
     """Run the controllers of queues, pod groups and jobs, as vc-controller-manager does.
 
     They create the root queue and the default queue, open and close queues, create a PodGroup for pods of batch
     schedulers that have none, and run jobs (batch.volcano.sh). While Volcano's own controllers are running, they do
     nothing. If the cluster serves PodGroups and ElasticQuotas of scheduling.x-k8s.io at startup, they also update the
     status of those, as the controller of scheduler-plugins does.
+
+    --plugins-dir and --plugin add job plugins, which jobs name in spec.plugins. They are reloaded when they change.
     """
     from mooring.cli.flags.scheduler_settings import served
     from mooring.controllers.manager import ManagerSettings
@@ -117,6 +123,7 @@ def controller(ctx: click.Context, /, inherit_owner_annotations: bool, context: 
         settings=settings,
         election=_election(given),
         serve=served(given),
+        job_plugins=requested,
         qps=given["kube_api_qps"] if given["kube_api_qps"] is not None else 50.0,
         burst=given["kube_api_burst"] if given["kube_api_burst"] is not None else 100,
     )
@@ -152,6 +159,7 @@ async def _run(access: Access, settings: ManagerSettings, signals: StopSignals) 
     from mooring.controllers.manager import RECONCILERS, ControllerManager
     from mooring.kube import Client
     from mooring.live import ServerError
+    from mooring.loading import PluginLoadError
     from mooring.logs import get_logger
 
     log_start("Starting controllers", access, version=__version__)
@@ -159,7 +167,7 @@ async def _run(access: Access, settings: ManagerSettings, signals: StopSignals) 
         async with Client(access) as client:
             more = await scheduler_plugins.served_reconcilers(client)
         program: ControllerManager = ControllerManager(access, settings, reconcilers=(*RECONCILERS, *more))
-    except ServerError as error:
+    except (ServerError, PluginLoadError) as error:
         get_logger("mooring").error(str(error))
         return 1
     return await run_until_stopped(program.run(), signals)

@@ -143,12 +143,16 @@ def _verdict(found: FoundPlugin, result: DryRun | None) -> tuple[str, str]:
 
 
 def _dry_run(found: FoundPlugin, args: Any) -> DryRun:
-    from mooring.loading import POD
+    from mooring.loading import JOB, POD
 
     if found.kind is POD:
         from mooring.scheduler.dry_run import dry_run_found
 
         return dry_run_found(found, args, _CALL_SECONDS)
+    if found.kind is JOB:
+        from mooring.controllers.jobs.job_plugin_files import dry_run_job
+
+        return dry_run_job(found, (), _CALL_SECONDS)
     from mooring.batch.dry_run import dry_run_session
 
     return dry_run_session(found, args or {}, _CALL_SECONDS)

@@ -64,8 +64,11 @@ def rbac(
     grantee = Grantee(service_account=service_account, namespace=namespace, name=name, user=user)
     if controller:
         from mooring.controllers.roles import manifests as for_controllers
+        from mooring.loading import JOB, find_plugins
 
-        print_documents(for_controllers(grantee, served=serve, lease_name=lease_name or LEASE), output)
+        classes = find_plugins(requested).classes(JOB).values()
+        extra = [rule for cls in classes for rule in cls.permissions]
+        print_documents(for_controllers(grantee, served=serve, lease_name=lease_name or LEASE, extra=extra), output)
         return
     setup = read_setup(config_file, requested)
     config = setup.config

@@ -184,9 +184,15 @@ def _controllers(kubeconfig: Path, scheduler_options: tuple[str, ...]) -> contex
     from mooring.controllers.manager import ControllerThread, ManagerSettings
     from mooring.controllers.reconciler import Settings
     from mooring.kube import load_access
+    from mooring.loading import Requested, parse_plugin_option
 
     names = given_values(scheduler_options, "scheduler-name") or ("volcano",)
-    settings = ManagerSettings(settings=Settings(scheduler_names=names), qps=0)
+    requested = Requested(
+        tuple(parse_plugin_option(each) for each in given_values(scheduler_options, "plugin")),
+        tuple(Path(each) for each in given_values(scheduler_options, "plugins-dir")),
+        "--allow-writable-plugins" in scheduler_options,
+    )
+    settings = ManagerSettings(settings=Settings(scheduler_names=names), job_plugins=requested, qps=0)
     return ControllerThread(load_access(kubeconfig=str(kubeconfig)), settings)
 
 

@@ -12,8 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.api.volcano_jobs import VolcanoJob
 from mooring.controllers.controller_metrics import ControllerMetrics
 from mooring.controllers.jobs import JobReconciler, JobTTLReconciler
+from mooring.controllers.jobs.job_plugin_files import JobPluginFiles
+from mooring.controllers.jobs.job_plugins import JobPluginClasses
 from mooring.controllers.pod_groups import PodGroupReconciler
 from mooring.controllers.queues import QueueReconciler
 from mooring.controllers.reconcile_loop import ReconcileLoop
@@ -26,6 +29,7 @@ from mooring.live.endpoints.client_ca import ClientCa
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import EndpointServer, Sources
 from mooring.live.endpoints.scheduler_endpoints import Endpoints, lease_check, synced_check
+from mooring.loading.catalog import NOTHING, Requested
 from mooring.logs import get_logger
 from mooring.observe.process_metrics import ProcessMetrics, RestClientMetrics
 from mooring.unexpected_errors import report_unexpected
@@ -53,6 +57,8 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     election: ElectionSettings | None = None
     #: The address of health and metrics; None to serve neither.
     serve: ServerSettings | None = None
+    #: The job plugins that the command line names.
+    job_plugins: Requested = NOTHING
     qps: float = 50.0
     burst: int = 100
 
@@ -78,7 +84,15 @@ class ControllerManager:
         self.metrics = ControllerMetrics()
         process = ProcessMetrics(requests, lease=leads.lease, is_leader=lambda: leads.is_leader)
         process.register(self.metrics.registry)
-        context = Context(self._client, self._events, settings=settings.settings, metrics=self.metrics, clock=clock)
+        self._job_plugins = JobPluginFiles(settings.job_plugins)
+        context = self._context = Context(
+            self._client,
+            self._events,
+            settings=settings.settings,
+            metrics=self.metrics,
+            clock=clock,
+            job_plugins=self._job_plugins.load(),
+        )
         self._client.on_invalid = context.record_invalid
         self._reconcilers = [kind(context) for kind in reconcilers]
         self.loop = ReconcileLoop(context.cache, self._reconcilers, self.metrics)
@@ -120,6 +134,7 @@ class ControllerManager:
                 await self.server.start()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._events.run(), name="events")
+                tasks.create_task(self._job_plugins.watch(self._use_job_plugins), name="job plugins")
                 for selection, informer in self._informers.items():
                     tasks.create_task(informer.run(), name=f"watch {selection.resource.kind}")
                 tasks.create_task(self._leadership.hold(self._client.failures), name="lease")
@@ -142,6 +157,14 @@ class ControllerManager:
             if self.server is not None:
                 await self.server.stop()
             await self._client.close()
+
+    def _use_job_plugins(self, classes: JobPluginClasses) -> None:
+        """Use other job plugins from now on, and reconcile all jobs, because some may have waited for them."""
+        self._context.job_plugins = classes
+        for reconciler in self._reconcilers:
+            if isinstance(reconciler, JobReconciler):
+                for key in self._context.cache.all(VolcanoJob):
+                    self.loop.put(reconciler, key)
 
     async def _pause_while_volcano_runs(self) -> None:
         """Run the loop. While Volcano's controllers run, pause the controllers that Volcano has too."""

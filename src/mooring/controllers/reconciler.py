@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
 from mooring.api.meta import KubeObject, ObjectReference
 from mooring.controllers.controller_metrics import ControllerMetrics
+from mooring.framework.job_plugin import JobPlugin
 from mooring.kube import Change, Client, EventRecorder, Resource, resource_of
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
@@ -74,8 +76,11 @@ class Context:
         settings: Settings,
         metrics: ControllerMetrics,
         clock: Callable[[], float] = time.time,
+        job_plugins: Mapping[str, type[JobPlugin[Any]]] = MappingProxyType({}),
     ) -> None:
         self.client = client
+        #: The job plugins by name. They are replaced when users' plugins change.
+        self.job_plugins = job_plugins
         self.cache = ObjectCache()
         self.settings = settings
         self.metrics = metrics

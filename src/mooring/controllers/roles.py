@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from mooring.api.volcano import SCHEDULING_GROUP
@@ -38,9 +39,9 @@ WRITING: Final = (
     Rule(("bus.volcano.sh",), ("commands",), ("delete",)),
     Rule(("",), ("pods",), ("create", "patch", "delete")),
     # Objects of job plugins and job volumes.
-    Rule(("",), ("configmaps",), ("create", "patch", "delete")),
-    Rule(("",), ("services",), ("create", "delete")),
-    Rule(("networking.k8s.io",), ("networkpolicies",), ("create", "delete")),
+    Rule(("",), ("configmaps",), ("get", "create", "patch", "delete")),
+    Rule(("",), ("secrets", "services"), ("get", "create", "delete")),
+    Rule(("networking.k8s.io",), ("networkpolicies",), ("get", "create", "delete")),
     Rule(("",), ("persistentvolumeclaims",), ("get", "create")),
     Rule(("",), ("events",), ("create", "patch")),
 )
@@ -51,11 +52,13 @@ VOLCANO_DETECTION: Final = (
 )
 
 
-def manifests(grantee: Grantee, *, served: bool = True, lease_name: str) -> list[dict[str, Any]]:
-    """Return the roles of the controllers and their bindings.
+def manifests(
+    grantee: Grantee, *, served: bool = True, lease_name: str, extra: Iterable[Rule] = ()
+) -> list[dict[str, Any]]:
+    """Return the roles of the controllers and their bindings. ``extra`` contains the rules of job plugins.
 
     The rules for detecting Volcano's controllers are cluster-wide, because Volcano's namespace need not exist.
     """
-    rules = [*READING, *WRITING, *VOLCANO_DETECTION, *(SERVING if served else ())]
+    rules = [*READING, *WRITING, *VOLCANO_DETECTION, *(SERVING if served else ()), *extra]
     by_namespace = {AUTHENTICATION_NAMESPACE: [*lease_rules(lease_name), *((LOOKING_UP,) if served else ())]}
     return roles(grantee, rules, by_namespace)

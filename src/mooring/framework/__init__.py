@@ -14,6 +14,7 @@ from mooring.framework.device_allocations import DeviceAllocation, NodeDevice
 from mooring.framework.events import ActionType, ClusterEvent, Hint, QueueingHint
 from mooring.framework.extension_points import ExtensionPoints, QueuedPod
 from mooring.framework.handle import Handle
+from mooring.framework.job_plugin import JobObject, JobPlugin, JobPluginError
 from mooring.framework.listers import Index, Lister, ObjectStore
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.normalize import MAX_SCORE, default_normalize
@@ -40,6 +41,9 @@ __all__ = [
     "Handle",
     "Hint",
     "Index",
+    "JobObject",
+    "JobPlugin",
+    "JobPluginError",
     "Lister",
     "Meta",
     "MissingStateError",

@@ -86,7 +86,8 @@ def _quoted(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
-def _plural(kind: str) -> str:
+def plural_of(kind: str) -> str:
+    """Return the plural of a kind by which its resource is named, for kinds that follow the rule."""
     lower = kind.lower()
     if lower.endswith("s"):
         return lower + "es"
@@ -96,7 +97,7 @@ def _plural(kind: str) -> str:
 def _built_in(model: type[KubeObject]) -> Resource[Any]:
     example = model()
     group, _, version = example.api_version.rpartition("/")
-    return Resource(model, group, version, example.kind, _plural(example.kind), issubclass(model, NamespacedObject))
+    return Resource(model, group, version, example.kind, plural_of(example.kind), issubclass(model, NamespacedObject))
 
 
 #: Every kind that has a struct in `mooring.api`.

@@ -1,4 +1,4 @@
-"""Kinds of plugins: pod plugins (the extension points of kube-scheduler), session plugins, and session actions.
+"""Kinds of plugins: pod plugins (the extension points of kube-scheduler), session plugins and actions, job plugins.
 
 A kind defines which classes belong to it and how they are checked.
 """
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from mooring.config.builtin_plugins import served
+from mooring.framework.job_plugin import JobPlugin
 from mooring.framework.plugin import Plugin
 from mooring.framework.points import SignatureError, check_methods, points_of
 from mooring.releases import NEWEST
@@ -23,6 +24,11 @@ _SESSION_METHODS = {
     "on_session_close": "def on_session_close(self, session)",
 }
 _ACTION_METHODS = {"execute": "def execute(self, session)"}
+_JOB_METHODS = {
+    "on_pod_create": "def on_pod_create(self, job, task, index, pod)",
+    "objects": "def objects(self, job)",
+    "updated_objects": "def updated_objects(self, job)",
+}
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -48,6 +54,10 @@ def _is_action(cls: type) -> bool:
     return callable(execute) and not issubclass(cls, Plugin) and not _is_session(cls) and _takes_session(execute)
 
 
+def _is_job(cls: type) -> bool:
+    return issubclass(cls, JobPlugin) and cls is not JobPlugin
+
+
 def _takes_session(function: Any) -> bool:
     """Return whether a method has a parameter ``session``. Unrelated classes may have an ``execute`` method too."""
     return "session" in getattr(getattr(function, "__code__", None), "co_varnames", ())
@@ -63,6 +73,17 @@ def _check_session(cls: type) -> list[SignatureError]:
 
 def _check_action(cls: type) -> list[SignatureError]:
     return _check_methods(cls, _ACTION_METHODS)
+
+
+def _check_job(cls: type) -> list[SignatureError]:
+    problems = _check_methods(cls, _JOB_METHODS)
+    if not problems and not _job_points(cls):
+        problems = [SignatureError(0, f"has no method that is called; define {' or '.join(_JOB_METHODS)}")]
+    return problems
+
+
+def _job_points(cls: type) -> frozenset[str]:
+    return frozenset(method for method in _JOB_METHODS if callable(getattr(cls, method, None)))
 
 
 def _check_methods(cls: type, methods: dict[str, str]) -> list[SignatureError]:
@@ -86,7 +107,7 @@ def _signature(function: Any, right: str) -> list[SignatureError]:
     if inspect.iscoroutinefunction(function):
         return [SignatureError(line, f"'{function.__name__}' must not be async; write '{right}'")]
     try:
-        inspect.signature(function).bind(None, None)
+        inspect.signature(function).bind(*right.partition("(")[2].split(","))
     except TypeError:
         given = ", ".join(inspect.signature(function).parameters)
         return [SignatureError(line, f"'{function.__name__}' takes ({given}); write '{right}'")]
@@ -156,6 +177,7 @@ REGISTRATIONS = (
     "add_victim_queue_order",
     "add_victim_tasks",
 )
+_JOB_PLUGINS = frozenset(["env", "hcclrank", "mpi", "pytorch", "ray", "ssh", "svc", "tensorflow"])
 _ACTIONS = frozenset(["enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim"])
 
 #: Plugins of the scheduling cycle.
@@ -165,7 +187,10 @@ SESSION = Kind("session", _is_session, _check_session, lambda _: frozenset(), _S
 #: Actions of batch sessions.
 ACTION = Kind("action", _is_action, _check_action, lambda _: frozenset(), _ACTIONS)
 
-KINDS = (POD, SESSION, ACTION)
+#: Plugins of Volcano jobs, which the controller runs.
+JOB = Kind("job", _is_job, _check_job, _job_points, _JOB_PLUGINS)
+
+KINDS = (POD, SESSION, ACTION, JOB)
 
 
 def plugin_name(cls: type) -> str:
@@ -174,7 +199,7 @@ def plugin_name(cls: type) -> str:
     if isinstance(name, str) and name:
         return name
     # As in Volcano's configuration: task-topology.
-    return _dashed(cls.__name__) if _is_session(cls) or _is_action(cls) else cls.__name__
+    return _dashed(cls.__name__) if _is_session(cls) or _is_action(cls) or _is_job(cls) else cls.__name__
 
 
 def _dashed(name: str) -> str:

@@ -21,7 +21,8 @@ from mooring.controllers.jobs.job_objects import (
     missing_claim,
     pod_document,
 )
-from mooring.controllers.jobs.job_plugins import PLUGINS, JobPlugin, PluginError
+from mooring.controllers.jobs.job_plugins import JobPlugins
+from mooring.framework.job_plugin import JobPluginError
 from mooring.simulation.admission import Admission, AdmissionError
 from mooring.simulation.sources import Given
 from mooring.simulation.workloads import MOST_PODS, claim_of, uid_of
@@ -97,7 +98,10 @@ class JobExpander:
         return job
 
     def _pods(self, given: Given, job: VolcanoJob) -> Iterator[tuple[str, list[Pod]]]:
-        plugins = list(_plugins(given, job))
+        try:
+            plugins = JobPlugins(job)
+        except JobPluginError as error:
+            raise given.fault(str(error), "spec", "plugins") from None
         for number, task in enumerate(job.spec.tasks):
             steps = ("spec", "tasks", number, "template")
             try:
@@ -110,14 +114,8 @@ class JobExpander:
                 yield task.name, [msgspec.convert(each, Pod) for each in missing]
             except AdmissionError as error:
                 raise given.fault(error.problem, *steps, *error.steps, remedy=error.remedy) from None
-
-
-def _plugins(given: Given, job: VolcanoJob) -> Iterator[JobPlugin]:
-    for name, arguments in job.spec.plugins.items():
-        try:
-            yield PLUGINS[name](arguments)
-        except PluginError as error:
-            raise given.fault(str(error), "spec", "plugins", name) from None
+            except JobPluginError as error:
+                raise given.fault(str(error), "spec", "plugins") from None
 
 
 class JobPods:

@@ -8,8 +8,12 @@ import msgspec
 
 from mooring.api.volcano_jobs import VolcanoJob
 from mooring.controllers.jobs.job_admission import with_defaults
+from mooring.controllers.jobs.job_objects import pod_document
+from mooring.controllers.jobs.job_plugins import JobPlugins
 from mooring.controllers.jobs.job_pods import JobPod
 
+MASTER: dict[str, Any] = {"name": "master", "replicas": 1}
+WORKER: dict[str, Any] = {"name": "worker", "replicas": 2}
 TEMPLATE = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
 
 
@@ -30,3 +34,18 @@ def job_pod(phase: str, *, code: int | None = None, restarts: int = 0, uid: str 
         "status": {"phase": phase, "containerStatuses": [{"restartCount": restarts, "state": state}]},
     }
     return msgspec.convert(document, JobPod)
+
+
+def plugin_pod(task: str, index: int = 0, *tasks: dict[str, Any], **plugins: list[str]) -> dict[str, Any]:
+    found = job(*(tasks or (MASTER, WORKER)), plugins=plugins)
+    chosen = next(each for each in found.spec.tasks if each.name == task)
+    return pod_document(found, chosen, index, JobPlugins(found))
+
+
+def pod_env(found: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each.get("value") for each in found["spec"]["containers"][0].get("env", ())}
+
+
+def plugin_objects(*tasks: dict[str, Any], **plugins: list[str]) -> dict[str, dict[str, Any]]:
+    found = job(*(tasks or (MASTER, WORKER)), plugins=plugins)
+    return {f"{each['kind']} {each['metadata']['name']}": each for each in JobPlugins(found).documents()}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.controllers.jobs.job_objects import group_for, group_patch, min_resources_of, pod_document
-from mooring.controllers.jobs.job_plugins import PLUGINS
+from mooring.controllers.jobs.job_plugins import JobPlugins
 from tests.controllers.jobs.builders import job
 
 
@@ -25,7 +25,7 @@ def test_pod_metadata_and_spec() -> None:
         },
         version=4,
     )
-    pod = pod_document(found, found.spec.tasks[0], 1, [PLUGINS["env"](())])
+    pod = pod_document(found, found.spec.tasks[0], 1, JobPlugins(found))
     metadata = pod["metadata"]
     assert metadata["name"] == "j-t-1"
     assert metadata["annotations"] == {

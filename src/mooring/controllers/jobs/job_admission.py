@@ -10,9 +10,11 @@ from mooring.api.volcano_jobs import LifecyclePolicy, TaskSpec, VolcanoJob, Volc
 from mooring.config.durations import DurationError, parse_duration
 from mooring.controllers import constants
 from mooring.controllers.jobs.job_objects import pod_document, task_usage
-from mooring.controllers.jobs.job_plugins import PLUGINS
+from mooring.controllers.jobs.job_plugins import JobPluginClasses, JobPlugins, required_plugins
 from mooring.controllers.jobs.job_status import replicas
+from mooring.controllers.jobs.plugins import PLUGINS
 from mooring.controllers.jobs.policies import events_of
+from mooring.framework.job_plugin import JobPluginError
 from mooring.unexpected_errors import shortened
 
 _MAX_RETRY = 3
@@ -20,7 +22,9 @@ _MAX_RETRY = 3
 _MAX_PODS = 100_000
 
 
-def with_defaults(job: VolcanoJob, *, scheduler_name: str, queue: str) -> VolcanoJob:
+def with_defaults(
+    job: VolcanoJob, *, scheduler_name: str, queue: str, plugins: JobPluginClasses = PLUGINS
+) -> VolcanoJob:
     """Return the job with defaults for all fields that it omits."""
     spec = job.spec
     tasks = tuple(_task(task, number) for number, task in enumerate(spec.tasks))
@@ -31,7 +35,7 @@ def with_defaults(job: VolcanoJob, *, scheduler_name: str, queue: str) -> Volcan
         scheduler_name=spec.scheduler_name or scheduler_name,
         max_retry=spec.max_retry or _MAX_RETRY,
         min_available=spec.min_available or sum(task.min_available or 0 for task in tasks),
-        plugins=_plugins(spec),
+        plugins={**spec.plugins, **dict.fromkeys(required_plugins(spec.plugins, plugins), ())},
     )
     return msgspec.structs.replace(job, spec=spec)
 
@@ -49,14 +53,7 @@ def _task(task: TaskSpec, number: int) -> TaskSpec:
     )
 
 
-def _plugins(spec: VolcanoJobSpec) -> dict[str, tuple[str, ...]]:
-    """Return the job's plugins. Framework plugins require svc."""
-    if spec.plugins.keys() & {"tensorflow", "mpi", "pytorch", "ray"}:
-        return {"svc": (), **spec.plugins}
-    return spec.plugins
-
-
-def validation_errors(job: VolcanoJob) -> list[str]:
+def validation_errors(job: VolcanoJob, plugins: JobPluginClasses = PLUGINS) -> list[str]:
     """Return the errors of a job to which defaults were applied."""
     spec = job.spec
     found = [f"there are no tasks in job {job.name}"] if not spec.tasks else []
@@ -69,7 +66,10 @@ def validation_errors(job: VolcanoJob) -> list[str]:
     if spec.min_available > replicas(spec):
         found.append("job 'minAvailable' should not be greater than total replicas in tasks")
     found += _policy_errors(spec.policies)
-    found += [f"unable to find job plugin: {name}" for name in sorted(spec.plugins.keys() - PLUGINS.keys())]
+    try:
+        JobPlugins(job, plugins)
+    except JobPluginError as error:
+        found.append(str(error))
     if _has_cycle(spec):
         found.append("the dependencies between tasks form a cycle")
     paths = [volume.mount_path for volume in spec.volumes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,8 +14,9 @@ from mooring.api.pod import Pod
 from mooring.api.volcano import GROUP_ANNOTATION, PodGroup, PodGroupSpec, PodGroupStatus, SubGroupPolicy
 from mooring.api.volcano_jobs import TaskSpec, VolcanoJob
 from mooring.controllers import constants
-from mooring.controllers.jobs.job_plugins import Document, JobPlugin, owner_of, pod_name
+from mooring.controllers.jobs.job_plugins import JobPlugins, owner_of
 from mooring.controllers.quota_usage import add_usage, format_amounts, quota_usage
+from mooring.framework.job_plugin import Document, pod_name
 
 #: The annotations and labels that pods inherit from their job.
 _ANNOTATIONS: Final = (constants.PREEMPTABLE, constants.COOLDOWN, constants.REVOCABLE_ZONE)
@@ -55,7 +56,7 @@ def may_start(job: VolcanoJob, task: TaskSpec, started: Mapping[str, int]) -> bo
     return any(ready) if needed.iteration == "any" and len(ready) > 1 else all(ready)
 
 
-def pod_document(job: VolcanoJob, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] = ()) -> Document:
+def pod_document(job: VolcanoJob, task: TaskSpec, index: int, plugins: JobPlugins | None = None) -> Document:
     """Return the manifest of one pod of a task."""
     template = copy.deepcopy(task.template)
     template_metadata = template.get("metadata") or {}
@@ -74,8 +75,8 @@ def pod_document(job: VolcanoJob, task: TaskSpec, index: int, plugins: Iterable[
         "annotations": {**(template_metadata.get("annotations") or {}), **_annotations(job, task, index)},
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-    for plugin in plugins:
-        plugin.on_pod(job, pod, index)
+    if plugins is not None:
+        plugins.change(task, index, pod)
     return pod
 
 

@@ -1,26 +1,37 @@
-"""Job plugins: `env` sets the index of each pod, `svc` sets host names and creates a headless Service."""
+"""The plugins of a job: creating them from their arguments, calling them, and writing the objects that they return.
+
+Users' plugins run on a thread with a time limit, so that they cannot stop the controller.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import asyncio
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar, get_type_hints
+
+import msgspec
 
 from mooring.api.volcano_jobs import JOB_VERSION, TaskSpec, VolcanoJob
 from mooring.config.config_errors import nearest
-from mooring.controllers import constants
+from mooring.controllers.jobs.plugins import PLUGINS
+from mooring.framework.job_plugin import Document, JobObject, JobPlugin, JobPluginError
+from mooring.framework.plugin_errors import contain, failure_text
 from mooring.kube import AlreadyExists, Client, NotFound
+from mooring.kube.api_resources import custom_resource, plural_of
 
-Document = dict[str, Any]
+T = TypeVar("T")
+#: Job plugins by name.
+JobPluginClasses = Mapping[str, type[JobPlugin[Any]]]
 
-_SVC_FLAGS: Final = {
-    "publish-not-ready-addresses": False,
-    "disable-network-policy": False,
-    "inject-hosts-env": True,
-}
-_HOSTS_FOLDER: Final = "/etc/volcano"
-
-
-class PluginError(Exception):
-    """An argument of a plugin is invalid. The message names it."""
+_OBJECT_METHODS: Final = ("objects", "updated_objects")
+#: How long a user's plugin may run.
+_SECONDS: Final = 10.0
+_FLAG: Final = re.compile(r"--?([^-=][^=]*)(?:=(.*))?", re.DOTALL)
+#: The texts that Go accepts as a boolean.
+_TRUE: Final = frozenset(("1", "t", "T", "TRUE", "true", "True"))
+_FALSE: Final = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 
 
 def owner_of(job: VolcanoJob) -> Document:
@@ -35,144 +46,235 @@ def owner_of(job: VolcanoJob) -> Document:
     }
 
 
-def pod_name(job: VolcanoJob, task: TaskSpec, index: int) -> str:
-    """Return the name of a pod of a job."""
-    return f"{job.name}-{task.name}-{index}"
+class JobPluginFaultError(JobPluginError):
+    """A plugin failed: it raised an exception, did not return, or returned something invalid."""
 
 
-def containers_of(pod: Document) -> list[Document]:
-    """Return the containers and the init containers of a pod."""
-    return [*pod["spec"].get("containers", ()), *pod["spec"].get("initContainers", ())]
+class JobPlugins:
+    """The plugins of one job, in the order in which they change pods."""
 
+    def __init__(self, job: VolcanoJob, classes: JobPluginClasses = PLUGINS) -> None:
+        """Raises JobPluginError if a plugin does not exist or an argument is invalid."""
+        self._job = job
+        found = [(name, _create(name, arguments, classes)) for name, arguments in job.spec.plugins.items()]
+        self._plugins: Sequence[tuple[str, JobPlugin[Any]]] = sorted(found, key=lambda each: each[1].order)
+        self._trusted = all(type(plugin) is PLUGINS.get(name) for name, plugin in self._plugins)
 
-class JobPlugin:
-    """Base class of job plugins. The default methods do nothing."""
+    def change(self, task: TaskSpec, index: int, pod: Document) -> None:
+        """Change the manifest of a pod. Raises JobPluginError."""
+        for name, plugin in self._plugins:
+            if (method := getattr(plugin, "on_pod_create", None)) is not None:
+                _contained(name, functools.partial(method, self._job, task, index, pod))
 
-    def __init__(self, arguments: tuple[str, ...]) -> None:
-        """Raises PluginError."""
+    async def run(self, function: Callable[[], T]) -> T:
+        """Call a function that calls the plugins; on a thread if there are users' plugins. Raises JobPluginError."""
+        if self._trusted:
+            return function()
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(function), _SECONDS)
+        except TimeoutError:
+            names = ", ".join(name for name, plugin in self._plugins if type(plugin) is not PLUGINS.get(name))
+            raise JobPluginFaultError(f"plugins {names} did not return within {_SECONDS:g} s") from None
 
-    def on_pod(self, job: VolcanoJob, pod: Document, index: int) -> None:
-        """Change a pod's manifest before the pod is created."""
+    # Objects
 
-    async def begin(self, job: VolcanoJob, client: Client) -> None:
-        """Create or update the objects that the pods need."""
+    async def begin(self, client: Client) -> None:
+        """Create missing objects and update the others. Raises JobPluginError.
 
-    async def end(self, job: VolcanoJob, client: Client) -> None:
-        """Delete these objects, because the pods are being deleted."""
+        Objects of plugins that the status names as controlled exist already.
+        """
+        for name, plugin in self._plugins:
+            if f"plugin-{name}" not in self._job.status.controlled_resources:
+                for each in await self._objects(name, plugin, "objects"):
+                    # The content may be expensive.
+                    document = await asyncio.to_thread(_contained, name, functools.partial(self._document, name, each))
+                    await self._create(client, document)
+            for each in await self._objects(name, plugin, "updated_objects"):
+                document = self._document(name, each)
+                if not await self._create(client, document):
+                    await self._update(client, document)
 
+    async def end(self, client: Client) -> None:
+        """Delete the objects, because the pods are being deleted. Objects of others are kept. Raises JobPluginError."""
+        for name, plugin in self._plugins:
+            for method in _OBJECT_METHODS:
+                for each in await self._objects(name, plugin, method):
+                    await self._delete(client, self._path(name, each))
 
-class EnvPlugin(JobPlugin):
-    """Sets the index of the pod within its task in the environment of every container."""
+    async def _objects(self, name: str, plugin: JobPlugin[Any], method: str) -> list[Document | JobObject]:
+        return await self.run(lambda: self._listed(name, plugin, method))
 
-    def on_pod(self, job: VolcanoJob, pod: Document, index: int) -> None:
-        """Add the environment variables."""
-        for container in containers_of(pod):
-            added = [{"name": name, "value": str(index)} for name in ("VK_TASK_INDEX", "VC_TASK_INDEX")]
-            container["env"] = [*container.get("env", ()), *added]
+    def _listed(self, name: str, plugin: JobPlugin[Any], method: str) -> list[Document | JobObject]:
+        function = getattr(plugin, method, None)
+        found = [] if function is None else _contained(name, lambda: list(function(self._job) or ()))
+        for each in found:
+            _identity(name, each)
+        return found
 
-
-class SvcPlugin(JobPlugin):
-    """Sets the host names of pods under a headless Service, and mounts the list of all host names."""
-
-    def __init__(self, arguments: tuple[str, ...]) -> None:
-        flags = _flags(arguments, _SVC_FLAGS)
-        self._publish = flags["publish-not-ready-addresses"]
-        self._policy = not flags["disable-network-policy"]
-        self._inject = flags["inject-hosts-env"]
-
-    def on_pod(self, job: VolcanoJob, pod: Document, index: int) -> None:
-        """Set the pod's host name and mount the list of host names."""
-        spec, config = pod["spec"], _config_name(job)
-        spec.setdefault("hostname", pod["metadata"]["name"])
-        spec.setdefault("subdomain", job.name)
-        spec["volumes"] = [*spec.get("volumes", ()), {"name": config, "configMap": {"name": config}}]
-        variables = [
-            {"name": name, "valueFrom": {"configMapKeyRef": {"name": config, "key": name}}}
-            for task in job.spec.tasks
-            for name in (f"VC_{_key(task).upper()}_HOSTS", f"VC_{_key(task).upper()}_NUM")
+    def documents(self) -> list[Document]:
+        """Return the manifests of all objects, without writing them. Raises JobPluginError."""
+        return [
+            _contained(name, functools.partial(self._document, name, each))
+            for name, plugin in self._plugins
+            for method in _OBJECT_METHODS
+            for each in self._listed(name, plugin, method)
         ]
-        for container in containers_of(pod):
-            mounts = container.get("volumeMounts", ())
-            container["volumeMounts"] = [*mounts, {"mountPath": _HOSTS_FOLDER, "name": config}]
-            if self._inject:
-                container["env"] = [*container.get("env", ()), *variables]
 
-    async def begin(self, job: VolcanoJob, client: Client) -> None:
-        """Create the ConfigMap of host names, the Service and the NetworkPolicy."""
-        namespace = f"namespaces/{job.namespace}"
-        hosts = {"apiVersion": "v1", "kind": "ConfigMap", "data": _hosts(job)}
-        if not await _create(client, f"/api/v1/{namespace}/configmaps", job, _config_name(job), hosts):
-            path = f"/api/v1/{namespace}/configmaps/{_config_name(job)}"
-            await client.send("PATCH", path, {"data": _hosts(job)}, type="application/merge-patch+json")
-        labels = {constants.JOB_NAME: job.name, constants.JOB_NAMESPACE: job.namespace}
-        service = {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": self._publish}
-        document: Document = {"apiVersion": "v1", "kind": "Service", "spec": service}
-        await _create(client, f"/api/v1/{namespace}/services", job, job.name, document)
-        if self._policy:
-            selector = {"matchLabels": labels}
-            rules = {
-                "podSelector": selector,
-                "ingress": [{"from": [{"podSelector": selector}]}],
-                "policyTypes": ["Ingress"],
-            }
-            document = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": rules}
-            await _create(client, f"/apis/networking.k8s.io/v1/{namespace}/networkpolicies", job, job.name, document)
+    def _document(self, name: str, item: Document | JobObject) -> Document:
+        api_version, kind, own = _identity(name, item)
+        content = item.content() if isinstance(item, JobObject) else item
+        metadata = {
+            **(content.get("metadata") or {}),
+            "name": own,
+            "namespace": self._job.namespace,
+            "ownerReferences": [owner_of(self._job)],
+        }
+        return {**content, "apiVersion": api_version, "kind": kind, "metadata": metadata}
 
-    async def end(self, job: VolcanoJob, client: Client) -> None:
-        """Delete them."""
-        namespace = f"namespaces/{job.namespace}"
-        paths = [f"/api/v1/{namespace}/configmaps/{_config_name(job)}", f"/api/v1/{namespace}/services/{job.name}"]
-        if self._policy:
-            paths.append(f"/apis/networking.k8s.io/v1/{namespace}/networkpolicies/{job.name}")
-        for path in paths:
-            try:
-                await client.send("DELETE", path)
-            except NotFound:
-                continue
+    def _path(self, name: str, item: Document | JobObject) -> str:
+        api_version, kind, own = _identity(name, item)
+        return _path(api_version, kind, namespace=self._job.namespace, name=own)
+
+    async def _create(self, client: Client, document: Document) -> bool:
+        """Create an object. Return False if it exists."""
+        path = _path(document["apiVersion"], document["kind"], namespace=self._job.namespace)
+        try:
+            await client.send("POST", path, document)
+        except AlreadyExists:
+            return False
+        return True
+
+    async def _update(self, client: Client, document: Document) -> None:
+        path = self._path("", document)
+        found = await client.send("GET", path)
+        if not self._owns(found):
+            own = f"{document['kind']} {document['metadata']['name']}"
+            raise JobPluginError(f"{own} exists and does not belong to the job; delete it, or rename the job")
+        patch = {key: value for key, value in document.items() if key not in ("apiVersion", "kind", "metadata")}
+        await client.send("PATCH", path, patch, type="application/merge-patch+json")
+
+    async def _delete(self, client: Client, path: str) -> None:
+        try:
+            found = await client.send("GET", path)
+            if self._owns(found):
+                await client.send("DELETE", path, {"preconditions": {"uid": found["metadata"]["uid"]}})
+        except NotFound:
+            return
+
+    def _owns(self, found: Document) -> bool:
+        owners = found["metadata"].get("ownerReferences") or ()
+        return any(each.get("uid") == self._job.uid for each in owners)
 
 
-PLUGINS: Final[dict[str, type[JobPlugin]]] = {"env": EnvPlugin, "svc": SvcPlugin}
+def _path(api_version: str, kind: str, *, namespace: str, name: str = "") -> str:
+    group, _, version = api_version.rpartition("/")
+    plural = plural_of(kind)
+    place = custom_resource(VolcanoJob, group=group, version=version, kind=kind, plural=plural, namespaced=True)
+    return place.path(namespace=namespace, name=name)
 
 
-async def _create(client: Client, path: str, job: VolcanoJob, name: str, document: Document) -> bool:
-    """Create an object that the job owns. Return False if it exists."""
-    metadata = {"name": name, "namespace": job.namespace, "ownerReferences": [owner_of(job)]}
+def _identity(plugin: str, item: object) -> tuple[str, str, str]:
+    """Return the API version, kind and name of an object that a plugin returned. Raises JobPluginError."""
+    found: list[Any] = []
+    if isinstance(item, JobObject):
+        found = [item.api_version, item.kind, item.name]
+    elif isinstance(item, dict):
+        found = [item.get("apiVersion"), item.get("kind"), (item.get("metadata") or {}).get("name")]
+    if not found or not all(isinstance(each, str) and each for each in found):
+        raise JobPluginFaultError(f"plugin {plugin} returned an object without apiVersion, kind or metadata.name")
+    return found[0], found[1], found[2]
+
+
+def _contained(name: str, call: Callable[[], T]) -> T:
+    """Call a plugin. Raises JobPluginError if it raises anything."""
     try:
-        await client.send("POST", path, {**document, "metadata": metadata})
-    except AlreadyExists:
-        return False
-    return True
+        return call()
+    except JobPluginFaultError:
+        raise
+    except JobPluginError as error:
+        raise JobPluginError(f"plugin {name}: {error}") from None
+    except BaseException as error:
+        contain(error)
+        raise JobPluginFaultError(f"plugin {name} failed: {failure_text(error)}") from error
 
 
-def _config_name(job: VolcanoJob) -> str:
-    return f"{job.name}-svc"
+# Arguments
 
 
-def _key(task: TaskSpec) -> str:
-    return task.name.replace("-", "_")
+def required_plugins(plugins: Iterable[str], classes: JobPluginClasses = PLUGINS) -> list[str]:
+    """Return the plugins that some plugins require besides themselves."""
+    given, found = list(plugins), dict[str, None]()
+    left = list(given)
+    while left:
+        cls = classes.get(left.pop(0))
+        new = [each for each in (cls.needs if cls is not None else ()) if each not in given and each not in found]
+        found |= dict.fromkeys(new)
+        left += new
+    return list(found)
 
 
-def _hosts(job: VolcanoJob) -> dict[str, str]:
-    """Return the ConfigMap data: the host names of each task, as a file and as environment variables."""
-    data: dict[str, str] = {}
-    for task in job.spec.tasks:
-        spec = task.template.get("spec") or {}
-        hostname, subdomain = spec.get("hostname"), spec.get("subdomain") or job.name
-        hosts = [f"{hostname or pod_name(job, task, index)}.{subdomain}" for index in range(task.replicas)]
-        hosts = hosts[:1] if hostname else hosts
-        data[f"{_key(task)}.host"] = "\n".join(hosts)
-        data[f"VC_{_key(task).upper()}_HOSTS"] = ",".join(hosts)
-        data[f"VC_{_key(task).upper()}_NUM"] = str(len(hosts))
-    return data
+def _create(name: str, arguments: Sequence[str], classes: JobPluginClasses) -> JobPlugin[Any]:
+    cls = classes.get(name)
+    if cls is None:
+        raise JobPluginError(f"unable to find job plugin: {name}")
+    args = parse_flags(name, arguments, cls.Args) if cls.Args is not None else tuple(arguments)
+    plugin = _contained(name, cls)
+    plugin.args = args
+    return plugin
 
 
-def _flags(arguments: tuple[str, ...], defaults: dict[str, bool]) -> dict[str, bool]:
-    """Parse flags of the form `--name`, `--name=true` or `--name=false`."""
-    found = dict(defaults)
-    for argument in arguments:
-        name, _, value = argument.lstrip("-").partition("=")
-        if name not in defaults or value not in ("", "true", "false"):
-            close = nearest(name, tuple(defaults)) or next(iter(defaults))
-            raise PluginError(f"invalid argument {argument!r}; use --{close}=true or --{close}=false")
-        found[name] = value != "false"
-    return found
+def parse_flags(plugin: str, arguments: Sequence[str], declared: type) -> Any:
+    """Parse arguments as Go's package flag does: `-name value`, `--name=value`, `--name` for a boolean.
+
+    Unlike there, an invalid argument is an error. Raises JobPluginError.
+    """
+    hints = get_type_hints(declared)
+    fields = {spelling: field for field in hints for spelling in (_kebab(field), _camel(field), field)}
+    values: dict[str, Any] = {field: getattr(declared, field) for field in hints if hasattr(declared, field)}
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        match = _FLAG.fullmatch(argument)
+        field = fields.get(match[1]) if match is not None else None
+        if match is None or field is None:
+            known = [_kebab(each) for each in hints]
+            close = nearest(match[1] if match is not None else argument, known)
+            hint = f"; did you mean --{close}?" if close else f"; it has {', '.join(f'--{each}' for each in known)}"
+            raise JobPluginError(f"plugin {plugin}: unknown argument {argument!r}{hint if hints else ''}")
+        text = match[2]
+        if text is None:
+            text = "true" if hints[field] is bool else rest.pop(0) if rest else None
+        if text is None:
+            raise JobPluginError(f"plugin {plugin}: argument {argument!r} needs a value")
+        values[field] = _value(plugin, argument, text, hints[field])
+    missing = [_kebab(field) for field in hints if field not in values]
+    if missing:
+        raise JobPluginError(f"plugin {plugin}: argument --{missing[0]} is missing")
+    return _args_struct(declared)(**values)
+
+
+@functools.lru_cache(maxsize=256)
+def _args_struct(declared: type) -> type[msgspec.Struct]:
+    return msgspec.defstruct(declared.__name__, list(get_type_hints(declared).items()), frozen=True)
+
+
+def _value(plugin: str, argument: str, text: str, hint: type) -> Any:
+    if hint is bool:
+        if text in _TRUE or text in _FALSE:
+            return text in _TRUE
+        raise JobPluginError(f"plugin {plugin}: argument {argument!r} must be true or false")
+    if hint is int:
+        try:
+            return int(text, 0)
+        except ValueError:
+            raise JobPluginError(f"plugin {plugin}: argument {argument!r} must be an integer") from None
+    return text
+
+
+def _kebab(field: str) -> str:
+    return field.replace("_", "-")
+
+
+def _camel(field: str) -> str:
+    first, *others = field.split("_")
+    return first + "".join(each.capitalize() for each in others)

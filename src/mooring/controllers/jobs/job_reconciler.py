@@ -16,7 +16,6 @@ from mooring.controllers import constants
 from mooring.controllers.commands import consume_command, pending_commands
 from mooring.controllers.constants import JOB_NAME, PENDING
 from mooring.controllers.jobs.job_admission import template_errors, validation_errors, with_defaults
-from mooring.controllers.jobs.job_plugins import PluginError
 from mooring.controllers.jobs.job_pods import JOB_PODS, JobPod, request_for
 from mooring.controllers.jobs.job_status import JobProgress, count_pods, next_status, patch_for
 from mooring.controllers.jobs.job_writer import JobBlockedError, JobWriter
@@ -24,6 +23,7 @@ from mooring.controllers.jobs.policies import Delayed, Request, cancels, decide,
 from mooring.controllers.jobs.state_machine import FINISHED_PODS, Step, step
 from mooring.controllers.jobs.tracked_job import TrackedJob, with_status
 from mooring.controllers.reconciler import Context, Reconciler, Selection
+from mooring.framework.job_plugin import JobPluginError
 from mooring.kube import Change, NotFound
 
 _SYNC_REQUEST: Final = Request()
@@ -116,7 +116,12 @@ class JobReconciler(Reconciler):
 
     def _with_defaults(self, job: VolcanoJob) -> VolcanoJob:
         settings = self.context.settings
-        return with_defaults(job, scheduler_name=settings.scheduler_names[0], queue=settings.default_queue)
+        return with_defaults(
+            job,
+            scheduler_name=settings.scheduler_names[0],
+            queue=settings.default_queue,
+            plugins=self.context.job_plugins,
+        )
 
     # Actions
 
@@ -132,7 +137,7 @@ class JobReconciler(Reconciler):
         self._reset_for(job, tracked)
         tracked.write_delay = 0.0
         job = self._with_defaults(tracked.current(job))
-        errors = [*validation_errors(job), *self._template_errors(job, tracked)]
+        errors = [*validation_errors(job, self.context.job_plugins), *self._template_errors(job, tracked)]
         if errors:
             await self._report(job, tracked, _INVALID, "; ".join(errors))
             return None
@@ -144,7 +149,7 @@ class JobReconciler(Reconciler):
         try:
             job = await self._execute_requests(job, tracked)
             await self._sync_until_stable(job, tracked)
-        except (JobBlockedError, PluginError) as error:
+        except (JobBlockedError, JobPluginError) as error:
             reason = error.reason if isinstance(error, JobBlockedError) else "PluginError"
             self._warn(job, tracked, reason, str(error))
             return _BLOCKED_SECONDS

@@ -25,10 +25,11 @@ from mooring.controllers.jobs.job_objects import (
     missing_claim,
     pod_document,
 )
-from mooring.controllers.jobs.job_plugins import PLUGINS, JobPlugin, pod_name
+from mooring.controllers.jobs.job_plugins import JobPlugins
 from mooring.controllers.jobs.job_pods import JOB_PODS, JobPod
 from mooring.controllers.jobs.tracked_job import TrackedJob
 from mooring.controllers.reconciler import Context
+from mooring.framework.job_plugin import Document, pod_name
 from mooring.kube import AlreadyExists, KubeError, NotFound, resource_of
 
 #: The number of concurrent writes for one job.
@@ -81,20 +82,19 @@ class JobWriter:
 
     # Plugins and volumes
 
-    def plugins(self, job: VolcanoJob) -> list[JobPlugin]:
-        """Return the job's plugins. Raises PluginError."""
-        return [PLUGINS[name](arguments) for name, arguments in job.spec.plugins.items()]
+    def _plugins(self, job: VolcanoJob) -> JobPlugins:
+        """Return the job's plugins. Raises JobPluginError."""
+        return JobPlugins(job, self._context.job_plugins)
 
     async def prepare(self, job: VolcanoJob, tracked: TrackedJob) -> dict[str, str]:
         """Create the objects of plugins and the volume claims, and return `controlledResources`.
 
-        Raises JobBlockedError and PluginError.
+        Raises JobBlockedError and JobPluginError.
         """
         controlled = {f"plugin-{name}": name for name in job.spec.plugins}
         generation = max(job.metadata.generation, 1)
         if tracked.prepared != generation:
-            for plugin in self.plugins(job):
-                await plugin.begin(job, self._client)
+            await self._plugins(job).begin(self._client)
             for index in range(len(job.spec.volumes)):
                 await self._claim(job, index)
             tracked.prepared = generation
@@ -119,8 +119,7 @@ class JobWriter:
 
     async def clean_up(self, job: VolcanoJob, tracked: TrackedJob) -> None:
         """Delete the objects of plugins. Volume claims are kept, because they may contain results."""
-        for plugin in self.plugins(job):
-            await plugin.end(job, self._client)
+        await self._plugins(job).end(self._client)
         tracked.prepared = 0
 
     # Pods
@@ -147,11 +146,11 @@ class JobWriter:
         await self.delete(job, tracked, superfluous)
 
     async def _create(self, job: VolcanoJob, tracked: TrackedJob, missing: Iterable[tuple[TaskSpec, int]]) -> None:
-        plugins = self.plugins(job)
+        plugins = self._plugins(job)
         path = JOB_PODS.path(namespace=job.namespace)
+        documents = await plugins.run(lambda: [pod_document(job, task, index, plugins) for task, index in missing])
 
-        async def create(task: TaskSpec, index: int) -> None:
-            document = pod_document(job, task, index, plugins)
+        async def create(document: Document) -> None:
             try:
                 created: dict[str, Any] = await self._client.send("POST", path, document)
             except AlreadyExists:
@@ -159,7 +158,7 @@ class JobWriter:
                 return
             tracked.pods.setdefault(created["metadata"]["name"], msgspec.convert(created, JobPod, strict=False))
 
-        errors = await _all(create(task, index) for task, index in missing)
+        errors = await _all(create(each) for each in documents)
         if errors:
             self._context.record_event(job, "FailedCreate", f"Error creating pods: {_joined(errors)}", type="Warning")
             raise errors[0]
