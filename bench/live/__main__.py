@@ -6,14 +6,14 @@ import asyncio
 import functools
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 import click
 import msgspec
 
-from bench.live import measure, objects
+from bench.live import devices, measure, objects
 from bench.live.contenders import CONTENDERS, available
 from bench.live.observer import WatchError
 from bench.live.results import Results, compare, table
@@ -21,6 +21,8 @@ from bench.live.server import Server
 from tests.e2e.controlplane import BuildError, StartError, build
 
 _KINDS: Final = ("rate", "startup", "latency")
+#: Workload -> number of pods.
+_PODS: Final = {**objects.PODS, **devices.PODS}
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -37,7 +39,13 @@ class Plan(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.option("--measure", "kinds", type=click.Choice(_KINDS), multiple=True, help="By default all.")
-@click.option("--workload", "workloads", type=click.Choice(list(objects.PODS)), multiple=True, help="By default all.")
+@click.option(
+    "--workload",
+    "workloads",
+    type=click.Choice([*_PODS, "dra"]),
+    multiple=True,
+    help="By default all without devices; dra means all with devices (8 on each node).",
+)
 @click.option(
     "--scheduler",
     "contenders",
@@ -46,7 +54,9 @@ class Plan(msgspec.Struct, frozen=True):
     help="By default all that are installed.",
 )
 @click.option("--nodes", default=5000, show_default=True)
-@click.option("--pods", default=0, help="Pods to bind; by default 10,000 for basic and 4,000 for the others.")
+@click.option(
+    "--pods", default=0, help="Pods to bind; by default 10,000 for basic, 1,000 with devices and 4,000 for the others."
+)
 @click.option(
     "--running-pods", default=50_000, show_default=True, help="Number of running pods for the start-up measurement."
 )
@@ -69,7 +79,7 @@ def main(
     """
     plan = Plan(
         kinds=kinds or _KINDS,
-        workloads=workloads or tuple(objects.PODS),
+        workloads=_expanded(workloads) or tuple(objects.PODS),
         contenders=contenders or available(),
         nodes=nodes,
         pods=pods,
@@ -83,6 +93,10 @@ def main(
         raise SystemExit(str(error)) from None
     compare(results.rates)
     print(msgspec.json.format(msgspec.json.encode(results)).decode() if output == "json" else table(results))
+
+
+def _expanded(workloads: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for each in workloads for name in (devices.PODS if each == "dra" else (each,)))
 
 
 async def run(plan: Plan) -> Results:
@@ -105,8 +119,16 @@ async def run(plan: Plan) -> Results:
 
 
 async def _rates(plan: Plan, results: Results, nodes: Path, workload: str) -> None:
-    count = plan.pods or objects.PODS[workload]
+    count = plan.pods or _PODS[workload]
     fill = functools.partial(_create_pods, workload=workload, count=count)
+    if workload in devices.PODS:
+        fill = functools.partial(devices.create_pods, workload=workload, count=count)
+        state = nodes.with_name(workload)
+        _say(f"{workload}: creating the devices of {plan.nodes:,} nodes")
+        await measure.prepare(
+            state, nodes, functools.partial(devices.create_devices, workload=workload, nodes=plan.nodes)
+        )
+        nodes = state
     for name in plan.contenders:
         _say(f"{workload}: creating {count:,} pods and starting {name}")
         found = await measure.rate(CONTENDERS[name], nodes, fill, workload, count)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.live import objects
+from bench.live import devices, objects
 from bench.live.contenders import Contender
 from bench.live.observer import Observer, observing
 from bench.live.results import Latency, Rate, Startup
@@ -58,6 +58,8 @@ async def rate(
     """
     async with _scene(state, fill) as scene:
         process = scene.start(contender)
+        await scene.observer.wait(1, patience=_PATIENCE)
+        start_cpu = scene.spent().own.cpu_seconds
         await scene.observer.wait(pods, patience=_PATIENCE)
         first, last = _ends(scene.observer, contender, process)
         wanted = pods if contender.sends_events else 0
@@ -75,6 +77,8 @@ async def rate(
             binds_per_s=round((bound - 1) / (last - first), 1) if last > first else 0.0,
             first_bind_s=round(first - scene.started, 3),
             cpu_ms_per_pod=round(spent.own.cpu_seconds / bound * 1000, 3),
+            start_cpu_s=round(start_cpu, 2),
+            bind_cpu_ms_per_pod=round((spent.own.cpu_seconds - start_cpu) / bound * 1000, 3),
             peak_mib=round(spent.own.peak_mib, 1),
             server_cpu_ms_per_pod=round(spent.server_cpu / bound * 1000, 3),
             events=events,
@@ -200,7 +204,7 @@ async def _scene(state: Path, fill: Fill | None = None) -> AsyncIterator[_Scene]
             if fill is not None:
                 await fill(server)
             # Fill the server's caches, so that no contender has to wait for them.
-            for path in ("/api/v1/nodes", "/api/v1/pods"):
+            for path in ("/api/v1/nodes", "/api/v1/pods", *devices.PATHS):
                 await server.get(f"{path}?resourceVersion=0&limit=1")
             await asyncio.sleep(_REST)
             async with observing(server) as observer:

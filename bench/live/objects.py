@@ -32,29 +32,28 @@ def nodes(count: int) -> Iterator[bytes]:
 def pods(workload: str, count: int) -> Iterator[bytes]:
     """Yield pending pods."""
     for number in range(count):
-        yield _pod(encode_json(WORKLOADS[workload](number)))
+        yield manifest(encode_json(WORKLOADS[workload](number)))
 
 
 def single_pod(number: int) -> bytes:
     """Return a pod of the workload basic."""
-    return _pod(encode_json(pod(number, prefix="single")))
+    return manifest(encode_json(pod(number, prefix="single")))
 
 
 def running_pods(count: int, node_count: int) -> Iterator[bytes]:
     """Yield bound pods of the workload basic, evenly distributed over the nodes."""
     names = [node(number).name for number in range(node_count)]
     for number in range(count):
-        yield _pod(
+        yield manifest(
             encode_json(pod(number, prefix="running", labels={"app": f"app-{number % 500}"})),
-            names[number % node_count],
+            nodeName=names[number % node_count],
         )
 
 
-def _pod(encoded: bytes, node_name: str = "") -> bytes:
-    """Return a manifest without the fields that the server sets."""
+def manifest(encoded: bytes, **spec: Any) -> bytes:
+    """Return a manifest without the fields that the server sets, with additional fields of the spec."""
     document: dict[str, Any] = msgspec.json.decode(encoded)
     document.pop("status", None)
     document["metadata"].pop("uid", None)
-    if node_name:
-        document["spec"]["nodeName"] = node_name
+    document["spec"] |= spec
     return msgspec.json.encode(document)

@@ -21,6 +21,9 @@ class Rate(msgspec.Struct, kw_only=True):
     first_bind_s: float
     #: The usage of the contender, from its start until it has sent its events.
     cpu_ms_per_pod: float
+    #: The part of it until the first bind, and the rest for each pod.
+    start_cpu_s: float
+    bind_cpu_ms_per_pod: float
     peak_mib: float
     #: The usage of the API server and etcd in the same time.
     server_cpu_ms_per_pod: float
@@ -33,6 +36,7 @@ class Rate(msgspec.Struct, kw_only=True):
     rate_to_kube: float | None = None
     rate_to_null: float | None = None
     cpu_to_kube: float | None = None
+    bind_cpu_to_kube: float | None = None
     memory_to_kube: float | None = None
 
 
@@ -77,6 +81,7 @@ def compare(rates: Iterable[Rate]) -> None:
         if kube is not None:
             each.rate_to_kube = _ratio(each.binds_per_s, kube.binds_per_s)
             each.cpu_to_kube = _ratio(each.cpu_ms_per_pod, kube.cpu_ms_per_pod)
+            each.bind_cpu_to_kube = _ratio(each.bind_cpu_ms_per_pod, kube.bind_cpu_ms_per_pod)
             each.memory_to_kube = _ratio(each.peak_mib, kube.peak_mib)
         if null is not None:
             each.rate_to_null = _ratio(each.binds_per_s, null.binds_per_s)
@@ -96,8 +101,9 @@ def table(results: Results) -> str:
 
 
 _RATE_HEADINGS = (
-    "workload", "scheduler", "bound", "binds/s", "x kube", "x null", "CPU ms/pod", "peak MiB", "x kube CPU",
-    "x kube mem", "first bind s", "events", "after s", "server ms/pod", "other CPU",
+    "workload", "scheduler", "bound", "binds/s", "x kube", "x null", "CPU ms/pod", "x kube CPU", "bind ms/pod",
+    "x kube bind", "peak MiB", "x kube mem", "start CPU s", "first bind s", "events", "after s", "server ms/pod",
+    "other CPU",
 )  # fmt: skip
 _STARTUP_HEADINGS = ("start-up", "nodes", "running pods", "first bind s", "CPU s", "peak MiB", "other CPU")
 _LATENCY_HEADINGS = ("single pod", "nodes", "pods", "p50 ms", "p99 ms", "other CPU")
@@ -112,9 +118,12 @@ def _rate_row(each: Rate) -> list[str]:
         _shown(each.rate_to_kube),
         _shown(each.rate_to_null),
         f"{each.cpu_ms_per_pod:.2f}",
-        f"{each.peak_mib:,.0f}",
         _shown(each.cpu_to_kube),
+        f"{each.bind_cpu_ms_per_pod:.2f}",
+        _shown(each.bind_cpu_to_kube),
+        f"{each.peak_mib:,.0f}",
         _shown(each.memory_to_kube),
+        f"{each.start_cpu_s:.1f}",
         f"{each.first_bind_s:.1f}",
         f"{each.events:,}",
         f"{each.events_after_s:.1f}",

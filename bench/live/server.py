@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import aiohttp
 import msgspec
@@ -15,6 +15,8 @@ from tests.e2e.controlplane import ControlPlane
 
 _CONNECTIONS: Final = 32
 _JSON: Final = {"Content-Type": "application/json"}
+_STRATEGIC: Final = {"Content-Type": "application/strategic-merge-patch+json"}
+T = TypeVar("T")
 
 
 class ServerError(Exception):
@@ -29,26 +31,38 @@ class Server:
 
     async def create(self, path: str, bodies: Iterable[bytes]) -> int:
         """Create many objects quickly. Return their number."""
-        waiting = iter(bodies)
+        return await self.for_each(bodies, lambda body: self.create_one(path, body))
+
+    async def for_each(self, items: Iterable[T], work: Callable[[T], Awaitable[object]]) -> int:
+        """Process many items with several connections. Return their number."""
+        waiting = iter(items)
         done = 0
 
-        async def creator() -> None:
+        async def worker() -> None:
             nonlocal done
-            for body in waiting:
-                await self.create_one(path, body)
+            for item in waiting:
+                await work(item)
                 done += 1
 
         async with asyncio.TaskGroup() as group:
             for _ in range(_CONNECTIONS):
-                group.create_task(creator())
+                group.create_task(worker())
         return done
 
-    async def create_one(self, path: str, body: bytes) -> None:
-        """Create an object."""
-        async with self.session.post(path, data=body, headers=_JSON) as answer:
+    async def create_one(self, path: str, body: bytes) -> bytes:
+        """Create an object and return the answer."""
+        return await self._write("POST", path, body, _JSON)
+
+    async def patch(self, path: str, body: dict[str, Any]) -> None:
+        """Change parts of an object (strategic merge patch)."""
+        await self._write("PATCH", path, msgspec.json.encode(body), _STRATEGIC)
+
+    async def _write(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> bytes:
+        async with self.session.request(method, path, data=body, headers=headers) as answer:
             text = await answer.read()
             if answer.status >= 300:
-                raise ServerError(f"POST {path}: {answer.status} {text[:500].decode(errors='replace')}")
+                raise ServerError(f"{method} {path}: {answer.status} {text[:500].decode(errors='replace')}")
+            return text
 
     async def get(self, path: str) -> Any:
         """Read an object or a list."""

@@ -104,8 +104,8 @@ def test_usage_of_this_process_is_something() -> None:
 def rate(scheduler: str, *, workload: str = "basic", binds_per_s: float = 200, bound: int = 100) -> Rate:
     return Rate(
         workload=workload, scheduler=scheduler, nodes=10, pods=100, bound=bound, binds_per_s=binds_per_s,
-        first_bind_s=1, cpu_ms_per_pod=4, peak_mib=100, server_cpu_ms_per_pod=5, events=100, events_after_s=0.5,
-        foreign_cpu=0.25,
+        first_bind_s=1, cpu_ms_per_pod=4, start_cpu_s=0.1, bind_cpu_ms_per_pod=3, peak_mib=100,
+        server_cpu_ms_per_pod=5, events=100, events_after_s=0.5, foreign_cpu=0.25,
     )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def test_ratios_are_of_the_same_workload() -> None:
         (5.0, 1.0),
         (None, None),
     ]
-    assert rates[1].cpu_to_kube == 1.0
+    assert (rates[1].cpu_to_kube, rates[1].bind_cpu_to_kube) == (1.0, 1.0)
 
 
 def test_table_shows_every_measurement() -> None:

@@ -31,3 +31,15 @@ def test_it_measures_schedulers_side_by_side(built: None) -> None:
         assert each["rate_to_kube"] is not None
     assert [each["scheduler"] for each in results["startups"]] == ["kube-scheduler"]
     assert [each["pods"] for each in results["latencies"]] == [3]
+
+
+def test_it_measures_pods_with_devices(built: None) -> None:
+    """Every workload with devices is bound by Mooring and by the client that only writes, as a scheduler does."""
+    names = ["mooring", "null"]
+    chosen = [part for name in names for part in ("--scheduler", name)]
+    shown = ["--measure", "rate", "--workload", "dra-extended", "--workload", "dra-partitions", "-o", "json"]
+    command = [sys.executable, "-m", "bench.live", *chosen, *shown, "--nodes", "4", "--pods", "24"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rates = [(each["workload"], each["scheduler"], each["bound"]) for each in json.loads(done.stdout)["rates"]]
+    assert rates == [(f"dra-{kind}", name, 24) for kind in ("extended", "partitions") for name in names]

@@ -295,7 +295,7 @@ class Client:
         resource = resource or resource_of(type(value))
         path = resource.path(namespace=value.namespace)
         expected = Expected(resource.kind, value.name, value.namespace)
-        answer = await self._call("POST", path, body=encode_json(value), expected=expected)
+        answer = await self._call("POST", path, body=encode_json(value), fast_writes=True, expected=expected)
         return _decode(answer, resource)
 
     async def replace(
@@ -327,7 +327,9 @@ class Client:
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         body = patch if isinstance(patch, bytes) else msgspec.json.encode(patch)
         expected = Expected(resource.kind, name, namespace)
-        answer = await self._call("PATCH", path, body=body, content_type=type, idempotent=idempotent, expected=expected)
+        answer = await self._call(
+            "PATCH", path, body=body, content_type=type, idempotent=idempotent, fast_writes=True, expected=expected
+        )
         return _decode(answer, resource)
 
     async def patch_status(

@@ -279,11 +279,13 @@ class LiveScheduler:
                 await self.server.start()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._events.run(), name="events")
+                self.engine.queue.defer_events()
                 self.informers.start(tasks)
                 self._background.begin(tasks)
                 tasks.create_task(self._leadership.hold(self._client.failures), name="lease")
                 await self.informers.synced()
                 await self.informers.custom.watch(self._additional_kinds())
+                self.engine.queue.resume_events()
                 await self._background.keep(self.engine.profiles.plugins)
                 if self._whole_process:
                     _relieve_collector()

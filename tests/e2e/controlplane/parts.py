@@ -69,14 +69,23 @@ def _staging(version: str) -> str:
 
 
 def _kubernetes(version: str) -> Module:
+    # Older releases use an older client of etcd, which cannot be built together with this etcd.
+    with_etcd = _numbers(version) >= _numbers(MAIN)
     return Module(
         name="kubernetes",
         folder=version,
-        requires={"k8s.io/kubernetes": f"v{version}", "go.etcd.io/etcd/server/v3": f"v{ETCD}"},
+        requires={
+            "k8s.io/kubernetes": f"v{version}",
+            **({"go.etcd.io/etcd/server/v3": f"v{ETCD}"} if with_etcd else {}),
+        },
         staging_of="k8s.io/kubernetes",
         staging_version=_staging(version),
-        files=(("etcd/main.go", _ETCD_MAIN),),
+        files=(("etcd/main.go", _ETCD_MAIN),) if with_etcd else (),
     )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 MODULES: Final = {

@@ -32,6 +32,24 @@ def test_a_gated_pod_waits_outside() -> None:
     assert queued.timestamp == START
 
 
+def test_gates_are_asked_once_for_all_deferred_events() -> None:
+    """While all objects are listed, the work is not the product of gated pods and events."""
+    gate = Gate("p", "q")
+    queue = QueueUnderTest({"Gate": [on("Node")]}, {"Gate": gate})
+    queue.defer_events()
+    for name in ("p", "q"):
+        queue.add(make_pod(name).obj())
+    for _ in range(100):
+        assert queue.node_added() == 0
+    assert gate.asked == ["p", "q"]
+    gate.held.remove("q")
+    assert queue.resume_events() == 1
+    assert gate.asked == ["p", "q"] * 2
+    assert (queue.place("p"), queue.place("q")) == ("gated", "active")
+    gate.held.clear()
+    assert queue.node_added() == 1
+
+
 @pytest.mark.parametrize(
     ("resource", "asked_again"),
     [("Node", False), ("PersistentVolume", True), ("StorageClass", False), ("*", True)],

@@ -46,6 +46,7 @@ _TIMEOUT = "UnschedulableTimeout"
 _RENEWED = "PluginsReloaded"
 _EVICTION_FAILED = "EvictionFailed"
 _RETRY = "PluginRetry"
+_LISTED = "ObjectsListed"
 
 _MOVED = frozenset((Place.ACTIVE, Place.BACKOFF))
 
@@ -85,6 +86,7 @@ class SchedulingQueue:
         self._in_flight = InFlightPods()
         #: How many attempts were started.
         self.cycle = 0
+        self._defers_events = False
 
     def _adopt(
         self,
@@ -277,6 +279,18 @@ class SchedulingQueue:
 
     # Cluster events
 
+    def defer_events(self) -> None:
+        """Do not requeue pods for single events, while all objects are listed and before the first attempt.
+
+        With many gated pods and many nodes, that would take their product.
+        """
+        self._defers_events = True
+
+    def resume_events(self) -> int:
+        """Requeue all pods for the events since ``defer_events``. Return how many were moved."""
+        self._defers_events = False
+        return self._requeue_all(list(self._pool), Event(self._interests.wildcard(_LISTED)))
+
     def on_event(
         self,
         resource: str,
@@ -291,7 +305,7 @@ class SchedulingQueue:
         ``only`` selects the pods that the event applies to. Events without a registered plugin are ignored.
         """
         event = Event(self._interests.of(resource, action), old, new)
-        if not event.interest.exists:
+        if not event.interest.exists or self._defers_events:
             return 0
         pods = self._pool.concerned(event.interest)
         return self._requeue_all(pods if only is None else [queued for queued in pods if only(queued.pod)], event)
