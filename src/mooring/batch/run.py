@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mooring.api.meta import format_time
@@ -81,7 +81,7 @@ def run_actions(session: Session, actions: Mapping[str, Action] = ACTIONS) -> No
         pass
 
 
-def action_steps(session: Session, actions: Mapping[str, Action] = ACTIONS) -> Iterator[str]:
+def action_steps(session: Session, actions: Mapping[str, Action] = ACTIONS) -> Generator[str, None, None]:
     """Run the actions in steps and yield the action's name; between two steps no gang is partly committed."""
     for name in session.conf.actions:
         session.note(f"# {name}")

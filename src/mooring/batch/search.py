@@ -19,6 +19,7 @@ from mooring.batch.resource import Resource
 from mooring.batch.session import Session
 from mooring.batch.session_nodes import SessionNode, SessionNodes
 from mooring.batch.task import TaskInfo
+from mooring.checkpoints import checkpoint
 from mooring.framework.status import Code, Status
 from mooring.framework.verdicts import Verdicts
 
@@ -161,6 +162,7 @@ class Found(NamedTuple):
 
 def pre_predicate(session: Session, task: TaskInfo) -> str:
     """Call the pre_predicate callbacks for a task. Return the first error, or "" on success."""
+    checkpoint()
     return first_error(session.all("pre_predicate"), task)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from mooring.batch.fit_errors import Everywhere, FitErrors
+from mooring.checkpoints import PausableSteps
 from mooring.cli.explanation_tables import pod_parts
 from mooring.cluster import EmbeddedCluster
 from mooring.config import ConfigError, load_config
@@ -200,6 +201,25 @@ async def test_a_gang_is_bound_whole_or_not_at_all(world: World, definition: dic
         await until(lambda: allocated.search(metrics.render()[0].decode()))
         assert status["conditions"][0]["reason"] == "NotEnoughResources"
         await until(lambda: _reason(world, "huge-task-0", {"Schedulable", "Unschedulable"}))
+
+
+async def test_a_session_pauses_between_the_tasks_of_a_gang(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gang of many large pods does not block the event loop."""
+    pauses: list[str | None] = []
+
+    class Steps(PausableSteps[str, None, None]):
+        def advance(self, value: None = None) -> bool:
+            ended = super().advance(value)
+            pauses.append(None if ended else self.yielded or "pause")
+            return ended
+
+    monkeypatch.setattr("mooring.live.batch.batch_scheduler._SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("mooring.live.batch.batch_scheduler.PausableSteps", Steps)
+    await world.define(QUEUE, POD_GROUP)
+    await world.gang("wide", 12, cpu="1")
+    async with scheduling(world):
+        await until(lambda: reached(world, "wide", 12))
+    assert pauses.count("pause") >= 12, "at least one for each task"
 
 
 async def test_events_about_groups_are_those_of_volcano(world: World) -> None:

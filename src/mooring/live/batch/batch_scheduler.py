@@ -37,6 +37,7 @@ from mooring.batch.session import INVALID, Session
 from mooring.batch.session_claims import DeviceReservation
 from mooring.batch.task import PENDING, TaskInfo
 from mooring.batch.unsupported_requests import NOT_SUPPORTED
+from mooring.checkpoints import PausableSteps, Pauses
 from mooring.framework.api_clients import ClaimWriter, VolumeWriter
 from mooring.framework.handle import Handle
 from mooring.kube import AlreadyExists, Backoff, Change, Client, KubeError, NotFound
@@ -122,6 +123,7 @@ class BatchScheduler:
         self._cache = cache
         self._client = client
         self._lock = lock
+        self._pauses = Pauses(_SLICE_SECONDS)
         self._eviction_rules = eviction_rules
         #: Users' plugins; then all plugins and actions.
         self._users: Mapping[str, type[Any]] = {}
@@ -334,20 +336,28 @@ class BatchScheduler:
         return bool(progress.bindings or progress.evictions)
 
     async def _run_actions(self, session: Session, progress: _Progress) -> None:
-        """Run the actions in slices, and carry out their decisions."""
+        """Run the actions in slices, and carry out their decisions. A slice may end in the middle of a gang."""
         spent: dict[str, float] = {}
         complete(session)
+        steps = PausableSteps(action_steps(session, self._actions), self._pauses)
         begun = time.perf_counter()
         until = begun + _SLICE_SECONDS
-        for action in action_steps(session, self._actions):
-            self._carry_out(session, progress)
-            now = time.perf_counter()
-            spent[action] = spent.get(action, 0.0) + now - begun
-            if now > until:
-                await asyncio.sleep(0)
+        since_step = 0.0
+        try:
+            while not steps.advance():
                 now = time.perf_counter()
-                until = now + _SLICE_SECONDS
-            begun = now
+                since_step += now - begun
+                if steps.yielded is not None:
+                    self._carry_out(session, progress)
+                    spent[steps.yielded] = spent.get(steps.yielded, 0.0) + since_step
+                    since_step, now = 0.0, time.perf_counter()
+                if now > until:
+                    await asyncio.sleep(0)
+                    now = time.perf_counter()
+                    until = now + _SLICE_SECONDS
+                begun = now
+        finally:
+            steps.close()
         for action, seconds in spent.items():
             self._metrics.acted(action, seconds)
 
