@@ -38,6 +38,7 @@ OTHERS = {
     "scheduler_unschedulable_pods": ("gauge", {"plugin", "profile"}),
     "scheduler_goroutines": ("gauge", {"operation"}),
     "scheduler_cache_size": ("gauge", {"type"}),
+    "scheduler_resourceclaim_creates": ("counter", {"status"}),
 }
 
 

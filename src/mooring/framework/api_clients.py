@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -112,6 +112,12 @@ class ClaimWriter(Protocol):
 
     def start(self, work: Coroutine[Any, Any, None], what: str) -> None:
         """Run a write in the background. A failure is logged as a failure to ``what``."""
+
+    def waited(self, profile: str, claims: Sequence[ResourceClaim], status: str, seconds: float) -> None:
+        """Record how long a pod waited for the binding conditions of its claims, for metrics.
+
+        ``status`` is success, failure, timeout or error.
+        """
 
 
 class ApiReader(Protocol):

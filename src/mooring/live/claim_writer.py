@@ -8,7 +8,7 @@ not be given to another pod before that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from mooring.api.pod import Pod
 from mooring.framework.api_clients import ClaimConflictError, ClaimWriteError
 from mooring.kube import Backoff, Client, Conflict, ConnectionFailed, KubeError, NotFound, PatchType, TooManyRequests
 from mooring.logs import get_logger
+from mooring.observe.claim_metrics import ClaimMetrics
 
 log = get_logger("mooring.live")
 T = TypeVar("T")
@@ -29,10 +30,16 @@ _REFUSALS: Final = 8
 class ApiClaimWriter:
     """A claim writer that uses the API server."""
 
-    def __init__(self, client: Client, start: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        start: Callable[[Coroutine[Any, Any, None]], None],
+        metrics: ClaimMetrics | None = None,
+    ) -> None:
         """``start`` runs a coroutine in the background."""
         self._client = client
         self._start = start
+        self._metrics = metrics if metrics is not None else ClaimMetrics()
 
     async def get(self, claim: ResourceClaim) -> ResourceClaim:
         """Read the newest version of a claim."""
@@ -41,12 +48,15 @@ class ApiClaimWriter:
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
         """Create a claim. If the response is lost, look for the claim."""
         try:
-            return await self._client.create(claim)
+            created = await self._client.create(claim)
         except KubeError as error:
-            created = await self._find_created(claim) if error.outcome_unknown else None
-            if created is None:
+            found = await self._find_created(claim) if error.outcome_unknown else None
+            if found is None:
+                self._metrics.created("failure")
                 raise _converted(error) from None
-            return created
+            created = found
+        self._metrics.created("success")
+        return created
 
     async def _find_created(self, claim: ResourceClaim) -> ResourceClaim | None:
         """Return the claim that was created for the same pod although the request failed."""
@@ -126,6 +136,10 @@ class ApiClaimWriter:
     def start(self, work: Coroutine[Any, Any, None], what: str) -> None:
         """Run a write in the background."""
         self._start(_logged(work, what))
+
+    def waited(self, profile: str, claims: Sequence[ResourceClaim], status: str, seconds: float) -> None:
+        """Record a wait for binding conditions."""
+        self._metrics.waited(profile, claims, status, seconds)
 
     async def _until_answered(self, read: Callable[[], Awaitable[T]]) -> T | None:
         """Read until the server answers. Return None if the object does not exist, or if reading is forbidden."""

@@ -120,7 +120,8 @@ class LiveScheduler:
         self._events = EventRecorder(self._client, hold_back=self._draining)
         component = config.profiles[0].scheduler_name
         self._reporter = Reporter(self._client, self._events, clock, component=component)
-        claims = ApiClaimWriter(self._client, self._start)
+        observer = make_observer(clock, release=config.release, records=records, tracer=tracer)
+        claims = ApiClaimWriter(self._client, self._start, observer.metrics.claims if observer.metrics else None)
         make: Callable[..., Engine] = functools.partial(Engine, clock=clock)
         if recording is not None:
             rng = recording.rng
@@ -136,7 +137,7 @@ class LiveScheduler:
             api=LiveApiReader(self._client),
             options=self.catalog.options(),
             warn=log.warning,
-            observer=make_observer(clock, records=records, entities=config.release.entity_metrics, tracer=tracer),
+            observer=observer,
             extenders=self._extenders,
             expect=self._reporter.expect,
             evicts_later=True,

@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from mooring.framework.status import Code
+from mooring.observe.claim_metrics import ClaimMetrics
 from mooring.observe.histograms import Histogram, Histograms, exponential
 from mooring.observe.plugin_metrics import PluginHealth, PluginTimes
 
@@ -75,9 +76,10 @@ class ProfileMetrics:
 class SchedulerMetrics(Collector):
     """All metrics of one scheduler."""
 
-    def __init__(self, *, entities: bool = False) -> None:
+    def __init__(self, *, entities: bool = False, claims: ClaimMetrics | None = None) -> None:
         """With ``entities``, also count the entities in the queue, as since 1.37."""
         self._entities = entities
+        self.claims = claims if claims is not None else ClaimMetrics()
         self.readings = Readings()
         self.plugins = PluginTimes()
         self.health = PluginHealth()
@@ -192,6 +194,7 @@ class SchedulerMetrics(Collector):
             yield histograms.family()
         yield self._evaluations()
         yield from self.health.families()
+        yield from self.claims.families()
         yield _one_counter(
             "scheduler_preemption_attempts", "Number of preemption attempts.", self.plugins.called(*_PREEMPTION)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -29,6 +29,8 @@ class Server:
         self.failures = list(failures)
         self.calls: list[str] = []
         self.pauses = 0
+        #: The outcomes of waits for binding conditions.
+        self.waits: list[str] = []
 
     def _versioned(self, made: ResourceClaim) -> ResourceClaim:
         version = int(getattr(self, "stored", made).metadata.resource_version or 0) + 1
@@ -71,6 +73,9 @@ class Server:
 
     def start(self, work: Coroutine[Any, Any, None], what: str) -> None:
         asyncio.run(work)
+
+    def waited(self, profile: str, claims: Sequence[ResourceClaim], status: str, seconds: float) -> None:
+        self.waits.append(f"{profile} {status} {len(claims)} {seconds:.0f}")
 
 
 def bind(server: Server, *, allocate: bool = True) -> tuple[ClaimTracker, PodBinding]:
@@ -166,3 +171,24 @@ def test_deletion_removes_the_finalizer_first() -> None:
     asyncio.run(ClaimBinder(Handle(), ClaimTracker(Handle().objects.lister(ResourceClaim))).delete(server, stored))
     assert server.calls == ["update", "get", "update", "delete"]
     assert server.stored.metadata.finalizers == ("other",)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "conditions", "status"),
+    [
+        ("2023-11-14T22:13:00Z", [{"type": "ready", "status": "True"}], "success"),
+        ("2023-11-14T22:13:00Z", [{"type": "broken", "status": "True"}], "failure"),
+        ("2023-11-14T21:00:00Z", [], "timeout"),
+    ],
+)
+def test_waits_for_binding_conditions_are_recorded(stamp: str, conditions: list[Any], status: str) -> None:
+    made = allocated("gpu-0", bindingConditions=["ready"], bindingFailureConditions=["broken"])
+    made["allocation"]["allocationTimestamp"] = stamp
+    device = {"driver": "gpu.example.com", "pool": "n0", "device": "gpu-0", "conditions": conditions}
+    server = Server(claim(status={**made, "devices": [device]}))
+    if status == "success":
+        bind(server, allocate=False)
+    else:
+        with pytest.raises(ClaimBindingError):
+            bind(server, allocate=False)
+    assert server.waits == [f"default-scheduler {status} 1 0"]

@@ -15,12 +15,13 @@ from mooring.live.endpoints.client_ca import ClientCa
 from mooring.live.endpoints.endpoint_auth import EndpointAuth
 from mooring.live.endpoints.endpoint_server import Check, EndpointServer, ServerSettings, Sources
 from mooring.logs import verbosity
+from mooring.observe.claim_metrics import ClaimMetrics
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.explanation import view
 from mooring.observe.pod_resource_metrics import render_resources
 from mooring.observe.scheduler_metrics import SchedulerMetrics
 from mooring.observe.tracing import AttemptTracer
-from mooring.releases import Release
+from mooring.releases import NEWEST, Release
 from mooring.scheduler.decision_log import DecisionLog
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.pod_explanation import explain
@@ -71,17 +72,18 @@ class Endpoints:
 def make_observer(
     clock: Callable[[], float],
     *,
+    release: Release = NEWEST,
     records: bool = True,
-    entities: bool = False,
     tracer: AttemptTracer | None = None,
 ) -> Observer:
-    """Return the observer of a live scheduler; with ``records=False``, it does not record decisions.
+    """Return the observer of a live scheduler with the metrics of a release.
 
-    With ``entities``, metrics also count the entities in the queue.
+    With ``records=False``, it does not record decisions.
     """
+    claims = ClaimMetrics(shared=release.shared_claim_metric, extended_resources=release.enabled("DRAExtendedResource"))
     return Observer(
         records=DecisionRecords() if records else None,
-        metrics=SchedulerMetrics(entities=entities),
+        metrics=SchedulerMetrics(entities=release.entity_metrics, claims=claims),
         decision_log=DecisionLog.at(verbosity()),
         tracer=tracer,
         clock=clock,

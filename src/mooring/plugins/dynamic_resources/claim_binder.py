@@ -38,6 +38,11 @@ _replace = msgspec.structs.replace
 class ClaimBindingError(Exception):
     """A claim cannot be bound. The text is kube-scheduler's."""
 
+    def __init__(self, text: str, status: str = "error") -> None:
+        """``status`` is the one of kube-scheduler's metrics of binding conditions: failure, timeout or error."""
+        super().__init__(text)
+        self.status = status
+
 
 class PodBinding:
     """The claims of a pod that is being bound to a node."""
@@ -184,15 +189,27 @@ class ClaimBinder:
         self._handle.events.record(
             pod, type="Normal", reason="BindingConditionsPending", action="Scheduling", note=note
         )
-        deadline = self._handle.clock() + timeout
+        start, status = self._handle.clock(), "error"
+        try:
+            await self._poll_until_ready(writer, binding, timeout, start + timeout)
+            status = "success"
+        except ClaimBindingError as error:
+            status = error.status
+            raise
+        finally:
+            writer.waited(self._handle.profile_name, binding.claims, status, self._handle.clock() - start)
+
+    async def _poll_until_ready(
+        self, writer: ClaimWriter, binding: PodBinding, timeout: float, deadline: float
+    ) -> None:
         while True:
             try:
                 if self._all_ready(binding, timeout):
                     return
             except DeviceBindingError as error:
-                raise ClaimBindingError(str(error)) from None
+                raise ClaimBindingError(str(error), "failure") from None
             if self._handle.clock() >= deadline:
-                raise ClaimBindingError("device binding timeout: context deadline exceeded")
+                raise ClaimBindingError("device binding timeout: context deadline exceeded", "timeout")
             await writer.pause(_POLL_SECONDS)
 
     def _all_ready(self, binding: PodBinding, timeout: float) -> bool:
@@ -203,7 +220,7 @@ class ClaimBinder:
             binding.claims[place] = claim
             if not is_ready(claim):
                 if is_timed_out(claim, self._handle.clock(), timeout):
-                    raise ClaimBindingError(f"device binding timeout: claim={claim.name}")
+                    raise ClaimBindingError(f"device binding timeout: claim={claim.name}", "timeout")
                 return False
         return True
 
