@@ -25,7 +25,7 @@ from mooring.framework.plugin import Plugin
 from mooring.kube import Access, Client, ElectionSettings, EventRecorder, Leadership, LostLeaseError
 from mooring.live.api_adapters import ApiBinder, ApiVolumeWriter, LiveApiReader
 from mooring.live.background import Background
-from mooring.live.batch.batch_scheduler import DEVICE_KINDS, BatchScheduler
+from mooring.live.batch.batch_scheduler import BatchScheduler, device_kinds
 from mooring.live.batch.batch_settings import BatchSettings
 from mooring.live.cache_debugger import CacheDebugger
 from mooring.live.claim_writer import ApiClaimWriter
@@ -223,7 +223,7 @@ class LiveScheduler:
 
     def _additional_kinds(self) -> tuple[type[KubeObject], ...]:
         """Return the kinds that plugins read, and the devices that batch sessions allocate."""
-        return (*self.engine.profiles.kinds, *(DEVICE_KINDS if self.batch is not None else ()))
+        return (*self.engine.profiles.kinds, *(device_kinds(self._config.release) if self.batch is not None else ()))
 
     def _make_reloader(self, files: SetupFiles) -> Reloader:
         reloader = Reloader(

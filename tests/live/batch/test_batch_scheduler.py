@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.batch.fit_errors import Everywhere, FitErrors
 from mooring.checkpoints import PausableSteps
 from mooring.cli.explanation_tables import pod_parts
@@ -30,6 +31,7 @@ from mooring.loading.plugin_rows import PluginRow
 from mooring.loading.plugin_sources import PluginEntry, PluginSources
 from mooring.loading.setup_files import SetupFiles
 from mooring.observe.decision_records import Verdict
+from mooring.releases import V1_36, V1_37
 from mooring.scheduler.pod_explanation import explain
 from tests.live.volcano_crds import POD_GROUP, POD_GROUP_WITH_STATUS, QUEUE
 from tests.log_capture import capture_logs
@@ -618,3 +620,9 @@ async def test_a_plugin_of_sessions_is_reloaded_when_its_file_changes(world: Wor
     assert set((await world.placed("kept")).values()) == {"node-2"}, "the last good version stays"
     assert set((await world.placed("before")).values()) == {"node-1"}
     assert set((await world.placed("after")).values()) == {"node-2"}
+
+
+def test_sessions_read_the_kinds_of_devices_that_the_release_has() -> None:
+    common = {DeviceClass, ResourceClaim, ResourceSlice}
+    assert set(batch_scheduler.device_kinds(V1_36)) == common
+    assert set(batch_scheduler.device_kinds(V1_37)) == {*common, DeviceTaintRule}

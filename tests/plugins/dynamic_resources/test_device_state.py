@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mooring.api.codec import fit
+from mooring.api.devices import DeviceTaintRule
+from mooring.columns.table import NodeTable
 from mooring.framework.handle import Handle
 from mooring.plugins.dynamic_resources.allocator import SearchLimitError
 from mooring.plugins.dynamic_resources.device_state import (
@@ -14,8 +17,9 @@ from mooring.plugins.dynamic_resources.device_state import (
     device_state,
     new_budget,
 )
+from mooring.releases import V1_36, V1_37, Release
 from mooring.testing import make_node
-from tests.plugins.device_world import claim, exactly, gpu_class, gpu_slice
+from tests.plugins.device_world import DRIVER, claim, exactly, gpu_class, gpu_slice
 
 
 def world() -> Handle:
@@ -56,3 +60,19 @@ def test_time_is_limited_too() -> None:
         budget.spend()
     assert budget.out_of_time
     assert not new_budget(0).out_of_time
+
+
+@pytest.mark.parametrize(("release", "kind"), [(V1_36, FOUND), (V1_37, NOTHING)], ids=["1.36", "1.37"])
+def test_the_release_of_the_cache_counts_for_sessions_too(release: Release, kind: int) -> None:
+    """Sessions run the plugins of another release, and share the devices with the profiles."""
+    table = NodeTable(release)
+    table.add_node(make_node("n0").obj())
+    session = Handle(table=table, release=V1_36)
+    spec = {"deviceSelector": {"driver": DRIVER}, "taint": {"key": "broken", "effect": "NoSchedule"}}
+    rule = fit({"metadata": {"name": "r"}, "spec": spec}, DeviceTaintRule)
+    for each in (gpu_class(), gpu_slice("n0", 2), rule):
+        session.objects.put(each)
+    state = device_state(session)
+    state.index.refresh()
+    plan = state.plan([claim().spec])
+    assert state.search(plan, state.index.of_node("n0"), Budget(1000, 60.0)).kind == kind

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.meta import KubeObject
 from mooring.api.node import Node
 from mooring.api.pod import Pod
@@ -39,6 +39,7 @@ from mooring.batch.task import PENDING, TaskInfo
 from mooring.batch.unsupported_requests import NOT_SUPPORTED
 from mooring.checkpoints import PausableSteps, Pauses
 from mooring.framework.api_clients import ClaimWriter, VolumeWriter
+from mooring.framework.declarations import declared_kinds
 from mooring.framework.handle import Handle
 from mooring.kube import AlreadyExists, Backoff, Change, Client, KubeError, NotFound
 from mooring.live.api_adapters import ApiBinder
@@ -52,7 +53,9 @@ from mooring.loading.plugin_kinds import plugin_name
 from mooring.logs import get_logger
 from mooring.observe.decision_records import DecisionRecords
 from mooring.observe.session_metrics import SessionMetrics
+from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.volume_binding import VolumeBinding
+from mooring.releases import Release
 from mooring.scheduler.cache import Cache
 from mooring.scheduler.decision_lock import DecisionLock
 from mooring.unexpected_errors import report_unexpected
@@ -61,8 +64,6 @@ log = get_logger("mooring.batch")
 
 #: Kinds that sessions read in addition to those of the pod-by-pod engine.
 KINDS: Final = (PriorityClass, ResourceQuota, Queue, PodGroup)
-#: Kinds that the pod-by-pod engine reads too, if a profile enables DynamicResources.
-DEVICE_KINDS: Final = (DeviceClass, ResourceSlice, ResourceClaim)
 #: How long a session decides before it yields to the event loop.
 _SLICE_SECONDS: Final = 0.02
 #: How long changes are collected before a session starts.
@@ -87,6 +88,11 @@ class _Progress:
     def __init__(self) -> None:
         self.bindings = 0
         self.evictions = 0
+
+
+def device_kinds(release: Release) -> tuple[type[KubeObject], ...]:
+    """Return the kinds that sessions read to allocate devices, whether or not a profile enables DynamicResources."""
+    return declared_kinds((DynamicResources,), release)
 
 
 class BatchScheduler:
@@ -218,7 +224,7 @@ class BatchScheduler:
             return new.spec != old.spec or new.labels != old.labels or new.status.allocatable != old.status.allocatable
         if isinstance(new, ResourceClaim) and isinstance(old, ResourceClaim):
             return (new.status.allocation is None) != (old.status.allocation is None)
-        return isinstance(new, PriorityClass | ResourceQuota | DeviceClass | ResourceSlice)
+        return isinstance(new, PriorityClass | ResourceQuota | DeviceClass | ResourceSlice | DeviceTaintRule)
 
     def _pod_may_help(self, old: Pod | None, new: Pod | None) -> bool:
         """Return whether a pod of these schedulers was created or got claims, or a placed pod releases resources."""

@@ -23,7 +23,7 @@ from mooring.framework.plugin_errors import contain
 from mooring.kube import EventRecorder
 from mooring.kube.event_recorder import EventKind
 from mooring.live.background import Background
-from mooring.live.batch.batch_scheduler import DEVICE_KINDS, BatchScheduler
+from mooring.live.batch.batch_scheduler import BatchScheduler, device_kinds
 from mooring.live.batch.batch_settings import session_plugins
 from mooring.live.informers import Informers
 from mooring.loading import ACTION, POD, SESSION, Catalog, Fault, Kind, PluginLoadError, Setup
@@ -144,7 +144,7 @@ class Reloader:
         for note in (*ignored, *(note for note in setup.notes if note not in before.notes)):
             log.warning(note)
         changed = list(_changes(before, setup))
-        devices = DEVICE_KINDS if self._batch is not None else ()
+        devices = device_kinds(config.release) if self._batch is not None else ()
         kinds = (*declared_kinds(enabled_classes(config, setup.plugins), config.release), *devices)
         try:
             async with asyncio.timeout(_READ_SECONDS):

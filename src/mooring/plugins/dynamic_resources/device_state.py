@@ -153,13 +153,14 @@ class DeviceState:
     """Claims, devices, classes and plans. All profiles on one cache share it."""
 
     def __init__(self, handle: Handle) -> None:
-        objects = handle.objects
+        # Sessions have the release of Volcano's libraries, and share this state with profiles of the emulated release.
+        objects, release = handle.objects, handle.table.release
         self.tracker = ClaimTracker(objects.lister(ResourceClaim))
         #: The slices as the allocator sees them.
         self.slices = objects.lister(ResourceSlice)
-        if handle.release.enabled("DRADeviceTaintRules"):
+        if release.enabled("DRADeviceTaintRules"):
             self.slices = TaintedSlices(self.slices, objects.lister(DeviceTaintRule)).slices
-        elif not handle.release.enabled("DRADeviceTaints"):
+        elif not release.enabled("DRADeviceTaints"):
             self.slices = UntaintedSlices(self.slices).slices
         self.index = DeviceIndex(handle.table, self.slices, self.tracker.usage)
         self.classes = objects.lister(DeviceClass)
@@ -233,6 +234,6 @@ def device_state(handle: Handle) -> DeviceState:
 
 def extended_resources(handle: Handle) -> ExtendedResources:
     """Return the extended resources that classes provide; all plugins on a cache share them."""
-    is_on = handle.release.enabled("DRAExtendedResource")
+    is_on = handle.table.release.enabled("DRAExtendedResource")
     classes = handle.objects.lister(DeviceClass) if is_on else Lister[DeviceClass]()
     return handle.objects.derived(ExtendedResources, lambda: ExtendedResources(classes))
