@@ -64,6 +64,8 @@ log = get_logger("mooring.batch")
 
 #: Kinds that sessions read in addition to those of the pod-by-pod engine.
 KINDS: Final = (PriorityClass, ResourceQuota, Queue, PodGroup)
+#: Kinds that sessions read to allocate devices; some only in some releases.
+DEVICE_KINDS: Final = declared_kinds((DynamicResources,))
 #: How long a session decides before it yields to the event loop.
 _SLICE_SECONDS: Final = 0.02
 #: How long changes are collected before a session starts.
@@ -91,7 +93,7 @@ class _Progress:
 
 
 def device_kinds(release: Release) -> tuple[type[KubeObject], ...]:
-    """Return the kinds that sessions read to allocate devices, whether or not a profile enables DynamicResources."""
+    """Return the kinds for devices that a release has. Sessions read them also if no profile enables the plugin."""
     return declared_kinds((DynamicResources,), release)
 
 
