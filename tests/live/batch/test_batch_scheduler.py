@@ -9,30 +9,25 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import numpy as np
 import pytest
 
 from mooring.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from mooring.batch.fit_errors import Everywhere, FitErrors
 from mooring.checkpoints import PausableSteps
 from mooring.cli.explanation_tables import pod_parts
 from mooring.cluster import EmbeddedCluster
 from mooring.config import ConfigError, load_config
-from mooring.framework import Status
 from mooring.kube import Client, NotFound, load_access
 from mooring.live import LiveScheduler
 from mooring.live.batch import batch_scheduler
 from mooring.live.batch.batch_settings import BatchSettings
-from mooring.live.batch.session_records import fit_verdicts
 from mooring.live.endpoints.plugin_status import plugin_status
 from mooring.loading import Catalog, Requested, Setup, find_plugins
 from mooring.loading.plugin_rows import PluginRow
 from mooring.loading.plugin_sources import PluginEntry, PluginSources
 from mooring.loading.setup_files import SetupFiles
-from mooring.observe.decision_records import Verdict
 from mooring.releases import V1_36, V1_37
 from mooring.scheduler.pod_explanation import explain
+from tests.live.batch.batch_world import PODS, SCHEDULING, World
 from tests.live.volcano_crds import POD_GROUP, POD_GROUP_WITH_STATUS, QUEUE
 from tests.log_capture import capture_logs
 
@@ -41,16 +36,6 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
 """
-CONF = """
-actions: "enqueue, allocate, preempt, reclaim, backfill"
-tiers:
-- plugins: [{name: priority}, {name: gang}, {name: conformance}MORE]
-- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
-"""
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
-GROUPS = f"{SCHEDULING}/namespaces/default/podgroups"
-PODS = "/api/v1/namespaces/default/pods"
 
 
 class Magic:
@@ -63,78 +48,6 @@ class Magic:
 
     def on_session_open(self, session: Any) -> None:
         session.add_node_order(lambda task, node: 10_000.0 if node.name == self.args.node else 0.0)
-
-
-class World:
-    """A cluster with three nodes of four cores, and a way to ask it for anything."""
-
-    def __init__(self, client: Client, folder: Path) -> None:
-        self.client = client
-        self.kubeconfig = folder / "kubeconfig"
-        self.conf = folder / "volcano-scheduler.conf"
-        self.write("")
-
-    def write(self, more: str) -> None:
-        self.conf.write_text(CONF.replace("MORE", more))
-
-    async def ask(self, method: str, path: str, body: Any = None) -> Any:
-        data = None if body is None else msgspec.json.encode(body)
-        return msgspec.json.decode(await self.client.call(method, path, data))
-
-    async def define(self, *definitions: dict[str, Any]) -> None:
-        for definition in definitions:
-            await self.ask("POST", DEFINITIONS, definition)
-
-    async def queue(self, name: str, **spec: Any) -> None:
-        body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
-        await self.ask("POST", f"{SCHEDULING}/queues", {**body, "spec": {"weight": 1, **spec}})
-
-    async def gang(self, name: str, pods: int, *, cpu: str = "1", queue: str = "default", least: int = -1) -> None:
-        spec = {"minMember": pods if least < 0 else least, "queue": queue}
-        group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}}
-        await self.ask("POST", GROUPS, {**group, "spec": spec})
-        for number in range(pods):
-            await self.pod(f"{name}-task-{number}", group=name, cpu=cpu)
-
-    async def pod(self, name: str, *, group: str, cpu: str, scheduler: str = "volcano") -> None:
-        container = {"name": "app", "image": "app", "resources": {"requests": {"cpu": cpu}}}
-        annotations = {"scheduling.k8s.io/group-name": group}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "annotations": annotations},
-            "spec": {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0},
-        }
-        await self.ask("POST", PODS, body)
-
-    async def placed(self, prefix: str) -> dict[str, str]:
-        pods = (await self.ask("GET", PODS))["items"]
-        named = {each["metadata"]["name"]: each["spec"].get("nodeName", "") for each in pods}
-        return {name: node for name, node in named.items() if name.startswith(prefix) and node}
-
-    async def count(self, prefix: str) -> int:
-        return len(await self.placed(prefix))
-
-    async def patch_group(self, name: str, patch: dict[str, Any]) -> None:
-        await self.client.send("PATCH", f"{GROUPS}/{name}", patch, type="application/merge-patch+json")
-
-    async def condition(self, name: str, reason: str) -> dict[str, Any] | None:
-        conditions = (await self.group(name)).get("conditions", ())
-        return next((each for each in conditions if each.get("reason") == reason), None)
-
-    async def core_event(self, kind: str, name: str, reason: str) -> dict[str, Any]:
-        return await self.event(kind, name, reason, "/api/v1", "involvedObject")
-
-    async def event(
-        self, kind: str, name: str, reason: str, api: str = "/apis/events.k8s.io/v1", field: str = "regarding"
-    ) -> dict[str, Any]:
-        found = (await self.ask("GET", f"{api}/namespaces/default/events"))["items"]
-        about = ((each[field]["kind"], each[field]["name"], each["reason"]) for each in found)
-        return next((each for each, key in zip(found, about, strict=True) if key == (kind, name, reason)), {})
-
-    async def group(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = await self.ask("GET", f"{GROUPS}/{name}")
-        return found.get("status", {})
 
 
 @pytest.fixture
@@ -181,6 +94,15 @@ async def until(condition: Callable[[], Any]) -> Any:
 
 async def reached(world: World, prefix: str, count: int) -> bool:
     return await world.count(prefix) == count
+
+
+async def _phase(world: World, name: str, phase: str) -> bool:
+    return (await world.group(name)).get("phase") == phase
+
+
+async def _reason(world: World, name: str, reasons: set[str]) -> bool:
+    pod = await world.ask("GET", f"{PODS}/{name}")
+    return any(each.get("reason") in reasons for each in pod["status"].get("conditions", []))
 
 
 @pytest.mark.parametrize("definition", [POD_GROUP, POD_GROUP_WITH_STATUS], ids=["plain", "status"])
@@ -285,24 +207,6 @@ async def test_sessions_and_cycles_keep_the_same_records(world: World) -> None:
         assert all(each is not None and each.waits and each.message for each in waits)
         await world.ask("DELETE", f"{PODS}/huge-task-8")
         await until(lambda: "default/huge-task-8" not in records._waiting)
-
-
-def test_what_was_said_of_nodes_is_grouped() -> None:
-    small = Everywhere(np.array([True, True, True, True, False]), (Status.unschedulable("Insufficient cpu"),))
-    closed = Everywhere(np.array([False, False, False, False, True]), (Status.unresolvable("node is closed"),))
-    assert fit_verdicts(FitErrors([small, closed]), ["a", "b", "c", "d", "e"]) == (
-        Verdict("", "Unschedulable", ("Insufficient cpu",), 4, ("a", "b", "c")),
-        Verdict("", "UnschedulableAndUnresolvable", ("node is closed",), 1, ("e",)),
-    )
-
-
-async def _phase(world: World, name: str, phase: str) -> bool:
-    return (await world.group(name)).get("phase") == phase
-
-
-async def _reason(world: World, name: str, reasons: set[str]) -> bool:
-    pod = await world.ask("GET", f"{PODS}/{name}")
-    return any(each.get("reason") in reasons for each in pod["status"].get("conditions", []))
 
 
 @pytest.mark.parametrize("definition", [POD_GROUP, POD_GROUP_WITH_STATUS], ids=["plain", "status"])
