@@ -44,7 +44,7 @@ _ROWS = 20
     "files",
     multiple=True,
     metavar="MANIFEST",
-    help="Manifests of the cluster, instead of a running cluster: a file, a directory, or - for standard input.",
+    help="The cluster, instead of a running one: manifests (a file, a directory, - for standard input) or a recording.",
 )
 @click.option("-R", "--recursive", is_flag=True, help="Read subdirectories too.")
 @cluster_options

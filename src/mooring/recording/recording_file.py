@@ -12,14 +12,15 @@ import queue
 import struct
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from mooring.api.meta import KubeObject
 from mooring.logs import get_logger
-from mooring.recording.records import Header, Kind
+from mooring.recording.records import Header, Kind, ObjectDecoder, RecordedObjects
 
 VERSION: Final = 1
 MAGIC: Final = b"mooring-recording "
@@ -194,6 +195,26 @@ class RecordingReader:
                 return record[1], msgspec.convert(record[2], Header)
             break
         raise RecordingError(f"{self.path}: the recording is empty")
+
+
+def objects_at_end(path: str | Path, custom: Iterable[type[KubeObject]] = ()) -> list[KubeObject]:
+    """Return the objects that a cluster had at the end of a recording. Raises RecordingError.
+
+    ``custom`` contains the custom resources of plugins.
+    """
+    decode, found = ObjectDecoder(custom), RecordedObjects()
+    for record in RecordingReader(path):
+        kind = record[0]
+        if kind == Kind.START:
+            found.restart()
+        elif kind == Kind.SYNCED:
+            found.synced()
+        elif kind in _OBJECTS and (item := decode(record[2], record[3])) is not None:
+            if kind == Kind.PUT:
+                found.put(record[2], item)
+            else:
+                found.remove(record[2], item)
+    return list(found)
 
 
 def _check_head(file: BinaryIO, path: Path) -> int:

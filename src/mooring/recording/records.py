@@ -7,7 +7,7 @@ variables, commands or arguments of containers, and no Secrets or ConfigMaps.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -128,6 +128,42 @@ def redacted(item: KubeObject) -> KubeObject:
         return item
     rest = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
     return _replace(item, metadata=_replace(item.metadata, annotations=rest))
+
+
+class RecordedObjects:
+    """The objects of a cluster at a time of a recording: apply all records up to it."""
+
+    def __init__(self) -> None:
+        self._objects: dict[tuple[str, str, str], KubeObject] = {}
+        #: After a restart, the objects that are not listed again were deleted meanwhile.
+        self._before: set[tuple[str, str, str]] = set()
+
+    def restart(self) -> None:
+        """Apply the start of a recording process."""
+        self._before = set(self._objects)
+
+    def synced(self) -> list[tuple[str, KubeObject]]:
+        """Apply the end of the first lists. Return the objects that were deleted while nothing was recorded."""
+        gone = [(key[0], self._objects.pop(key)) for key in self._before]
+        self._before = set()
+        return gone
+
+    def put(self, kind: str, item: KubeObject) -> KubeObject | None:
+        """Apply an added or changed object. Return the previous version."""
+        key = (kind, item.namespace, item.name)
+        before = self._objects.get(key)
+        self._objects[key] = item
+        self._before.discard(key)
+        return before
+
+    def remove(self, kind: str, item: KubeObject) -> None:
+        """Apply a deletion."""
+        key = (kind, item.namespace, item.name)
+        self._objects.pop(key, None)
+        self._before.discard(key)
+
+    def __iter__(self) -> Iterator[KubeObject]:
+        return iter(self._objects.values())
 
 
 class ObjectDecoder:

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.api.codec import Loaded, Unknown, read_manifests
+from mooring.api.codec import Loaded, Unknown, read_manifests, to_dict
 from mooring.api.decode_errors import ManifestError, path_text
 from mooring.api.meta import ObjectMeta
 from mooring.api.yaml_nodes import ReadError, Step
 from mooring.api.yaml_reader import find_line, read_documents
 from mooring.api.yaml_writer import yaml_text
+from mooring.recording.recording_file import RecordingError, is_recording, objects_at_end
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
@@ -64,10 +65,13 @@ class Given(msgspec.Struct, frozen=True):
 def read(paths: Iterable[str], *, recursive: bool = False, stdin: Callable[[], bytes] | None = None) -> list[Given]:
     """Return all objects in files and folders; ``-`` is standard input. Raises InputError or ManifestError.
 
-    A file may be empty only if it is in a folder with other files.
+    Of a recording, the objects at its end are returned. A file may be empty only if it is in a folder with other files.
     """
     found: list[Given] = []
     for path in paths:
+        if path != STDIN and is_recording(path):
+            found += recorded(path)
+            continue
         sources, before = list(_sources(path, recursive=recursive, stdin=stdin)), len(found)
         for source in sources:
             found += given_in(source)
@@ -75,6 +79,15 @@ def read(paths: Iterable[str], *, recursive: bool = False, stdin: Callable[[], b
             where = sources[0].name if len(sources) == 1 else path
             raise InputError(f"{where}: there is no Kubernetes object in it; give manifests in YAML or JSON")
     return found
+
+
+def recorded(path: str) -> list[Given]:
+    """Return the objects at the end of a recording. Raises InputError."""
+    source = Source(path, b"", has_lines=False)
+    try:
+        return [Given(item, source, to_dict(item)) for item in objects_at_end(path)]
+    except RecordingError as error:
+        raise InputError(str(error)) from None
 
 
 def given_in(source: Source) -> list[Given]:
