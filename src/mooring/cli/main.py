@@ -34,6 +34,7 @@ COMMANDS = {
     "recording": ("mooring.cli.recording", "recording", "Show what is in a recording."),
     "replay": ("mooring.cli.replay", "replay", "Repeat the decisions of a recording, or decide it differently."),
     "run": ("mooring.cli.run", "run", "Schedule the pods of a cluster."),
+    "shadow": ("mooring.cli.shadow", "shadow", "Compare Mooring with the scheduler of a cluster, read-only."),
     "up": ("mooring.cli.up", "up", "Run a local cluster and a scheduler for it."),
     "simulate": ("mooring.cli.simulate", "simulate", "Schedule workloads from manifests without a cluster."),
     "what-if": ("mooring.cli.what_if", "what_if", "Show the effect of changes to a cluster before they are made."),

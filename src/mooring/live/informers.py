@@ -49,7 +49,7 @@ KINDS: tuple[type[KubeObject], ...] = (
     Pod,
 )
 #: Finished pods use no resources: the server does not send them.
-_UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class RawObjects(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class Informers:
         self.listener: Callable[[KubeObject | None, KubeObject | None], None] | None = None
         #: Called with an object that cannot be applied, and the error.
         self.report_invalid: Callable[[KubeObject, str], None] | None = None
-        fields = "" if finished else _UNFINISHED
+        fields = "" if finished else UNFINISHED
         self._reflectors: dict[type[KubeObject], Reflector[Any]] = {
             kind: Reflector(
                 client,

@@ -134,6 +134,18 @@ def _new_file(folder: Path, now: float) -> Path:
     return next(path for name in names if not (path := folder / name).exists())
 
 
+async def is_readable(client: Client, kind: type[KubeObject]) -> bool:
+    """Return whether a cluster has a kind and it may be read."""
+    try:
+        async with contextlib.aclosing(client.pages(kind, limit=1)) as pages:
+            await anext(pages)
+    except (NotFound, Forbidden):
+        return False
+    except KubeError:
+        pass  # a reflector tries again
+    return True
+
+
 class WatchRecorder:
     """Records the objects of a cluster from watches, with the rights to list and watch them."""
 
@@ -163,7 +175,7 @@ class WatchRecorder:
 
     async def run(self, seconds: float | None = None) -> None:
         """Record until cancelled, or for a number of seconds after the first lists."""
-        readable = await asyncio.gather(*map(self._is_readable, self._optional))
+        readable = await asyncio.gather(*(is_readable(self._client, kind) for kind in self._optional))
         optional = [each for each, may in zip(self._optional.items(), readable, strict=True) if may]
         tasks = [
             asyncio.get_running_loop().create_task(reflector.run(), name=f"watch {kind.__name__}")
@@ -186,16 +198,6 @@ class WatchRecorder:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._writer.close()
-
-    async def _is_readable(self, kind: type[KubeObject]) -> bool:
-        try:
-            async with contextlib.aclosing(self._client.pages(kind, limit=1)) as pages:
-                await anext(pages)
-        except (NotFound, Forbidden):
-            return False
-        except KubeError:
-            pass  # the reflector tries again
-        return True
 
     def missing(self) -> list[str]:
         """Return the optional kinds that could not be read."""
